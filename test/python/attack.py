@@ -47,13 +47,11 @@ END $$;
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """One after the other."""
     for statement in statements:
         connection.execute(statement.encode())
 
 
 def value(connection: Connection, query: str) -> object:
-    """The one value of a query."""
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
@@ -98,7 +96,6 @@ def database(cluster: Cluster, *rights: str, template: str = "template1") -> Ite
 
 
 def assert_no_right_gained(dsn: str) -> None:
-    """As mallory, and by what his code caught."""
     with connect(f"{dsn} user=mallory") as mallory:
         assert value(mallory, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is False
         assert refusal(mallory, "CREATE ROLE another") == "42501"

@@ -44,14 +44,11 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Nodes:
-    """The coordinator, and its workers."""
-
     coordinator: Cluster
     workers: tuple[Cluster, ...]
 
     @property
     def dsn(self) -> str:
-        """Where tables are distributed."""
         return self.coordinator.dsn
 
     def worker(self, host: str) -> Cluster:
@@ -60,7 +57,6 @@ class Nodes:
 
 
 def server_with_citus() -> Server:
-    """The server that script/citus was given."""
     return from_pg_config(Path(PG_CONFIG), "PG_CONFIG")
 
 
@@ -70,12 +66,10 @@ def host(cluster: Cluster) -> str:
 
 
 def start(cluster: Cluster) -> None:
-    """Start a node, which calls itself as the others do."""
     cluster.start(SETTINGS | {"citus.local_hostname": host(cluster)})
 
 
 def run(connection: Connection, *statements: str) -> None:
-    """One statement after the other."""
     for statement in statements:
         connection.execute(statement.encode())
 
@@ -98,7 +92,6 @@ def make_distributed(connection: Connection, name: str) -> None:
 
 @contextmanager
 def three_nodes() -> Iterator[Nodes]:
-    """A cluster with the extension on each node."""
     server = server_with_citus()
     with ExitStack() as stack:
         clusters = [stack.enter_context(Cluster(server)) for _ in range(3)]
@@ -117,7 +110,6 @@ def three_nodes() -> Iterator[Nodes]:
 
 
 def tool(nodes: Nodes, folder: Path, command: str) -> Tail:
-    """The tool on the coordinator."""
     return Tail(nodes.coordinator, folder, "postgres", command)
 
 
@@ -131,7 +123,6 @@ def prepare(nodes: Nodes, folder: Path, *arguments: str) -> str:
 
 
 def shards(coordinator: Connection, table: str) -> list[tuple[int, str, str]]:
-    """Ids, names, and the nodes that have them."""
     return [
         (int(str(number)), str(name), str(node))
         for number, name, node in coordinator.execute(
@@ -141,7 +132,6 @@ def shards(coordinator: Connection, table: str) -> list[tuple[int, str, str]]:
 
 
 def on_each_shard(nodes: Nodes, coordinator: Connection, table: str, statement: str) -> list[object]:
-    """What a query on each shard returns, on its node."""
     found = []
     for _, name, node in shards(coordinator, table):
         with connect(nodes.worker(node).dsn) as worker:
@@ -153,17 +143,14 @@ def on_each_shard(nodes: Nodes, coordinator: Connection, table: str, statement: 
 
 
 def delivered(folder: Path) -> Counter[str]:
-    """The rows in the output, by their token."""
     return Counter(json.loads(line)["n"] for line in (folder / "out").read_text().splitlines())
 
 
 def stored(coordinator: Connection, table: str) -> Counter[str]:
-    """The rows in the table."""
     return Counter(str(token) for (token,) in coordinator.execute(f"SELECT n FROM {table}".encode()))
 
 
 def other_node(coordinator: Connection, node: str) -> tuple[str, int]:
-    """Another worker."""
     row = coordinator.execute(
         "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND nodename <> %s", [node]
     ).fetchone()
@@ -172,7 +159,6 @@ def other_node(coordinator: Connection, node: str) -> tuple[str, int]:
 
 
 def move(coordinator: Connection, table: str, mode: str = "block_writes", which: int = 0) -> None:
-    """One of the shards to the other worker."""
     number, _, node = shards(coordinator, table)[which]
     coordinator.execute(
         "SELECT citus_move_shard_placement(%s, %s, 5432, %s, %s, %s::citus.shard_transfer_mode)",
@@ -225,7 +211,6 @@ class Writers:
                     assert "could not find valid entry for shard" in str(error)
 
     def insert(self, connection: Connection, chance: random.Random, token: str) -> None:
-        """The rows of a transaction, each with a token of its own."""
         one = f"INSERT INTO {self.table} (tenant, n) VALUES (%s, %s)"
         many = f"INSERT INTO {self.table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 50) AS g"
         for row in range(chance.randint(1, 5)):

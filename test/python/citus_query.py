@@ -33,7 +33,6 @@ class Query:
         self.columns = COLUMNS
 
     def restart(self) -> None:
-        """The driver is another one, which knows what was written down."""
         self.plan.close()
         self.plan = ShardsPlan(self.options)
         self.offsets = json.loads(json.dumps(self.offsets))
@@ -59,7 +58,6 @@ class Query:
 
 @contextmanager
 def query_of(nodes: Nodes, table: str, folder: Path) -> Iterator[Query]:
-    """Of a table whose shards are readable."""
     prepare(nodes, folder, table)
     made = Query(nodes, table)
     try:
@@ -69,7 +67,6 @@ def query_of(nodes: Nodes, table: str, folder: Path) -> Iterator[Query]:
 
 
 def places(coordinator: Connection, table: str) -> set[str]:
-    """The shards as offsets name them."""
     found = coordinator.execute(
         "SELECT s.shardid, p.groupid FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) "
         "WHERE s.logicalrelid = %s::regclass",

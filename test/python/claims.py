@@ -15,8 +15,6 @@ Figure = Callable[[Result], Estimate | None]
 
 
 class Answer(Enum):
-    """Of one run, and of all."""
-
     HOLDS = "holds"
     IN_PART = "holds in part"
     NOT = "does not hold"
@@ -125,17 +123,14 @@ def disturbed(_found: Estimate) -> Answer:
 
 
 def some(found: Estimate) -> Answer:
-    """More than none, counted."""
     return Answer.HOLDS if found.median > 0 else Answer.OPEN
 
 
 def none(found: Estimate) -> Answer:
-    """Not one, counted in all rounds."""
     return Answer.NOT if found.median else Answer.HOLDS
 
 
 def at_least(least: float) -> Callable[[Estimate], Answer]:
-    """A share or number that is not less."""
     return lambda found: Answer.HOLDS if (found.low or 0) >= least else Answer.NOT
 
 
@@ -143,18 +138,15 @@ def at_least(least: float) -> Callable[[Estimate], Answer]:
 
 
 def per_insert(metric: str) -> Metric:
-    """A counter, per inserted row."""
     return lambda run: run.metrics[metric] / run.metrics["inserts"] if metric in run.metrics else None
 
 
 def image_percent(run: Run) -> float | None:
-    """Of the WAL, what are full-page images."""
     parts = [run.metrics.get(name) for name in ("image_bytes", "record_bytes")]
     return 100 * parts[0] / (parts[0] + parts[1]) if parts[0] is not None and parts[1] is not None else None
 
 
 def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = "") -> Figure:
-    """A ratio, paired in the round."""
     return lambda result: ratio_of(result, step, kind, base, metric, rows, base_step)
 
 
@@ -176,8 +168,6 @@ def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> 
 
 
 def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
-    """What an insert into one size of table counts, to one into another."""
-
     def figure(result: Result) -> Estimate | None:
         sizes = [list(by_round(result, "insert", kind, per_insert(metric), size).values()) for size in (rows, fewer)]
         return unpaired_ratio(*sizes) if all(sizes) else None
@@ -186,7 +176,6 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
 
 
 def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Figure:
-    """A median over the rounds."""
     return lambda result: median_of(result, step, kind, metric, rows)
 
 

@@ -39,7 +39,6 @@ SECTIONS = {
 
 
 def commands(command: click.Command, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
-    """A command and all below it, in the order of their help."""
     yield command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -49,17 +48,14 @@ def commands(command: click.Command, context: click.Context) -> Iterator[tuple[c
 
 
 def every_command() -> Iterator[tuple[click.Command, click.Context]]:
-    """From ``inorder`` on."""
     return commands(cli, click.Context(cli, info_name="inorder", max_content_width=WIDE))
 
 
 def usage(command: click.Command, context: click.Context) -> str:
-    """How it is called."""
     return " ".join([context.command_path, *command.collect_usage_pieces(context)])
 
 
 def paragraphs(command: click.Command) -> list[str]:
-    """Its help; each paragraph is one line."""
     text = (command.help or "").replace("\b\n", "")
     return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
 
@@ -72,7 +68,6 @@ def options(command: click.Command, context: click.Context) -> list[tuple[str, s
 
 
 def page() -> str:
-    """Everything in Markdown."""
     parts = [HEAD]
     for command, context in every_command():
         parts += [f"## {context.command_path}\n", f"`{usage(command, context)}`\n"]
@@ -106,7 +101,6 @@ def roff(text: str) -> str:
 
 
 def manual() -> str:
-    """Everything as a man page."""
     # Flush left, so that a long list of values is no line to adjust: groff 1.23 takes it from AD, 1.22 from .ad.
     lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
@@ -126,7 +120,6 @@ def manual() -> str:
 
 
 def main() -> None:
-    """Write both."""
     PAGE.write_text(page(), encoding="utf-8")
     MAN.write_text(manual(), encoding="utf-8")
 

@@ -96,7 +96,6 @@ def edition_name(request: pytest.FixtureRequest) -> str:
 
 
 def install_edition(name: str, server: Server, cluster: Cluster, database: str) -> None:
-    """In a new database."""
     if name == "c":
         with connect(f"{cluster.dsn} dbname={database}") as connection:
             connection.execute("CREATE EXTENSION inorder")
@@ -117,18 +116,15 @@ def make_template(name: str, server: Server, cluster: Cluster) -> str:
 
 @pytest.fixture(scope="session")
 def template(server: Server, cluster: Cluster) -> str:
-    """A database with the extension."""
     return make_template("c", server, cluster)
 
 
 @pytest.fixture(scope="session")
 def sql_template(server: Server, cluster: Cluster) -> str:
-    """A database with the SQL edition."""
     return make_template("sql", server, cluster)
 
 
 def has_pgstattuple(server: Server) -> bool:
-    """Whether the leaf density of an index can be had."""
     return (server.sharedir / "extension" / "pgstattuple.control").exists()
 
 
@@ -152,7 +148,6 @@ def users(server: Server) -> Iterator[Cluster]:
 
 @pytest.fixture
 def connection(cluster: Cluster) -> Iterator[Connection]:
-    """An autocommit connection."""
     with connect(cluster.dsn) as opened:
         yield opened
 
@@ -179,13 +174,11 @@ def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -
 
 @pytest.fixture
 def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
-    """The tool on the fresh database."""
     return Tail(cluster, tmp_path)
 
 
 @pytest.fixture
 def place(cluster: Cluster) -> Iterator[Place]:
-    """Where a test has its tables."""
     made = Place(cluster, f"ground_{next(SCHEMAS)}")
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE SCHEMA {made.schema}".encode())
@@ -221,7 +214,6 @@ def nodes() -> Iterator[Nodes]:
 
 @pytest.fixture
 def coordinator(nodes: Nodes) -> Iterator[Connection]:
-    """A session there."""
     with connect(nodes.dsn) as connection:
         yield connection
 
@@ -247,28 +239,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 class Counting(Progress):
-    """A Progress that counts the steps that are announced, and those that are done."""
-
     totals = ended = 0
 
     def total(self, steps: int) -> None:
-        """So many there will be."""
         self.totals += steps
 
     def done(self, text: str = "") -> None:
-        """One more."""
         self.ended += 1
 
 
 def scalar(connection: psycopg.Connection[tuple[object, ...]], statement: str, *parameters: object) -> object:
-    """The one value of a query."""
     row = connection.execute(statement.encode(), parameters or None).fetchone()
     assert row is not None and len(row) == 1
     return row[0]
 
 
 def text(name: str) -> str:
-    """A file of the tree."""
     return (ROOT / name).read_text()
 
 
@@ -281,5 +267,4 @@ def empty(cluster: Cluster) -> Iterator[Connection]:
 
 @pytest.fixture
 def tool(cluster: Cluster, tmp_path: Path, empty: Connection) -> Tool:
-    """The tool as the owner of that database."""
     return Tool(cluster, tmp_path, empty, "edition_owner")

@@ -66,7 +66,6 @@ class Shop:
         self.ended = threading.Event()
 
     def insert(self, connection: Connection, bodies: Sequence[str]) -> list[str]:
-        """Rows, in one transaction; their keys."""
         statement = b"INSERT INTO events (body) SELECT unnest(%s::text[]) RETURNING id::text"
         return [str(key) for (key,) in connection.execute(statement, [list(bodies)])]
 
@@ -82,7 +81,6 @@ class Shop:
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Writers at work."""
         threads = [threading.Thread(target=self.write, args=[seed]) for seed in range(WRITERS)]
         for thread in threads:
             thread.start()
@@ -94,24 +92,19 @@ class Shop:
                 thread.join()
 
     def arrived(self) -> Counter[str]:
-        """How often each row has."""
         return Counter(str(key) for (key,) in self.sink.execute("SELECT id::text FROM mails"))
 
     def stored(self) -> int:
-        """The number of batches in the sink."""
         return int(str(scalar(self.sink, "SELECT count(*) FROM batches")))
 
     def unfinished(self) -> int:
-        """The number of batches that are not finished."""
         return int(str(scalar(self.source, "SELECT count(*) FROM feed_batches")))
 
     def wait_for_more(self) -> None:
-        """Until another batch has arrived."""
         before = self.stored()
         wait_for(lambda: self.stored() > before)
 
     def waiting(self, database: str) -> list[int]:
-        """The sessions of consumers that wait for a lock."""
         return self.sessions(database, "wait_event_type = 'Lock'")
 
     def sessions(self, database: str, condition: str = "true") -> list[int]:
@@ -124,12 +117,10 @@ class Shop:
         return [int(str(pid)) for (pid,) in found]
 
     def end_sessions(self, pids: Sequence[int]) -> None:
-        """And wait until they have ended."""
         for pid in pids:
             self.source.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
 
     def close(self) -> None:
-        """The databases go."""
         self.source.close()
         self.sink.close()
         with connect(self.cluster.dsn) as admin:
@@ -147,16 +138,13 @@ class Consumer:
         self.log = log
 
     def start(self) -> None:
-        """Start it."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """By SIGKILL."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """By SIGTERM; its exit code."""
         self.process.terminate()
         return self.process.wait(PATIENCE)

@@ -8,13 +8,11 @@ import trees
 
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
-    """Each instruction with its arguments."""
     text = dockerfile.read_text().replace("\\\n", " ")
     return [(name, rest) for name, rest in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE)]
 
 
 def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
-    """The instructions of each stage, which begins with FROM."""
     found: list[list[tuple[str, str]]] = []
     for instruction in instructions(dockerfile):
         if instruction[0] == "FROM":
@@ -42,7 +40,6 @@ def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, s
 
 
 def copy(words: str, context: Path, tree: trees.Tree, built: dict[str, trees.Tree]) -> None:
-    """COPY SOURCE TARGET, or COPY --from=STAGE."""
     match = re.fullmatch(r"(?:--from=(\S+) )?(\S+) (\S+)", words)
     assert match, words
     stage, source, target = match.groups()

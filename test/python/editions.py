@@ -24,7 +24,6 @@ SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE
 
 
 def rows(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
-    """The rows of the last statement."""
     for statement in statements[:-1]:
         connection.execute(statement.encode())
     cursor = connection.execute(statements[-1].encode())
@@ -33,7 +32,6 @@ def rows(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
 
 @contextmanager
 def database(cluster: Cluster, owner: str = "") -> Iterator[Connection]:
-    """A new database, which is dropped at the end."""
     name = f"edition_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         rows(admin, f"CREATE DATABASE {name} TEMPLATE template0" + (f" OWNER {owner}" if owner else ""))
@@ -53,7 +51,6 @@ class Tool:
         self.environment = cluster.environment() | {"PGDATABASE": connection.info.dbname, "PGUSER": role}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """A command, to its end."""
         return preloaded.run(arguments, self.folder, self.environment, PATIENCE)
 
     def install(self, *arguments: str, code: int = 0) -> str:

@@ -71,7 +71,6 @@ def programs(document: str) -> dict[str, str]:
 
 
 def python_with(document: str, words: str) -> str:
-    """The one block of Python in a page that has some words."""
     (found,) = (block.text for block in blocks(document) if block.language == "python" and words in block.text)
     return found
 

@@ -27,7 +27,6 @@ SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension
 
 
 def dumped(cluster: Cluster, database: str, *options: str) -> str:
-    """The schema of a database."""
     command: list[str | Path] = [cluster.original.program("pg_dump"), "--schema-only", *options, database]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=cluster.environment())
     return done.stdout
@@ -60,7 +59,6 @@ def objects(cluster: Cluster, database: str) -> dict[str, str]:
 
 
 def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
-    """Everything in the schemas of the SQL edition."""
     return entries(dumped(cluster, database, "--schema=inorder", "--schema=inorder_internal"))
 
 

@@ -28,10 +28,8 @@ REMOVAL: dict[str, str | None] = {
 
 
 def script(statements: dict[str, str | None]) -> str:
-    """For psql."""
     return "".join(f"{statement};\n" for statement in statements)
 
 
 def printed(statements: dict[str, str | None]) -> str:
-    """What psql then prints."""
     return "".join(f"{line}\n" for line in statements.values() if line is not None)

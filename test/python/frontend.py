@@ -34,16 +34,13 @@ class Frontend:
         assert self.answer().error is None
 
     def close(self) -> None:
-        """Leave."""
         self.stream.close()
 
     def query(self, text: str) -> Answer:
-        """By the simple protocol."""
         self.send(b"Q", text.encode() + b"\0")
         return self.answer()
 
     def execute(self, text: str, rows: int, portal: str = "") -> Answer:
-        """Parse, bind, and execute for so many rows; 0 for all."""
         name = portal.encode() + b"\0"
         self.send(b"P", b"\0" + text.encode() + b"\0\0\0")
         self.send(b"B", name + b"\0" + bytes(6))
@@ -58,17 +55,14 @@ class Frontend:
         return self.answer()
 
     def fetch(self, rows: int, portal: str) -> Answer:
-        """Execute what is bound."""
         self.send(b"E", portal.encode() + b"\0" + struct.pack("!i", rows))
         self.send(b"S", b"")
         return self.answer()
 
     def send(self, kind: bytes, content: bytes) -> None:
-        """One message."""
         self.stream.sendall(kind + struct.pack("!i", len(content) + 4) + content)
 
     def receive(self, length: int) -> bytes:
-        """So many bytes."""
         data = b""
         while len(data) < length:
             part = self.stream.recv(length - len(data))
@@ -77,7 +71,6 @@ class Frontend:
         return data
 
     def answer(self) -> Answer:
-        """All messages up to ReadyForQuery."""
         answer = Answer()
         while True:
             kind = self.receive(1)

@@ -51,7 +51,6 @@ READS = {
 
 
 def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
-    """How each ends, in a transaction that goes on."""
     found = {}
     for read in reads:
         run(connection, "SAVEPOINT s")
@@ -61,7 +60,6 @@ def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
 
 
 def numbers(connection: Connection, statement: str = READS["read"]) -> list[int]:
-    """The first column."""
     return sorted(int(str(row[0])) for row in connection.execute(statement.encode()).fetchall())
 
 
@@ -73,7 +71,6 @@ class Place:
         self.sessions: list[Connection] = []
 
     def session(self) -> Connection:
-        """One more."""
         opened = connect(self.cluster.dsn)
         opened.execute(f"SET search_path = {self.schema}, public".encode())
         self.sessions.append(opened)

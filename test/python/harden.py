@@ -104,7 +104,6 @@ def run_statements(cluster: Cluster, file: Path) -> None:
 
 
 def never_called(cluster: Cluster) -> list[str]:
-    """C functions that no statement has called."""
     with connect(make_conninfo(cluster.dsn, dbname=DATABASE)) as connection:
         return [str(row[0]) for row in connection.execute(NEVER_CALLED).fetchall()]
 

@@ -26,8 +26,6 @@ OUTPUT_MODES = (FunctionParameterMode.FUNC_PARAM_OUT, FunctionParameterMode.FUNC
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A statement of the script, and where it begins."""
-
     node: Any
     text: str
     line: int
@@ -62,7 +60,6 @@ def as_parsed(script: str) -> str:
 
 @cache
 def statements(script: str) -> tuple[Statement, ...]:
-    """The statements of a script, each without what stands before it."""
     plain, found = as_parsed(script), []
     for raw in parse_sql(plain):
         end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(plain)
@@ -90,7 +87,6 @@ def option(node: Any, name: str) -> Any:
 
 
 def language(node: Any) -> str:
-    """The language of a function or a DO block; none for any other node."""
     if not isinstance(node, ast.CreateFunctionStmt | ast.DoStmt):
         return ""
     named = option(node, "language")
@@ -139,7 +135,6 @@ def scalar_fields(text: str) -> str:
 
 @cache
 def in_body(statement: Statement) -> tuple[Piece, ...]:
-    """The statements and expressions in a text body; none for a statement without one."""
     body = text_body(statement.node)
     if body is None:
         return ()
@@ -170,7 +165,6 @@ def dotted(names: Any) -> str:
 
 
 def type_name(node: Any) -> str:
-    """A type, with brackets if it is an array."""
     return dotted(node.names) + "[]" * len(node.arrayBounds or ())
 
 
@@ -180,7 +174,6 @@ def relation_name(node: Any) -> str:
 
 
 def signature(names: Any, types: Any) -> str:
-    """A function by its name and the types of its arguments."""
     return f"{dotted(names)}({', '.join('none' if each is None else type_name(each) for each in types or ())})"
 
 
@@ -227,7 +220,6 @@ def made_by(node: Any) -> str | None:
 
 
 def commented_by(node: ast.CommentStmt) -> str:
-    """The object that a COMMENT is on, as `made_by` names it."""
     on = node.object
     match node.objtype:
         case ObjectType.OBJECT_FUNCTION | ObjectType.OBJECT_AGGREGATE | ObjectType.OBJECT_OPERATOR:

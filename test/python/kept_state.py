@@ -61,14 +61,12 @@ class Kept:
         assert scalar(connection, failed, self.set_aside, token) is True
 
     def insert(self, connection: Connection, rows: int) -> None:
-        """Rows of several streams, each in a transaction of its own."""
         for _ in range(rows):
             self.written += 1
             parameters = ["abc"[self.written % 3], self.written]
             connection.execute("INSERT INTO events (stream, n) VALUES (%s, %s)", parameters)
 
     def read(self, connection: Connection, feed: str, rows: int | None = None) -> int:
-        """By feed_read; how many there were."""
         found = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows]).fetchall()
         self.got[feed] += [int(str(n)) for (n,) in found]
         return len(found)
@@ -77,17 +75,14 @@ class Kept:
     def take(
         connection: Connection, feed: str, rows: int | None, worker: str = "one", tries: int | None = None
     ) -> tuple[int, int]:
-        """A batch and its token; zeros if there is none."""
         (row,) = connection.execute(TAKE.encode(), [feed, worker, rows, tries]).fetchall()
         return int(str(row[0] or 0)), int(str(row[1] or 0))
 
     @staticmethod
     def rows(connection: Connection, feed: str, batch: int) -> list[int]:
-        """Those of a batch."""
         return [int(str(n)) for (n,) in connection.execute(ROWS.encode(), [feed, batch])]
 
     def finish(self, connection: Connection, feed: str, batch: int, token: int | None = None) -> None:
-        """What a sink or worker does with a batch that it has."""
         self.got[feed] += self.rows(connection, feed, batch)
         assert scalar(connection, FINISH, feed, batch, token) is True
 

@@ -28,7 +28,6 @@ PATIENCE, PAUSE = 60, 0.01  # seconds
 
 
 def killing_before(point: int) -> Callable[[FrameType, str, object], None]:
-    """A profiler that kills the process before its call of that number."""
     left = point
 
     def profile(frame: FrameType, event: str, called: object) -> None:
@@ -42,7 +41,6 @@ def killing_before(point: int) -> Callable[[FrameType, str, object], None]:
 
 
 def tool(arguments: list[str], output: int, point: int | None) -> NoReturn:
-    """In a fork: the tool with this output, killed at a point."""
     os.dup2(output, 1)
     sys.argv = ["inorder", *arguments]
     if point is not None:

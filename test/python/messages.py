@@ -55,7 +55,6 @@ AROUND = {
 
 
 def messages() -> dict[str, str]:
-    """All of them, each with a file that raises it."""
     found: dict[str, str] = {}
     for path in sorted(ROOT.glob("src/*.c")):
         found |= dict.fromkeys(in_c(path.read_text()), path.name)

@@ -52,13 +52,11 @@ GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC
 
 
 def git(tree: Path, *arguments: str) -> str:
-    """Run git there, as nobody in particular."""
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", f"safe.directory={tree}"]
     return subprocess.run(["git", *who, *arguments], check=True, capture_output=True, text=True, cwd=tree).stdout
 
 
 def copy_tree(tree: Path) -> None:
-    """What a version is made of, committed."""
     tree.mkdir()
     for name in COPIED:
         source = ROOT / name
@@ -71,18 +69,15 @@ def copy_tree(tree: Path) -> None:
 
 
 def commit(tree: Path) -> None:
-    """All changes."""
     git(tree, "add", "--all")
     git(tree, "commit", "--quiet", "--message", "all")
 
 
 def release(tree: Path, version: str) -> "subprocess.CompletedProcess[str]":
-    """Run script/release of that tree."""
     return subprocess.run([tree / "script" / "release", version], check=False, capture_output=True, text=True, cwd=tree)
 
 
 def begin_next(tree: Path) -> None:
-    """Release the version of the tree, unless that was done, and begin the next one."""
     if not (tree / "sql" / "released" / f"inorder--{__version__}.sql").exists():
         done = release(tree, __version__)
         assert done.returncode == 0, done.stderr

@@ -27,14 +27,12 @@ FULLY = replace(
 
 
 def empty_result(kind: type[Experiment[Any]], plan: Plan) -> Result:
-    """A result before its first measurement."""
     return Result(kind.name, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
 
 
 def run_on_paper(
     kind: type[Experiment[Any]], plan: Plan, result: Result | None = None, save: Callable[[], None] = lambda: None
 ) -> tuple[Result, Any]:
-    """A whole run; the experiment, too, for what it wrote down."""
     experiment = kind(plan, cast(Target, Nowhere()), Progress())
     result = result or empty_result(kind, plan)
     Runner(experiment, result, save).run()
@@ -42,7 +40,6 @@ def run_on_paper(
 
 
 def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int = 1000) -> Run:
-    """One run of 100 inserts."""
     metrics = {
         "tps": tps,
         "inserts": 100.0,

@@ -22,13 +22,11 @@ ALL = Found("15.1", "me", "shop", False, True, True, None, True, True, True, Tru
 
 
 def fitted(plan: Plan, can: Found) -> tuple[Any, list[str]]:
-    """What becomes of a plan there, and what is said of it."""
     found = next(kind for kind in all_experiments().values() if kind.Plan is type(plan)).adapt(plan, can)
     return found.plan, list(found.notes)
 
 
 def but(**changes: object) -> Found:
-    """A server that lets all be seen and done, but for this."""
     return Found(**{**vars(ALL), **changes})
 
 

@@ -16,7 +16,6 @@ PROGRAMS = (
 
 
 def other_majors(server: Server) -> list[Server]:
-    """Servers of other major versions on this machine, which can do it."""
     embedded = embedded_server()
     found = [*system_servers(), *([embedded] if embedded else [])]
     return [each for each in found if each.major != server.major and (each.bindir / "pg_upgrade").exists()]

@@ -40,7 +40,6 @@ def coloured(svg: str, theme: str) -> str:
 
 
 def picture(result: Result, theme: str) -> str:
-    """The chart as a file of its own."""
     (section,) = (one for one in report_of(result).sections(result) if one.name == SECTION)
     (chart,) = (one for one in section.charts if one.caption == CAPTION)
     svg = coloured(str(chart.svg.svg(WIDTH)), theme)
@@ -51,7 +50,6 @@ def picture(result: Result, theme: str) -> str:
 
 
 def write(result: Result) -> None:
-    """Both files."""
     IMAGES.mkdir(exist_ok=True)
     for theme in ("light", "dark"):
         (IMAGES / f"inserts-{theme}.svg").write_text(picture(result, theme), encoding="utf-8")

@@ -55,7 +55,6 @@ class Side:
     other: Connection
 
     def microseconds(self, statement: str, calls: int = 1, prepare: bool = True) -> float:
-        """CPU time of a call."""
         text = statement.encode()
 
         def work() -> None:
@@ -66,7 +65,6 @@ class Side:
 
 
 def key(side: Side) -> float | None:
-    """One key, or number, of many in a statement."""
     function = {"bigserial": "gen_random_uuid", "uuid": "uuid_xact_nextval", "default": "xact_id"}.get(side.kind)
     calls = 20_000
     text = f"SELECT count({function}()) FROM generate_series(1, {calls})"
@@ -74,7 +72,6 @@ def key(side: Side) -> float | None:
 
 
 def prepared(table: str) -> Callable[[Side], float]:
-    """One row, by a prepared statement."""
     return lambda side: side.microseconds(insert(f"{table}_{side.kind}", 1), 200)
 
 
@@ -94,7 +91,6 @@ def committed(side: Side) -> float:
 
 
 def many(table: str) -> Callable[[Side], float]:
-    """A row of an insert of 600."""
     return lambda side: side.microseconds(insert(f"{table}_{side.kind}", BATCH_ROWS), 8) / BATCH_ROWS
 
 
@@ -154,7 +150,6 @@ MEASUREMENTS: dict[str, Callable[[Side], float | None]] = {
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
     parser = argparse.ArgumentParser(prog="script/price")
     parser.add_argument("--rounds", default="15", help="how often everything is measured (default: %(default)s)")
     parser.add_argument("--rows", default="1M", help="rows that the tables have that are read and counted")
@@ -172,13 +167,11 @@ def main() -> None:
 
 
 def load(path: Path) -> Samples:
-    """Samples that were kept."""
     kept: Samples = json.loads(gzip.decompress(path.read_bytes()))
     return kept
 
 
 def measured(rows: int, rounds: int) -> Samples:
-    """All measurements, on a throw-away server."""
     samples: Samples = {}
     with Cluster(find_server()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
@@ -197,7 +190,6 @@ def measured(rows: int, rounds: int) -> Samples:
 
 @contextmanager
 def opened(cluster: Cluster, edition: str, rows: int) -> Iterator[list[Side]]:
-    """A database with this edition, and its tables."""
     name = edition.partition(" ")[0].lower()
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE price_{name}")

@@ -11,13 +11,11 @@ KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass"
 
 
 def documented() -> list[dict[str, str]]:
-    """All entries."""
     with LIST.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def may_use(connection: Connection, entry: dict[str, str], role: str) -> bool | None:
-    """Whether a role has what an entry names; None if this server does not know it."""
     kind, name = KINDS[entry["privilege"]]
     row = connection.execute(
         f"SELECT has_{kind}_privilege(%s, o, %s) FROM to_{name}(%s) AS o WHERE o IS NOT NULL".encode(),

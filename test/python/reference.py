@@ -88,7 +88,6 @@ def described_in(name: str) -> list[str]:
 
 
 def page(connection: Connection) -> str:
-    """The whole page."""
     connection.execute("SET search_path = public, pg_catalog")
     found: dict[str, list[tuple[str, str, str]]] = {}
     for kind, name, signature, comment in connection.execute(OBJECTS).fetchall():
@@ -107,7 +106,6 @@ def page(connection: Connection) -> str:
 
 
 def entry(connection: Connection, kind: str, name: str, signature: str, comment: str) -> Iterator[str]:
-    """A function, a type or a view."""
     what = {"pg_type": "type ", "pg_class": "view "}.get(kind, "")
     yield f"### {what}`{name}`\n"
     if signature:
@@ -121,7 +119,6 @@ def entry(connection: Connection, kind: str, name: str, signature: str, comment:
 
 
 def operators(connection: Connection) -> Iterator[str]:
-    """All operators in a table."""
     yield "| operator | true if |\n|---|---|"
     yield "\n".join(f"| {form} | {text} |" for form, text in connection.execute(OPERATORS).fetchall()) + "\n"
 

@@ -22,27 +22,22 @@ Key = tuple[str, str, int, int]  # step, kind, rows, round
 
 
 def recorded_names() -> list[str]:
-    """The recorded results."""
     return sorted(path.name.removesuffix(".json.gz") for path in RECORDED.glob("*.json.gz"))
 
 
 def recorded(name: str) -> Result:
-    """One of them."""
     return journal.parse(gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes()), name)
 
 
 def key_of(run: Run) -> Key:
-    """Where a measurement belongs."""
     return run.step, run.kind, run.rows, run.round
 
 
 def keys(result: Result) -> list[Key]:
-    """Of all measurements, in order of their names."""
     return sorted(map(key_of, result.runs))
 
 
 def emptied(result: Result) -> Result:
-    """Before the first measurement."""
     return replace(result, runs=[], notes=[], complete=False)
 
 
@@ -56,22 +51,17 @@ class Nowhere:
 
 
 class Counting(Progress):
-    """Progress that is counted: announced, done, and what was told."""
-
     def __init__(self) -> None:
         self.announced = self.finished = 0
         self.texts: list[str] = []
 
     def total(self, steps: int) -> None:
-        """Announced."""
         self.announced = steps
 
     def step(self, text: str) -> None:
-        """Kept."""
         self.texts.append(text)
 
     def done(self, text: str = "") -> None:
-        """One more."""
         self.finished += 1
 
 
@@ -95,31 +85,24 @@ class Replay:
         self.plan = kind.plan_in(source)
 
     def played(self, kind: type[Experiment[Any]]) -> type[Experiment[Any]]:
-        """The experiment, but for what it does to a server."""
         replayed = self
 
         class Played(kind):  # type: ignore[misc,valid-type]
-            """Without a server."""
-
             def prepare(self) -> None:
                 """Nothing."""
 
             def stages(self) -> Sequence[Stage]:
-                """The same stages of other turns."""
                 return [replayed.stage(stage) for stage in super().stages()]
 
             def outcome(self, metrics: Metrics) -> str:
-                """What the experiment says."""
                 return super().outcome(metrics) if metrics else ""
 
             def close(self) -> None:
-                """Counted."""
                 replayed.closed += 1
 
         return Played
 
     def stage(self, stage: Stage) -> Stage:
-        """With turns that measure what is recorded."""
         return replace(
             stage, begin=nothing, turns=lambda number: [self.turn(turn, number) for turn in stage.turns(number)]
         )
@@ -142,13 +125,11 @@ class Replay:
         return replace(turn, measure=measure)
 
     def run(self, result: Result) -> Result:
-        """Go on with a result; a stop leaves what there is."""
         with suppress(Stopped):
             Runner(self.experiment(), result, lambda: None).run()
         return result
 
     def experiment(self) -> Experiment[Any]:
-        """The experiment without a server, not yet run."""
         return self.kind(self.plan, cast(Target, Nowhere()), self.progress)
 
 

@@ -36,24 +36,19 @@ TABLES = (*NUMBERED, "made")
 
 @dataclass
 class Pair:
-    """A database on each of two servers."""
-
     publisher: Cluster
     subscriber: Cluster
     name: str
 
     @property
     def source(self) -> str:
-        """The way to the publisher."""
         return make_conninfo(self.publisher.dsn, dbname=self.name)
 
     @property
     def target(self) -> str:
-        """The way to the subscriber."""
         return make_conninfo(self.subscriber.dsn, dbname=self.name)
 
     def make(self, edition: str) -> None:
-        """The tables on the publisher."""
         with connect(self.source) as connection:
             create(connection, edition)
             connection.execute(SCHEMA.encode())
@@ -76,18 +71,15 @@ class Pair:
             target.execute((connection + (f" WITH ({options})" if options else "")).encode())
 
     def wait(self) -> None:
-        """Until the subscriber has everything."""
         with connect(self.source) as source, connect(self.target) as target:
             wait_for(lambda: one(target, "SELECT NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r')"))
             wait_until_confirmed(source, self.name)
 
     def unsubscribe(self) -> None:
-        """With the slot."""
         with connect(self.target) as target:
             target.execute(f"DROP SUBSCRIPTION {self.name}".encode())
 
     def drop(self) -> None:
-        """Both databases, and the subscription if there still is one."""
         with connect(self.target) as target:
             left = one(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
         if left:
@@ -98,13 +90,11 @@ class Pair:
 
 
 def one(connection: Connection, statement: str, *parameters: object) -> object:
-    """The one value of a query."""
     row = connection.execute(statement.encode(), parameters).fetchone()
     return row[0] if row else None
 
 
 def wait_until_confirmed(source: Connection, slot: str) -> None:
-    """Until the subscriber of a slot has everything that was written."""
     end = one(source, "SELECT pg_current_wal_lsn()")
     confirmed = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
     wait_for(lambda: one(source, confirmed, end, slot))
@@ -140,7 +130,6 @@ class Writer:
                     self.committed[table] += tokens
 
     def insert(self, connection: Connection, table: str, amount: int) -> list[int]:
-        """Rows with fresh tokens."""
         first = self.lane * 1_000_000 + self.used + 1
         self.used += amount
         columns, values = ("id, n", "g, g") if table in ("numbers", "made") else ("n", "g")
@@ -163,7 +152,6 @@ class Consumer:
         self.position = ""
 
     def create(self, connection: Connection, start: str) -> None:
-        """Its feeds, and where it stands."""
         create_feed = "SELECT feed_create(%s || ' moved', %s, %s), feed_create(%s || ' steps', %s, %s)"
         connection.execute(create_feed.encode(), [self.table, self.table, start] * 2)
         self.position = str(one(connection, "SELECT reader_start(%s, %s)::text", self.table, start))
@@ -174,7 +162,6 @@ class Consumer:
         return [int(str(row[0])) for row in connection.execute(query.encode(), parameters)]
 
     def read(self, connection: Connection, rows: int | None) -> int:
-        """One batch each; how many rows."""
         moved = self.tokens(connection, "feed_read(%s || ' moved', TYPE, %s)", self.table, rows)
         self.moved += moved
         number = self.take(connection, rows)
@@ -190,7 +177,6 @@ class Consumer:
         return len(moved) + len(kept) + (number is not None)
 
     def take(self, connection: Connection, rows: int | None) -> int | None:
-        """A batch into a sink that knows which it has."""
         number = one(connection, "SELECT feed_next_batch(%s || ' steps', %s)", self.table, rows)
         if number is None:
             return None
@@ -199,7 +185,6 @@ class Consumer:
         return int(str(number))
 
     def drain(self, connection: Connection) -> None:
-        """Everything there is."""
         while self.read(connection, None):
             pass
 

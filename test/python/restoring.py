@@ -33,7 +33,6 @@ ALL = KEPT | {"made": "made"}
 
 
 def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
-    """The connection string for another database of a cluster."""
     return make_conninfo(cluster.dsn, dbname=database, user=user)
 
 
@@ -51,7 +50,6 @@ def insert(connection: Connection, first: int, last: int) -> None:
 
 
 def make_tables(connection: Connection) -> None:
-    """With inorder, if somebody has not installed it before."""
     if connection.execute("SELECT to_regnamespace('inorder_internal')").fetchone() == (None,):
         create(connection)
     connection.execute(TABLES.encode())
@@ -83,7 +81,6 @@ def spend_transactions(connection: Connection, amount: int) -> None:
 
 
 def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """One of the server's programs."""
     command: list[str | Path] = [cluster.original.program(program), *arguments]
     return subprocess.run(
         command, check=False, capture_output=True, text=True, input=stdin, env=cluster.environment(), timeout=300
@@ -91,7 +88,6 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
 
 
 def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
-    """Dump a database and restore it into a new one."""
     with connect(target.dsn) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
         connection.execute(f'CREATE DATABASE "{into}"'.encode())

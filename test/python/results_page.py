@@ -38,12 +38,10 @@ Results = dict[str, Result]  # by the name of the file, without its ending
 
 
 def read_results() -> Results:
-    """All that are there."""
     return {path.name.removesuffix(ENDING): journal.load(path) for path in sorted(RESULTS.glob(f"*{ENDING}"))}
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -63,7 +61,6 @@ def shown(found: Estimate) -> str:
 
 
 def claim_row(claim: Claim, results: Results) -> list[str]:
-    """A claim, the figure of each run of it, and what they answer."""
     cells, answers = [], []
     for place in PLACES:
         result = results.get(f"{claim.run}-{place}")
@@ -78,7 +75,6 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def claims_part(results: Results) -> Iterator[str]:
-    """A table for each study."""
     for study, claims in groupby(CLAIMS, key=lambda claim: claim.study):
         heads = ["claim", "published", *PLACES.values(), "answer", "run"]
         yield f"### {study}: {STUDIES[study]}"
@@ -94,7 +90,6 @@ def model_part(results: Results) -> Iterator[str]:
 
 
 def inserts_text(result: Result, rows: int) -> str:
-    """How many rows a measurement inserts."""
     inserts = {round(run.metrics["inserts"]) for run in result.select("insert", rows=rows)}
     return f"{min(inserts):,} rows" if len(inserts) == 1 else f"{min(inserts):,} to {max(inserts):,} rows"
 
@@ -121,14 +116,12 @@ def runs_part(results: Results) -> Iterator[str]:
 
 
 def report(name: str, result: Result) -> str:
-    """The report of a run, with its command above."""
     head = f"`{command(result)}`, PostgreSQL {result.server['version']}, {result.created.partition('T')[0]}."
     body = markdown(named(Path(name + ENDING), result), several=False)
     return f"# {name}\n\n{head} [All runs](README.md).\n\n{body}\n"
 
 
 def machine_text(results: Results) -> str:
-    """What they ran on."""
     found = {
         (one["cpu"], one["cores"], round(one["memory_bytes"] / 2**30), one["filesystem"])
         for one in (result.machine for result in results.values())

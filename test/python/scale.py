@@ -24,7 +24,6 @@ FEEDS = "SELECT feed_create('f', 'events')", "SELECT feed_create('last', 'events
 
 
 def main() -> None:
-    """Each size, then each number of partitions."""
     parser = argparse.ArgumentParser(prog="script/scale")
     parser.add_argument("--rows", default="1M,10M", help="sizes of the table")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
@@ -46,7 +45,6 @@ def main() -> None:
 
 
 def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
-    """A table, what is done with it, and what that costs."""
     begin = time.monotonic()
     make()
     print(f"\n{what} ({time.monotonic() - begin:.0f} s to fill)")
@@ -77,7 +75,6 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
 
 
 def insert(connection: Connection, transactions: int, rows: int) -> None:
-    """New rows."""
     for _ in range(transactions):
         connection.execute("INSERT INTO events (body) SELECT 'new' FROM generate_series(1, %s)", [rows])
 

@@ -27,7 +27,6 @@ def build(site: Path, source: Path = ROOT) -> str:
 
 
 def main() -> None:
-    """The site, or an error."""
     site = Path(sys.argv[1]).absolute()
     if wrong := build(site):
         sys.exit(wrong)

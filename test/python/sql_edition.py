@@ -97,7 +97,6 @@ def program(server: Server, kind: str) -> Path:
 
 
 def script(schema: str = "public") -> str:
-    """The SQL edition."""
     command: list[str | Path] = [ROOT / "script" / "sql-edition", "--schema", schema]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
 
@@ -206,13 +205,11 @@ def run(server: Server, cluster: Cluster, folder: Path, kind: str, tests: Iterab
 
 
 def known(name: str) -> str:
-    """What is known to differ."""
     path = DIFFERENCES / f"{name}.diff"
     return path.read_text() if path.exists() else ""
 
 
 def main() -> None:
-    """Write what differs."""
     import tempfile  # noqa: PLC0415
 
     server = find_server()

@@ -71,7 +71,6 @@ class Standby(Cluster):
         self.start(settings)
 
     def promote(self) -> None:
-        """Make a primary of it, on a timeline of its own."""
         with connect(self.dsn) as connection:
             if connection.execute("SELECT pg_promote()").fetchone() != (True,):
                 raise InorderError(f"the standby was not promoted:\n{self.log_tail()}")

@@ -17,18 +17,15 @@ TOOL = [sys.executable, "-m", "inorder"]
 
 
 def make_table(connection: Connection) -> None:
-    """The table of most tests."""
     connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("SELECT feed_enable('events')")
 
 
 def insert(connection: Connection, count: int, first: int = 1) -> None:
-    """Rows first, first + 1…, in one transaction."""
     connection.execute("INSERT INTO events (n) SELECT generate_series(%s::int, %s)", (first, first + count - 1))
 
 
 def environment(cluster: Cluster, database: str = "tail") -> dict[str, str]:
-    """How libpq finds the server."""
     return cluster.environment() | {"PGDATABASE": database}
 
 
@@ -64,7 +61,6 @@ class Tail:
                     stream.close()
 
     def appended(self, *arguments: str, to: str = "out") -> None:
-        """Run to the end, appending to a file."""
         with self.started(*arguments, to=to) as running:
             assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
 
@@ -73,7 +69,6 @@ class Tail:
         return numbers((self.folder / name).read_text())
 
     def state(self, name: str = "p") -> dict[str, object]:
-        """What a position file says."""
         read: dict[str, object] = json.loads((self.folder / name).read_text())
         return read
 
@@ -84,7 +79,6 @@ def numbers(text: str) -> list[int]:
 
 
 def read_until(running: preloaded.Run, text: bytes) -> bytes:
-    """What comes on stderr up to a line with this text."""
     assert running.stderr
     read = b""
     for line in running.stderr:
@@ -95,7 +89,6 @@ def read_until(running: preloaded.Run, text: bytes) -> bytes:
 
 
 def tail_has(path: Path, rows: int) -> bool:
-    """Whether a file has come so far."""
     return path.stat().st_size > rows * len('{"id":"00000000-0000-8000-8000-000000000000","n":100000}\n')
 
 

@@ -14,14 +14,12 @@ OTHERS = {"node_textfile_mtime_seconds"}  # by node_exporter, of the file of sam
 
 
 def rules() -> list[dict[str, Any]]:
-    """Those of the file."""
     (group,) = yaml.safe_load(text("docs/feed-alerts.yml"))["groups"]
     assert group.keys() == {"name", "rules"}
     return list(group["rules"])
 
 
 def metrics_of(expression: str) -> set[str]:
-    """The metrics in an expression of PromQL, which is an error if it is none."""
     promql_parser.parse(expression)
     without_strings = re.sub(r'"[^"]*"', "", expression)
     return set(re.findall(r"\b(?:inorder|node)_\w+", without_strings))
@@ -29,7 +27,6 @@ def metrics_of(expression: str) -> set[str]:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_a_rule_can_be_evaluated(rule: dict[str, Any]) -> None:
-    """Its fields are known, its metrics and labels exist, and it is over at least one metric of ours."""
     assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
     ours = {f"inorder_feed_{gauge}" for gauge in GAUGES}
@@ -38,7 +35,6 @@ def test_a_rule_can_be_evaluated(rule: dict[str, Any]) -> None:
 
 
 def test_the_documentation_names_every_gauge_and_panels_of_no_other() -> None:
-    """With the text of its help."""
     page = text("docs/feed-operations.md")
     for gauge, meaning in GAUGES.items():
         assert f"| `{gauge}` | {meaning[0].lower()}{meaning[1:-1]} |" in page

@@ -111,7 +111,6 @@ def plant(dsn: str, schema: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("installer", ["mallory", "postgres"])
 def test_what_is_planted_before_installation_is_never_called(attacked: Cluster, installer: str) -> None:
-    """Functions and operators with the names of all that the script calls, in the schema that it is installed in."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, ATTACK, "CREATE SCHEMA x")
@@ -155,7 +154,6 @@ def use_again(connection: Connection, path: str) -> None:
 
 
 def test_what_is_planted_after_installation_is_never_called(attacked: Cluster) -> None:
-    """By the owner of the schema: overloads that match better, and the schema renamed with another in its place."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, ATTACK, "CREATE SCHEMA x")
@@ -217,7 +215,6 @@ MEDDLING_WITH_TABLES = (
 
 
 def test_the_installer_owns_nothing_of_the_internal_schema(attacked: Cluster) -> None:
-    """He owns the extension, and may read its state for a dump. Everything else is refused."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
@@ -238,7 +235,6 @@ def test_the_installer_owns_nothing_of_the_internal_schema(attacked: Cluster) ->
 
 
 def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
-    """Those of the superuser who installs it, for tables, functions, schemas and types."""
     with database(attacked) as dsn, connect(dsn) as admin:
         for kind in ("TABLES", "FUNCTIONS", "SCHEMAS", "TYPES"):
             execute(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
@@ -250,7 +246,6 @@ def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
 
 
 def test_a_planted_internal_schema_makes_the_installation_fail(attacked: Cluster) -> None:
-    """Denial of service by those who may create a schema, and no more."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             execute(mallory, "CREATE SCHEMA inorder_internal")
@@ -279,7 +274,6 @@ CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUA
 
 
 def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacked: Cluster) -> None:
-    """He owns it, and puts a schema and functions of his own in its place while a call waits for his transaction."""
     with (
         database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
         connect(dsn) as admin,

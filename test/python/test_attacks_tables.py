@@ -87,7 +87,6 @@ READS = (
 
 
 def read_all(connection: Connection, table: str, feed: str) -> set[str]:
-    """All of it, and how some of it is refused."""
     start, name = f"reader_start('{table}')", f"of_{connection.info.user}"
     every = f"reader_next_batch('{table}', {start})"
     refused = set()
@@ -192,7 +191,6 @@ CONSTANT = "CREATE FUNCTION evil.constant() RETURNS boolean LANGUAGE sql IMMUTAB
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
-    """A superuser who looks at feeds, reads and counts the table of somebody hostile; and plain roles, alike."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
         execute(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
@@ -235,7 +233,6 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("made", CONSTANTS)
 def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, made: str) -> None:
-    """Each call by mallory himself, in a session that knows nothing of the table yet."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
     start = "reader_start('evil.t')"
@@ -325,7 +322,6 @@ def by_number(oid: object) -> tuple[str, ...]:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other: str) -> None:
-    """The name of a table is looked up after it was looked at: by then it may be that of a view or a type."""
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
@@ -361,7 +357,6 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
-    """The server looks the name up again after a wait, and may find another table: then the call is to be repeated."""
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=mallory") as swapper, connect(dsn) as admin:
         for schema in ("front", "back"):
             execute(
@@ -414,7 +409,6 @@ def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("impostor", IMPOSTORS)
 def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str) -> None:
-    """The schema of the table can be renamed after the text was made, and another one be put in its place."""
     role = " user=bob" if impostor == "a policy" else ""  # a superuser has none
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
         execute(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
@@ -496,7 +490,6 @@ def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> N
 
 
 def test_the_view_feeds_plans_nothing(dsn: str) -> None:
-    """Not even what every plan evaluates: an expression of constants in an index."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, CONSTANT, EVENTS.format(name="evil.t"), "CREATE INDEX ON evil.t ((evil.constant()))")
         execute(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 1000)", "ANALYZE evil.t", *FEED.split("; "))
@@ -516,7 +509,6 @@ def check_state(session: Connection, statement: str) -> None:
 
 
 def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
-    """Who may connect and make temporary tables: no row, and no view in the place of a table."""
     with database(attacked) as dsn:
         with connect(dsn) as admin:
             create(admin)
@@ -564,7 +556,6 @@ HAND_MADE = [
 
 @pytest.mark.parametrize("trigger", HAND_MADE)
 def test_a_guard_made_by_hand_is_no_guard(dsn: str, trigger: str) -> None:
-    """Nor does it bring the server down, whatever it has for columns, function, arguments or condition."""
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, "SET search_path = evil, public", EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
         execute(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
@@ -636,7 +627,6 @@ def alices(dsn: str) -> str:
 
 
 def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
-    """No call of his does anything to a feed of others, nor leaves a lock on a table or a feed."""
     with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory:
         oid = value(admin, "SELECT 'alice.t'::regclass::oid")
         feed = value(admin, "SELECT id FROM inorder_internal.feed")
@@ -657,7 +647,6 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
 
 
 def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
-    """SELECT on the table lets him make one and see the others; names do not collide."""
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=bob") as bob:
         execute(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
         execute(bob, "SELECT feed_create('a', 'alice.t')")
@@ -718,7 +707,6 @@ OWN_CALLS = (
 
 @pytest.mark.parametrize("off", ["indexscan", "seqscan", "nestloop"])
 def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> None:
-    """Whatever he holds of his own, and in whatever order the planner looks at the state."""
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=mallory") as mallory:
         execute(mallory, *FEED.split("; "), "GRANT SELECT ON evil.t TO alice")
         with connect(alices) as admin:
@@ -732,7 +720,6 @@ def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> N
 
 
 def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
-    """Positions as transactions, never a key."""
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
         execute(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
         key = str(value(alice, "SELECT min(id::text) FROM alice.t"))
@@ -743,7 +730,6 @@ def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
 
 
 def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
-    """All advisory locks that a hash of a name could lead to, and names that hash alike."""
     with (
         connect(alices) as admin,
         connect(f"{alices} user=mallory") as mallory,
@@ -803,7 +789,6 @@ ODD = [
 
 @pytest.mark.parametrize("odd", ODD)
 def test_no_owner_breaks_the_view_for_others(alices: str, odd: str) -> None:
-    """Whatever he does to his table, his schema, his statistics or himself."""
     with connect(f"{alices} user=mallory") as mallory:
         execute(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 100)", "SELECT feed_create('m', 'evil.t')")
         refusal(mallory, odd)
@@ -815,7 +800,6 @@ def test_no_owner_breaks_the_view_for_others(alices: str, odd: str) -> None:
 
 
 def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
-    """No feed with a number for a table; the name is free."""
     with connect(f"{alices} user=alice") as alice, connect(alices) as admin:
         execute(alice, "DROP TABLE alice.t")
         assert value(alice, "SELECT count(*) FROM feeds WHERE relation IS NOT NULL") == 0
@@ -826,7 +810,6 @@ def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
 
 
 def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
-    """By a transaction that he leaves open after a call, or with a lock on a table of his own."""
     calls = (
         "SELECT feed_create('m', 'evil.t')",
         "DROP TABLE evil.gone; SELECT feed_create('m', 'evil.t')",
@@ -941,7 +924,6 @@ def typed(dsn: str) -> str:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str, tmp_path: Path) -> None:
-    """Values of his types are the text that the server writes, and arrays of them lists of that."""
     tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
     for output in FORMATS:
         where = ["--directory", "rows"] if output == "parquet" else []

@@ -22,12 +22,10 @@ USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory
 
 
 def used(place: Place, group: Path) -> int:
-    """Bytes that a group uses."""
     return int((group / USAGE[place.limit_file]).read_text())
 
 
 def own_group(place: Place) -> Path:
-    """That of this process."""
     return place.folder / f"{cgroup.NAME}{os.getpid()}"
 
 
@@ -38,7 +36,6 @@ def tables_on(cluster: Cluster, small: Small) -> InsertTables:
 
 @pytest.fixture(name="place")
 def a_place() -> Place:
-    """Where a group can be made."""
     place = cgroup.place()
     if place is None:
         pytest.skip("no memory control group may be made here")
@@ -47,7 +44,6 @@ def a_place() -> Place:
 
 @pytest.mark.server
 def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> None:
-    """All its processes are in the group, also those of later sessions, and the group goes with the server."""
     with Cluster(server) as cluster:
         limit = memory_limit(place, LEAST_BYTES)
         cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
@@ -67,7 +63,6 @@ def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> N
 
 @pytest.mark.server
 def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Place) -> None:
-    """A quarter is shared buffers; below the least amount there is none."""
     small = Small(LEAST_BYTES)
     if server.has_direct_io:
         assert reading_method(server, small) != CGROUP
@@ -87,7 +82,6 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
 
 @pytest.mark.server
 def test_a_page_cache_behind_shared_buffers(server: Server, place: Place) -> None:
-    """Both in the group, with direct I/O off; too little, or no group, is an error."""
     small = Small(LEAST_BYTES, page_cache=LEAST_BYTES)
     assert reading_method(server, small) == CGROUP
     with pytest.raises(InputError, match="--page-cache needs a memory control group"):
@@ -103,7 +97,6 @@ def test_a_page_cache_behind_shared_buffers(server: Server, place: Place) -> Non
 
 
 def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
-    """But not the group of one that runs, even if nothing is in it yet."""
     ended = subprocess.Popen(["true"])
     ended.wait()
     running = subprocess.Popen(["sleep", "60"])
@@ -120,7 +113,6 @@ def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
 
 
 def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
-    """And leaves no group."""
     with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
         memory_limit(place, -2)
     assert not own_group(place).exists()
@@ -128,7 +120,6 @@ def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
 
 @pytest.mark.server
 def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
-    """The limit is there while the server is measured, and only then; without direct I/O it is refused at once."""
     small = Small(2**22, iops=3000)
     if not server.has_direct_io:
         with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):
@@ -154,5 +145,4 @@ def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
 
 
 def test_what_is_on_no_disk() -> None:
-    """Its requests cannot be limited."""
     assert disk_of(Path("/proc")) is None

@@ -16,36 +16,30 @@ EVIL = '<b a="1">&'
 
 
 def marks(drawing: Drawing, width: int = SCREEN) -> dict[str, ET.Element]:
-    """What is drawn by what it says on hover."""
     root = ET.fromstring(drawing.svg(width))
     return {told.text or "": one for one in root.iter() if one is not root and (told := one.find("title")) is not None}
 
 
 def rect(mark: ET.Element) -> tuple[float, float]:
-    """Where a bar begins, and its width."""
     found = re.match(r"M([\d.]+),[\d.]+h([\d.]+)", mark.attrib["d"])
     assert found
     return float(found[1]), float(found[2])
 
 
 def place(mark: ET.Element) -> tuple[float, float]:
-    """Where a point is."""
     x, y = re.findall(r"[\d.]+", mark.attrib["transform"])
     return float(x), float(y)
 
 
 def lines_of(drawing: Drawing) -> list[ET.Element]:
-    """The paths of the lines."""
     return [one for told, one in marks(drawing).items() if ":" not in told and one.attrib.get("d", "").startswith("M")]
 
 
 def texts(drawing: Drawing, width: int = SCREEN) -> list[str]:
-    """All words of a chart."""
     return [one.text or "" for one in ET.fromstring(drawing.svg(width)).iter("text")]
 
 
 def test_bars_are_drawn_to_scale_with_their_intervals() -> None:
-    """Half the value is half the width; an interval has a line and two ends."""
     drawing = charts.bar_chart("t", [Bar("a", 100, "100 B", "x"), Bar("b", 50, "50 B", "x", 40, 60)])
     (first, whole), (second, half) = map(rect, marks(drawing).values())
     assert first == second and half == pytest.approx(whole / 2, abs=0.1)
@@ -57,7 +51,6 @@ def test_bars_are_drawn_to_scale_with_their_intervals() -> None:
 
 
 def test_a_phone_has_labels_above_the_bars() -> None:
-    """So that these have the whole width, in a drawing as wide as the screen: text keeps its size."""
     drawing = charts.bar_chart("t", [Bar("a name of some length", 100, "100 B", "x")])
     (phone,), (screen,) = marks(drawing, PHONE).values(), marks(drawing).values()
     assert rect(phone)[1] > PHONE * 0.7 and rect(screen)[1] < SCREEN * 0.8
@@ -67,7 +60,6 @@ def test_a_phone_has_labels_above_the_bars() -> None:
 
 
 def test_the_parts_of_a_stack_lie_end_to_end() -> None:
-    """On one scale for all stacks, in the order of their names."""
     stacks = [Stack("a", (30.0, 10.0), "40"), Stack("b", (5.0, 15.0), "20")]
     drawing = charts.stacked_chart("WAL", ("images", "records"), stacks)
     bars = {told: rect(mark) for told, mark in marks(drawing).items()}
@@ -80,7 +72,6 @@ def test_the_parts_of_a_stack_lie_end_to_end() -> None:
 
 
 def test_a_logarithmic_axis_gives_every_factor_the_same_room() -> None:
-    """Ten times is as far from 1 to 10 as from 10 to 100; what is not above zero is left out."""
     line = Line("a", ((0.0, 5.0), (1.0, 1.0), (10.0, 10.0), (100.0, 100.0)), "x")
     drawing = plots.line_chart("t", "size", "speed", [line], log_x=True, log_y=True)
     points = [place(mark) for told, mark in marks(drawing).items() if " at " in told]
@@ -90,7 +81,6 @@ def test_a_logarithmic_axis_gives_every_factor_the_same_room() -> None:
 
 
 def test_a_linear_axis_begins_at_zero() -> None:
-    """Half the value is half the height."""
     drawing = plots.line_chart("t", "x", "y", [Line("a", ((0.0, 50.0), (1.0, 100.0)), "x")])
     found = marks(drawing)
     assert place(found["a: 100 at 1"])[1] == pytest.approx(0, abs=0.1)
@@ -98,7 +88,6 @@ def test_a_linear_axis_begins_at_zero() -> None:
 
 
 def test_time_goes_in_steps_with_marks() -> None:
-    """Across, then up; a mark at each checkpoint, named once."""
     line = Line("a", ((0.0, 10.0), (1.0, 20.0), (2.0, 10.0)), "x", (1.0,))
     drawing = plots.time_chart("t", "TPS", [line], (0.0, 2.0))
     (path,) = lines_of(drawing)
@@ -113,7 +102,6 @@ def test_time_goes_in_steps_with_marks() -> None:
 
 
 def test_percentiles_stand_at_equal_distances_by_name() -> None:
-    """p50 to p99.9; a missing one has no dot; far apart the axis is logarithmic."""
     names = ("p50", "p95", "p99", "p99.9")
     near = plots.percentile_chart("t", "ms", names, [("a", (1.0, 2.0, None, 4.0), "x")])
     x1, x2, x4 = (place(marks(near)[f"a, {name}: {value}"])[0] for name, value in
@@ -126,7 +114,6 @@ def test_percentiles_stand_at_equal_distances_by_name() -> None:
 
 
 def test_the_legend_is_in_the_order_in_which_the_lines_end() -> None:
-    """The highest first, whatever the order they came in; on a phone below the lines."""
     lines = [Line(f"line {n}", ((0.0, 1.0), (1.0, float(n))), f"series-{n}") for n in (2, 1, 3)]
     drawing = plots.line_chart("t", "x", "y", lines)
     assert [text for text in texts(drawing) if text.startswith("line")] == ["line 3", "line 2", "line 1"]
@@ -135,7 +122,6 @@ def test_the_legend_is_in_the_order_in_which_the_lines_end() -> None:
 
 
 def test_the_page_map_has_a_cell_a_range_of_blocks() -> None:
-    """Row by row, darkest where most often touched."""
     drawing = charts.page_map("t", [8.0, *[0.0] * 498, 1.0], 2, 10_000)
     paths = dict(re.findall(r'fill="var\(--shade-(\d)\)" d="([^"]*)"', drawing.svg()))
     cells = {shade: re.findall(r"M(\d+) (\d+)h", path) for shade, path in paths.items()}
@@ -146,7 +132,6 @@ def test_the_page_map_has_a_cell_a_range_of_blocks() -> None:
 
 
 def test_a_map_of_few_blocks_has_a_cell_each() -> None:
-    """And one of none is not drawn."""
     few = charts.page_map("t", [0.0] * 3, 0, 3)
     assert few.svg().count("M") == 3 and "a cell is a block" in few.words
     assert not charts.page_map("t", [], 0, 0)
@@ -164,7 +149,6 @@ DRAWN: dict[str, Callable[[str], Drawing]] = {
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_no_text_is_markup(name: str) -> None:
-    """Wherever a chart takes text; that which a page shows."""
     chart = DRAWN[name](EVIL).__html__()
     root = ET.fromstring(f"<div>{chart}</div>")
     assert not list(root.iter("b")) and not any("a" in one.attrib for one in root.iter())
@@ -173,7 +157,6 @@ def test_no_text_is_markup(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_colours_and_fonts_are_of_the_page(name: str) -> None:
-    """So that they change with light and dark; no id could be another chart's, nothing is fetched."""
     chart = DRAWN[name]("text").__html__()
     for colour in re.findall(r'(?:fill|stroke)="([^"]*)"', chart):
         assert colour in ("none", "transparent") or re.fullmatch(r"var\(--[\w-]+(, var\(--series-1\))?\)", colour)
@@ -188,7 +171,6 @@ def test_colours_and_fonts_are_of_the_page(name: str) -> None:
     ],
 )  # fmt: skip
 def test_nothing_is_drawn_of_nothing(chart: Drawing) -> None:
-    """No axes without values."""
     assert (bool(chart), chart.svg(), chart.__html__()) == (False, "", "")
 
 
@@ -203,13 +185,11 @@ def test_nothing_is_drawn_of_nothing(chart: Drawing) -> None:
 )
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_zero_is_drawn(chart: Drawing, width: int) -> None:
-    """With no width below none."""
     svg = chart.svg(width)
     assert svg and "NaN" not in svg and "Infinity" not in svg and not re.search(r'width="-', svg)
 
 
 def test_a_chart_is_drawn_when_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not while a run is measured and its tables are shown; and once, however often it is shown."""
     drawn = Mock(side_effect=vl_convert.vegalite_to_svg)
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", drawn)
     chart = charts.bar_chart("only here", [Bar("only here", 17.0, "17", "x")])

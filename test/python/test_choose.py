@@ -46,7 +46,6 @@ KEPT = st.builds(
 @settings(deadline=None)
 @given(KEPT, MORE)
 def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
-    """In bytes written and read per row, of the chosen key and of each kind; parameters stay."""
     larger = replace(needs, memory_bytes=needs.memory_bytes * more)
     assert choice_for(larger).chosen.io_per_row <= choice_for(needs).chosen.io_per_row * (1 + 1e-9)
     for kind in COLUMNS:
@@ -57,7 +56,6 @@ def test_more_memory_never_costs_more(needs: Needs, more: float) -> None:
 @settings(deadline=None)
 @given(KEPT, MORE)
 def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None:
-    """With the same retention: total I/O of the chosen key, and index and blocks of each kind."""
     rate = needs.rate * more
     faster = replace(needs, rate=rate, rows=rate * (needs.retention or 0))
     slow, fast = choice_for(needs).chosen, choice_for(faster).chosen
@@ -71,7 +69,6 @@ def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None
 @settings(deadline=None)
 @given(KEPT)
 def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
-    """Whatever is asked; parameters of candidates that meet the requirements are in the generators' range."""
     for kind in ("time", "sequence"):
         one = candidate(kind, needs)
         assert one.blocks and needs.retention
@@ -84,7 +81,6 @@ def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> Non
 @settings(deadline=None)
 @given(KEPT)
 def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -> None:
-    """And each kind is in the answer once."""
     choice = choice_for(needs)
     assert not choice.chosen.against
     assert {choice.chosen.kind, *(one.kind for one in choice.others)} == set(COLUMNS)
@@ -105,14 +101,12 @@ def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -
     ],
 )
 def test_what_is_chosen(needs: Needs, kind: str) -> None:
-    """As docs/choose.md says; a feed reads other keys by a column."""
     chosen = choice_for(needs).chosen
     assert chosen.kind == kind
     assert (" xact bigint" in chosen.column) == (needs.reader == FEED and kind != "xact")
 
 
 def test_polling_and_hiding_exclude_each_other() -> None:
-    """An error that names both."""
     with pytest.raises(InputError, match="--reader poll needs keys in order, and --hide forbids them"):
         choice_for(Needs(1e8, 1000, 2**30, hide=60, reader=POLL))
 
@@ -154,7 +148,6 @@ POINTS = [
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "needs"), POINTS)
 def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: Needs) -> None:
-    """Within 20 % of what the server writes, one row a transaction, from a checkpoint on."""
     one, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
     assert not one.against
     index = made(connection, one)
@@ -173,7 +166,6 @@ def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: 
 @pytest.mark.server
 @pytest.mark.parametrize(("rate", "hide", "retention"), [(100, 5, 30), (1000, 1, 2.5), (37, 11, 100)])
 def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int, hide: float, retention: float) -> None:
-    """The number of a block is used again after just as many values; until then each block has another."""
     one = candidate("sequence", Needs(1e4, rate, 2**30, retention, hide))
     assert one.blocks
     made(connection, one)
@@ -190,7 +182,6 @@ def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int,
 @pytest.mark.long
 @pytest.mark.server
 def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
-    """Blocks of a second, three of them, for rows that are deleted after two."""
     one = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
     assert one.blocks and (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) == (1, 3, 3)
     call = one.column.split("DEFAULT ")[1]
@@ -216,7 +207,6 @@ def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
 
 
 def test_as_a_table(tmp_path: Path) -> None:
-    """The column to paste, the reasons, and every kind."""
     done = inorder("choose", "--rate", "10k", "--retention", "30d", "--hide", "60s", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("id uuid PRIMARY KEY DEFAULT uuid_time_nextval(60, 43201)\n\n* ")
@@ -228,7 +218,6 @@ def test_as_a_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_as_data(tmp_path: Path, reader: str) -> None:
-    """The same figures as numbers."""
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
     found, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
     chosen = choice_for(needs).chosen
@@ -251,6 +240,5 @@ def test_as_data(tmp_path: Path, reader: str) -> None:
     ],
 )
 def test_bad_input(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """One sentence, exit code 2."""
     done = inorder("choose", *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and message in done.stderr

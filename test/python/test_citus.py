@@ -49,7 +49,6 @@ def insert_in_every_way(connection: Connection, table: str) -> int:
 
 
 def test_each_node_numbers_its_rows(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """By the generated form, whatever way they come; rows of one transaction have the same number on a node."""
     prepare(nodes, tmp_path, events)
     rows = insert_in_every_way(coordinator, events)
     assert scalar(coordinator, f"SELECT count(*) FROM {events}") == rows
@@ -58,7 +57,6 @@ def test_each_node_numbers_its_rows(nodes: Nodes, coordinator: Connection, event
 
 
 def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connection, events: str) -> None:
-    """All rows of a transaction have one, those after a rollback too."""
     run(
         coordinator, "BEGIN", f"INSERT INTO {events} (tenant, n) VALUES (7, 'a')", "SAVEPOINT s",
         f"INSERT INTO {events} (tenant, n) VALUES (7, 'b')", "ROLLBACK TO s",
@@ -87,7 +85,6 @@ def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Con
     "SELECT exact_count_start('{}')",
 ])  # fmt: skip
 def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, events: str, statement: str) -> None:
-    """On the coordinator, and on a worker, which has its name, too; before and after its shards are readable."""
     for dsn in (nodes.dsn, nodes.workers[0].dsn):
         with (
             connect(dsn) as connection,
@@ -103,7 +100,6 @@ def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, even
     ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
 ])  # fmt: skip
 def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:
-    """Citus itself refuses triggers on it, unless a setting allows them."""
     run(
         coordinator, "DROP TABLE IF EXISTS late", f"CREATE TABLE late (id int PRIMARY KEY, {NUMBER})",
         "CREATE INDEX ON late (xact)", "SELECT feed_create('late', 'late')",
@@ -120,7 +116,6 @@ def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distr
 
 
 def test_columnar_tables_are_refused(coordinator: Connection) -> None:
-    """They are no heaps."""
     run(
         coordinator, "CREATE EXTENSION IF NOT EXISTS citus_columnar",
         f"CREATE TABLE col (id int, {NUMBER}) USING columnar", "CREATE INDEX ON col (xact)",
@@ -134,7 +129,6 @@ def test_columnar_tables_are_refused(coordinator: Connection) -> None:
 
 
 def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """On its node: a feed, a count and the guard, although Citus hides it from queries on pg_class."""
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, 'a' FROM generate_series(1, 100) AS g")
     _, name, node = shards(coordinator, events)[0]
@@ -151,7 +145,6 @@ def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, 
 
 
 def test_preparation_and_back(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Each shard once; what is readable is left alone; --undo takes the guards away."""
     citus = tool(nodes, tmp_path, "citus")
     assert citus(events, "--dry-run").count("feed_enable") == 4
     assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [0] * 4
@@ -164,7 +157,6 @@ def test_preparation_and_back(nodes: Nodes, coordinator: Connection, events: str
 
 
 def test_what_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Is one sentence, with what to do."""
     citus, tail, count = (tool(nodes, tmp_path, command) for command in ("citus", "tail", "count"))
     run(
         coordinator, "DROP TABLE IF EXISTS plain, bare, ref, two", "CREATE TABLE plain (id int)",

@@ -59,7 +59,6 @@ def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
 
 
 def insert(coordinator: Connection, table: str, token: str) -> None:
-    """Rows into all shards."""
     coordinator.execute(INSERT.format(table).encode(), [token])
 
 
@@ -70,7 +69,6 @@ def insert(coordinator: Connection, table: str, token: str) -> None:
 def test_a_shard_that_went_and_came_back(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool
 ) -> None:
-    """Between two looks: it is where it was, and yet another table. Refused, also if the driver is the same."""
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
     insert(coordinator, query.table, "a")
     query.run()
@@ -92,7 +90,6 @@ def test_a_shard_that_went_and_came_back(
 def test_a_shard_that_comes_back_is_followed_again(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """By a reader that has followed it there: it waits for who still writes, as it did the first time."""
     prepare(nodes, tmp_path, events)
     number, name, first = shards(coordinator, events)[0]
     with tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running:
@@ -125,7 +122,6 @@ def test_a_shard_that_comes_back_is_followed_again(
 def test_a_table_that_was_made_anew(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool, rows: bool
 ) -> None:
-    """With the same name and the same bounds: refused, with or without rows."""
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
     if rows:
         insert(coordinator, query.table, "a")
@@ -143,7 +139,6 @@ def test_a_table_that_was_made_anew(
 
 
 def test_a_column_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
-    """In mid stream: the query goes on with the columns of its start, and has the new one after a restart."""
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
     insert(coordinator, query.table, "a")
     query.run()
@@ -165,7 +160,6 @@ def test_a_column_that_is_added(nodes: Nodes, coordinator: Connection, query: Qu
 
 
 def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connection, events: str) -> None:
-    """A row that was inserted into a partition itself locks that one alone."""
     name = f"q_{events}"
     run(
         coordinator, f"CREATE TABLE {name} (n text, k int) PARTITION BY RANGE (k)",
@@ -190,7 +184,6 @@ def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connect
 
 
 def has_writers(worker: Connection, shard: str) -> bool:
-    """What decides whether a shard may be left for good."""
     oid = scalar(worker, f"SELECT '{shard}'::regclass::oid")
     (found,) = worker.execute(database.query("shard_writers").format(table=oid)).fetchall()
     return bool(found[0])
@@ -219,13 +212,11 @@ def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
 
 
 def move_to(coordinator: Connection, table: str, to: str) -> None:
-    """The first shard to a node."""
     number, _, node = shards(coordinator, table)[0]
     coordinator.execute("SELECT citus_move_shard_placement(%s, %s, 5432, %s, 5432, 'block_writes')", [number, node, to])
 
 
 def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
-    """In mid stream, and takes over a shard: the tool and Spark go on there, and back again."""
     arguments = (query.table, "--shards", "--position", "p", "--follow")
     with ExitStack() as stack:
         running = stack.enter_context(tool(nodes, tmp_path, "tail").started(*arguments, to="out"))
@@ -258,7 +249,6 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
 
 
 def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query) -> None:
-    """For some seconds: driver and executors wait for it. All rows are there once, and what was read is read again."""
     insert(coordinator, query.table, "a")
     query.run()
     with ThreadPoolExecutor(1) as pool:
@@ -279,7 +269,6 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
 
 
 def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
-    """Their old places are kept by one session with each node and reader, however many there are."""
     insert(coordinator, query.table, "a")
     query.run()
     _, _, node = shards(coordinator, query.table)[0]
@@ -309,7 +298,6 @@ def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Qu
 def test_a_driver_that_begins_finds_all_shards_at_once(
     coordinator: Connection, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By one look at the coordinator, not one for each."""
     query.run()
     query.restart()
     look, looks = query.plan.look, itertools.count()

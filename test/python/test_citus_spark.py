@@ -40,7 +40,6 @@ def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
 
 
 def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> None:
-    """Each row once, in batches of a size; the same when they are read again, by another driver."""
     coordinator.execute(INSERT.format(query.table).encode(), ["a"])
     query.run()
     assert len(query.offsets) > 2 and query.delivered() == stored(coordinator, query.table)
@@ -63,7 +62,6 @@ def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> Non
 def test_a_query_goes_on_elsewhere(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, change: Callable[[Connection, str], None]
 ) -> None:
-    """With rows that it has not read where the shard was, and rows that came to the new place before its guard."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["read"])
     query.run()
@@ -88,7 +86,6 @@ def test_a_query_goes_on_elsewhere(
 
 
 def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
-    """A run that ends says what is to be done, and ends where it began when it is done, whatever moves meanwhile."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     query.plan.stop_here()
@@ -111,7 +108,6 @@ def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Que
 def test_one_who_still_writes_to_the_old_place(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
-    """Is waited for: the place is left for good afterwards. The other shards are read meanwhile."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     query.run()
@@ -130,7 +126,6 @@ def test_one_who_still_writes_to_the_old_place(
 
 
 def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
-    """Before it was read: refused, with what to do the next time."""
     coordinator.execute(INSERT.format(query.table).encode(), ["a"])
     query.run()
     query.plan.close()
@@ -163,7 +158,6 @@ def test_the_old_place_is_kept_until_it_is_read(
     {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "group": 1, "low": "0", "high": 1}'}},
 ])  # fmt: skip
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
-    """Of a table that is none of shards, or damaged; of another table, or database."""
     (database,) = {part["database"] for part in query.offsets[0].values()}
     ours = {key: part | {"database": database} for key, part in offset.items()}
     with pytest.raises(InputError, match="which is no shard"):
@@ -178,7 +172,6 @@ def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset
 
 
 def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Under load shards are moved and split, and the driver is killed: each row is in Parquet once."""
     pytest.importorskip("pyspark", reason=NEEDED)
     if shutil.which("java") is None:
         pytest.skip("Spark requires Java: script/engines installs it")
@@ -208,7 +201,6 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
 
 @contextmanager
 def killed_afterwards(driver: "Driver") -> Iterator["Driver"]:
-    """By SIGKILL, with its executors."""
     try:
         yield driver
     finally:
@@ -216,7 +208,6 @@ def killed_afterwards(driver: "Driver") -> Iterator["Driver"]:
 
 
 def last_offset(folder: Path) -> Offset:
-    """What Spark has written down last, before the batch."""
     logs = folder / "checkpoint" / "offsets"
     last = max(int(path.name) for path in logs.iterdir() if path.name.isdecimal())
     found: Offset = json.loads((logs / str(last)).read_text().splitlines()[-1])

@@ -76,7 +76,6 @@ def database(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def make(connection: Connection, name: str) -> None:
-    """A table that can be read."""
     connection.execute(f"CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())".encode())
 
 
@@ -87,7 +86,6 @@ def distribute(connection: Connection, name: str) -> None:
 
 
 def refusal(connection: Connection, statement: str) -> str:
-    """The hint with which it is refused."""
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="is distributed by Citus") as raised:
         connection.execute(statement.encode())
     return str(raised.value.diag.message_hint)
@@ -95,7 +93,6 @@ def refusal(connection: Connection, statement: str) -> str:
 
 @pytest.mark.parametrize("use", USES)
 def test_a_distributed_table_is_refused(database: Connection, use: str) -> None:
-    """By all that makes it readable, or begins to read it."""
     make(database, "events")
     database.execute("CREATE EXTENSION citus")
     distribute(database, "events")
@@ -103,7 +100,6 @@ def test_a_distributed_table_is_refused(database: Connection, use: str) -> None:
 
 
 def test_one_that_is_distributed_afterwards_is_refused(database: Connection) -> None:
-    """By each read, of this session too, which has proved it; and the view says that it does not know."""
     make(database, "events")
     database.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
     database.execute("INSERT INTO events DEFAULT VALUES")
@@ -120,7 +116,6 @@ def test_one_that_is_distributed_afterwards_is_refused(database: Connection) -> 
 
 
 def test_a_distributed_partition_is_refused(database: Connection) -> None:
-    """Also below a table that is not."""
     database.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     database.execute("CREATE INDEX ON events (id); CREATE TABLE events_1 PARTITION OF events DEFAULT")
     database.execute("SELECT feed_create('f', 'events'); CREATE EXTENSION citus")
@@ -130,7 +125,6 @@ def test_a_distributed_partition_is_refused(database: Connection) -> None:
 
 
 def test_others_can_be_read(database: Connection) -> None:
-    """Where Citus is, too, and without the index that it has today; after DROP EXTENSION, all."""
     make(database, "events")
     make(database, "elsewhere")
     database.execute("CREATE EXTENSION citus")
@@ -143,7 +137,6 @@ def test_others_can_be_read(database: Connection) -> None:
 
 @pytest.mark.parametrize("place", ["public", "pg_temp", "pg_catalog"])
 def test_a_table_of_that_name_means_nothing(database: Connection, place: str) -> None:
-    """By any role, in any schema: it does not belong to Citus. In pg_catalog only a superuser can make one."""
     make(database, "events")
     database.execute("SET allow_system_table_mods = on")
     database.execute(FAKE.format(place).encode())
@@ -154,7 +147,6 @@ def test_a_table_of_that_name_means_nothing(database: Connection, place: str) ->
 
 
 def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
-    """A version of Citus that nobody knows: no table is taken for a local one."""
     make(database, "events")
     database.execute("CREATE EXTENSION citus; SET allow_system_table_mods = on")
     database.execute("ALTER TABLE pg_catalog.pg_dist_partition ALTER logicalrelid TYPE text")
@@ -176,14 +168,12 @@ def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
 def test_the_tool_without_citus(
     cluster: Cluster, fresh: Connection, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    """One clear sentence; a position file that was not needed is not left."""
     command, *rest = arguments
     assert message in Tail(cluster, tmp_path, command=command)(*rest, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
 def entry(**changes: object) -> dict[str, object]:
-    """A shard in a position file."""
     position = {"transactions": "{[0,9)}", "partial": None, "last_key": None, "members": None, "origin": None}
     place = {"id": 7, "table": "public.t_7", "group": 1, "host": "w1", "port": 5432, "low": 0, "high": 9}
     return place | {"position": position} | changes
@@ -202,7 +192,6 @@ def entry(**changes: object) -> dict[str, object]:
     ({"table": None}, "shards or table"),
 ])  # fmt: skip
 def test_damaged_positions_are_refused(changes: dict[str, object], message: str) -> None:
-    """Whatever is read is checked before it is used."""
     whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
     assert list(shards_state.decode(json.dumps(whole).encode()).entries) == ["7@1"]
     with pytest.raises(ValueError, match=message):
@@ -210,7 +199,6 @@ def test_damaged_positions_are_refused(changes: dict[str, object], message: str)
 
 
 def test_positions_are_not_taken_for_each_other() -> None:
-    """Those of a table, and those in shards."""
     whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
     with pytest.raises(ValueError, match="give --shards"):
         state.decode(json.dumps(whole).encode())
@@ -220,7 +208,6 @@ def test_positions_are_not_taken_for_each_other() -> None:
 
 
 def test_a_node_is_reached_as_the_coordinator_is() -> None:
-    """But for host and port; the coordinator's own shards in the same way."""
     shard = Shard(7, "public.t_7", 2, "w2", 6543)
 
     class Info:
@@ -239,7 +226,6 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
 
 
 def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
-    """Is taken again; what a fold has added before is not lost from its sum, also if a shard goes in its midst."""
     here, there = Shard(1, "public.t_1", 1, "a", 5432), Shard(1, "public.t_1", 2, "b", 5432)
     other = Shard(2, "public.t_2", 1, "a", 5432)
 
@@ -281,7 +267,6 @@ def asking(listener: socket.socket, sent: list[bytes]) -> None:
 
 
 def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator's catalog says where it is: not the one of the string, nor of the environment."""
     secret, own, sent = "of the coordinator", "its own", list[bytes]()
     (passwords := tmp_path / "pgpass").touch(mode=0o600)
     monkeypatch.setenv("PGPASSFILE", str(passwords))
@@ -310,7 +295,6 @@ def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.editions
 def test_other_access_methods_are_refused(fresh: Connection) -> None:
-    """Of a table, or of a partition: what is proved of a snapshot is proved of heaps."""
     fresh.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
     fresh.execute("CREATE TABLE one (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) USING other")
     fresh.execute("CREATE TABLE all_of (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")

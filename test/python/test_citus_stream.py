@@ -41,7 +41,6 @@ pytestmark = [
 
 
 def test_all_shards_are_one_stream(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Each row once, in a file whose position is in all shards; batches of shards take turns."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 1000) AS g")
@@ -59,7 +58,6 @@ def test_all_shards_are_one_stream(nodes: Nodes, coordinator: Connection, events
 
 
 def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
-    """The shard of each tenant."""
     rows = coordinator.execute(
         "SELECT g, get_shard_id_for_distribution_column(%s, g) FROM generate_series(0, 1000) AS g", [table]
     )
@@ -67,7 +65,6 @@ def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
 
 
 def test_a_shard_as_a_table_of_its_node(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """With the settings that show it; they are those of any reader."""
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
     _, name, node = shards(coordinator, events)[0]
@@ -79,7 +76,6 @@ def test_a_shard_as_a_table_of_its_node(nodes: Nodes, coordinator: Connection, e
 
 
 def test_a_node_that_restarts(nodes: Nodes, events: str, tmp_path: Path) -> None:
-    """Is waited for, worker or coordinator."""
     prepare(nodes, tmp_path, events)
     with tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running:
         insert_and_wait(nodes, events, tmp_path, "before")
@@ -101,7 +97,6 @@ def insert_and_wait(nodes: Nodes, table: str, folder: Path, token: str) -> None:
 
 
 def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """A batch has a name of its own, also among those of other shards; with CSV, too."""
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g")
     command = 'cat >> out.csv; echo "$INORDER_BATCH $INORDER_ROWS" >> names'
@@ -116,7 +111,6 @@ def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str
 
 
 def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Of all shards; after one was moved, its count is started anew."""
     prepare(nodes, tmp_path, events)
     count = tool(nodes, tmp_path, "count")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g"
@@ -139,7 +133,6 @@ def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, t
 def test_a_reader_goes_on_elsewhere(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path, change: Callable[[Connection, str], None]
 ) -> None:
-    """With rows of the old place that it has not read, and rows that came to the new one before and after its guard."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
@@ -160,7 +153,6 @@ def test_a_reader_goes_on_elsewhere(
 
 
 def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Before it was read: refused, with what to do the next time."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
@@ -194,7 +186,6 @@ def test_one_who_still_writes_to_the_old_place(
 
 
 def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Rows are known by their text, whatever the time zone of a node."""
     run(coordinator, f"ALTER TABLE {events} RENAME TO was_{events}")
     run(
         coordinator, f"CREATE TABLE {events} (n text, at timestamptz, f float8, u uuid, "
@@ -224,7 +215,6 @@ def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, 
 
 
 def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """A shard of a partitioned table is one, too; a partition that is new is read, also after a move."""
     name = f"p_{events}"
     run(
         coordinator, f"CREATE TABLE {name} (n text, k int, {NUMBER}, PRIMARY KEY (n, k)) PARTITION BY RANGE (k)",
@@ -273,7 +263,6 @@ def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, eve
 
 
 def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Beside a reader: shards are moved one after the other, and each row comes once."""
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
     prepare(nodes, tmp_path, events)
     with (
@@ -289,7 +278,6 @@ def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str,
 
 
 def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Under load shards are moved and split, with writers blocked and not, and the tool is killed: each row once."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     arguments = (events, "--shards", "--position", "p", "--follow")

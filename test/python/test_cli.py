@@ -27,7 +27,6 @@ from tool import inorder, surroundings, table_lines
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command below a group, by its words."""
     found = []
     for name, command in group.commands.items():
         here = (*path, name)
@@ -36,7 +35,6 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, 
 
 
 def test_every_command_and_option_has_help() -> None:
-    """A sentence each."""
     for words in commands(cli):
         command: click.Command = cli
         for word in words:
@@ -48,14 +46,12 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_every_command_is_in_the_documentation() -> None:
-    """By its name in the README or below docs."""
     documents = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
     names = map(" ".join, commands(cli))
     assert [name for name in names if not re.search(rf"inorder {name}\b(?!-)", documents)] == []
 
 
 def test_documents_name_options_that_exist() -> None:
-    """Every --option that docs name is one of a command, or of another program."""
     groups: list[click.Command] = [cli]
     options = {"--no-locale", "--relation", "--stats", "--help"}  # of initdb, pg_waldump and every command
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
@@ -96,7 +92,6 @@ def test_documents_name_options_that_exist() -> None:
     ],
 )
 def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2, nothing on stdout, no traceback, nothing written."""
     done = inorder(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr and "Traceback" not in done.stderr
@@ -108,7 +103,6 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 
 @pytest.mark.server
 def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Tables on stdout, the page and the raw results as files, nothing else left."""
     small = ("--rows", "32k", "--seconds", "1", "--rounds", "1", "--reading", "1")
     done = inorder("demo", *small, folder=tmp_path, server=server, temporary=shared_folder)
     assert done.returncode == 0, done.stderr
@@ -142,7 +136,6 @@ DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "
 @pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Exit code 130, a table of the runs so far, a result marked incomplete, no server and no half-written file."""
     with subprocess.Popen(
         DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
@@ -167,7 +160,6 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
 def test_ctrl_c_at_any_moment_leaves_nothing(
     tmp_path: Path, server: Server, shared_folder: Path, moment: float
 ) -> None:
-    """While copying, building, initialising, starting, filling, measuring; and twice, while it cleans up."""
     with subprocess.Popen(
         DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
@@ -189,12 +181,10 @@ HEAD = {
 
 
 def file_of(head: dict[str, object], *runs: dict[str, object]) -> str:
-    """A result file."""
     return "".join(json.dumps(line) + "\n" for line in [{"result": head}, *({"run": run} for run in runs)])
 
 
 def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
-    """A file that has a schema version but not what the experiment needs."""
     (tmp_path / "r.json").write_text(file_of(HEAD | {"plan": {"rows": 7}}))
     done = inorder("lab", "report", "r.json", folder=tmp_path)
     assert done.returncode == 2 and "r.json is damaged" in done.stderr and "Traceback" not in done.stderr
@@ -206,7 +196,6 @@ def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
 
 
 def with_tps(value: object) -> dict[str, object]:
-    """A measurement of an insert file."""
     return {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "metrics": {"tps": value}}
 
 
@@ -231,7 +220,6 @@ def test_a_file_that_cannot_be_used_is_one_clear_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], content: bytes | str,
     message: str,
 ) -> None:  # fmt: skip
-    """To whatever command it is given: exit code 2, one line, and the file stays as it is."""
     monkeypatch.chdir(tmp_path)
     before = content if isinstance(content, bytes) else content.encode()
     Path("r.json").write_bytes(before)
@@ -244,7 +232,6 @@ def test_a_file_that_cannot_be_used_is_one_clear_sentence(
 
 @pytest.mark.parametrize("plan", [{"rows": None}, {"kinds": ["v6"]}, {"kinds": 7, "rows": 5}, {"seed": "x"}], ids=str)
 def test_a_damaged_plan_is_not_resumed(tmp_path: Path, server: Server, plan: dict[str, object]) -> None:
-    """Before a server is started."""
     (tmp_path / "r.json").write_text(file_of(HEAD | {"plan": plan, "server": {"version": server.version}}))
     done = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
     assert (done.returncode, done.stdout) == (2, "") and "r.json is damaged" in done.stderr, done.stderr
@@ -266,7 +253,6 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
     ],
 )
 def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
-    """Too old, without pgbench, or no PostgreSQL: exit code 2, and nothing is written."""
     program = tmp_path / "pg_config"
     program.write_text(PG_CONFIG.format(folder=tmp_path, version=version))
     program.chmod(0o755)
@@ -277,7 +263,6 @@ def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, vers
 
 
 def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> None:
-    """By the name of their file: above the tables, in each row of data, on the page."""
     plan = {"writers": 16, "seconds": 3, "rounds": 1}
     metrics = dict.fromkeys(
         ("seconds", "committed", "delivered", "lost", "twice", "longest_wait_ms", "median_wait_ms", "longest_poll_ms",
@@ -303,7 +288,6 @@ def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> No
     "words", ["--help", "lab run --help", "choose --rows 1M --rate 10", "generate uuid-v4 --count 9", "lab model"]
 )
 def test_output_that_nobody_reads_ends_any_command_quietly(words: str) -> None:
-    """As for head: no message, the exit code of SIGPIPE."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -319,7 +303,6 @@ def test_output_that_nobody_reads_ends_any_command_quietly(words: str) -> None:
      ("numpy", 130, "inorder: interrupted\n")],
 )  # fmt: skip
 def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, said: str) -> None:
-    """No traceback of imports; of the commands' it is said, before that the shell reports the interrupt."""
     program = (
         "import os, runpy, sys\n"
         "class Interrupting:\n"
@@ -336,7 +319,6 @@ def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, s
 @pytest.mark.parametrize(("command", "unneeded"), [("tail", {"numpy", "jinja2"}), ("count", {"numpy", "jinja2"}),
                                                    ("generate", {"psycopg", "jinja2"})])  # fmt: skip
 def test_a_command_loads_what_it_needs(command: str, unneeded: set[str]) -> None:
-    """Not what others do: it may be called every second."""
     program = (
         "import sys\nfrom inorder.cli import main\n"
         f"sys.argv = ['inorder', '{command}', '--help']\n"
@@ -349,7 +331,6 @@ def test_a_command_loads_what_it_needs(command: str, unneeded: set[str]) -> None
 
 
 def test_the_help_of_all_commands_loads_none() -> None:
-    """And shows the summary of each whole."""
     loaded = "sorted(name for name in sys.modules if name.startswith('inorder.') and name.count('.') > 1)"
     code = f"import sys\nfrom inorder import cli\ntry: cli.cli(['--help'])\nexcept SystemExit: print({loaded})"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -360,7 +341,6 @@ def test_the_help_of_all_commands_loads_none() -> None:
 
 
 def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many pauses as there are tries, less one."""
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     assert list(patience.attempts()) == list(range(1, patience.TRIES + 1))

@@ -36,7 +36,6 @@ BATCH = "SELECT number FROM feed_batches WHERE set_aside IS NULL"
 
 @pytest.fixture
 def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    """Rows, and where they go to."""
     made = Shop(cluster, request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
     yield made
     made.close()
@@ -72,14 +71,12 @@ def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
 
 
 def answers(port: int) -> bool:
-    """Whether a server listens."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("language", DIRECT)
 def test_a_consumer(shop: Shop, language: str, tmp_path: Path) -> None:
-    """With a connection of its own."""
     if reason := missing(language):
         pytest.skip(reason)
     source, sink = (uri(str(shop.cluster.folder / "run"), 5432, name) for name in ("shop", "mail"))
@@ -88,7 +85,6 @@ def test_a_consumer(shop: Shop, language: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", POOLED)
 def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp_path: Path) -> None:
-    """In transaction mode: another server session for each statement."""
     if reason := missing(language):
         pytest.skip(reason)
     source, sink = (uri("127.0.0.1", pooler, name, **UNPREPARED.get(language, {})) for name in ("shop", "mail"))
@@ -102,7 +98,6 @@ def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp
 
 @pytest.mark.parametrize("key", [None, "stream"])
 def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
-    """Each has batches, and the others get those of one that is gone; also of a feed with a key."""
     if key is not None:
         shop.source.execute("ALTER TABLE events ADD COLUMN stream int NOT NULL DEFAULT floor(random() * 50)")
         shop.source.execute("SELECT feed_drop('mailer'), feed_create('mailer', 'events', partition_by => 'stream')")
@@ -131,12 +126,10 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
 
 
 def holder(shop: Shop) -> object:
-    """The worker that has the oldest batch."""
     return scalar(shop.source, "SELECT worker FROM feed_batches WHERE worker IS NOT NULL ORDER BY number LIMIT 1")
 
 
 def has_had_a_batch(shop: Shop, name: str) -> bool:
-    """Whether this worker has one now."""
     return scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE worker = %s", name) != 0
 
 
@@ -188,7 +181,6 @@ def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
 
 
 def kill_before_store(shop: Shop, consumer: Consumer) -> None:
-    """The consumer has the batch, the sink does not."""
     with shop.sink.transaction():
         shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
         wait_for(lambda: shop.waiting("mail"))
@@ -201,7 +193,6 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
-    """The consumer finishes the batch that it has, and takes no other."""
     with shop.sink.transaction():
         shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
         wait_for(lambda: shop.waiting("mail"))
@@ -284,7 +275,6 @@ INSERT INTO events (bad) VALUES ('')
 
 @pytest.mark.editions
 def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
-    """Each attempt counts, though the call fails; so does one that the sink refuses, whose reason is kept."""
     shop.source.execute(UNREADABLE.encode())
     for _ in range(5):
         with pytest.raises(psycopg.errors.RaiseException, match="cannot be read"):
@@ -298,6 +288,5 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
 def test_a_consumer_is_short(path: Path) -> None:
-    """With imports, comments and blank lines, none of them wider than the lines of this project."""
     lines = path.read_text().splitlines()
     assert len(lines) < 40 and max(map(len, lines)) <= 120

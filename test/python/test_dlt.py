@@ -46,13 +46,10 @@ else:
 
 
 class Pipeline:
-    """Runs of a pipeline, each in a process of its own."""
-
     def __init__(self, dsn: str, folder: Path) -> None:
         self.dsn, self.folder = dsn, folder
 
     def run(self, how: str = "") -> int:
-        """Run it; the exit code."""
         environment = os.environ | {"RUNTIME__DLTHUB_TELEMETRY": "false"}
         done = subprocess.run(
             [sys.executable, "-c", RUN, self.dsn, str(self.folder), how],
@@ -62,7 +59,6 @@ class Pipeline:
         return done.returncode
 
     def loaded(self, column: str = "n") -> list[object]:
-        """A column of what is in DuckDB."""
         with duckdb.connect(str(self.folder / "lake.duckdb"), read_only=True) as connection:
             rows = connection.execute(f"SELECT {column} FROM shop.events ORDER BY n").fetchall()
         return [value for (value,) in rows]
@@ -70,13 +66,11 @@ class Pipeline:
 
 @pytest.fixture
 def pipeline(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Pipeline:
-    """With ten events."""
     insert(fresh, 10)
     return Pipeline(f"{cluster.dsn} dbname=tail", tmp_path)
 
 
 def test_each_run_loads_what_is_new(pipeline: Pipeline, fresh: Connection) -> None:
-    """Also after the working folder was lost: the state comes back from where the rows are."""
     fresh.execute("ALTER TABLE events ADD price numeric(5,2) DEFAULT 1.5, ADD body jsonb DEFAULT '{\"a\": 1}'")
     pipeline.run()
     assert pipeline.loaded() == list(range(1, 11))
@@ -103,14 +97,12 @@ def test_each_run_loads_what_is_new(pipeline: Pipeline, fresh: Connection) -> No
     ],
 )
 def test_a_value_arrives_as_it_is(pipeline: Pipeline, fresh: Connection, kind: str, value: str, loaded: str) -> None:
-    """Not rounded, and not without its zone."""
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     pipeline.run()
     assert {str(found) for found in pipeline.loaded("v")} == {loaded}
 
 
 def test_a_value_that_dlt_would_make_null_of_is_an_error(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    """It names the column; as text it is loaded."""
     fresh.execute("ALTER TABLE events ADD v float8 DEFAULT 'NaN'")
     insert(fresh, 1)
     dsn, dlt = f"{cluster.dsn} dbname=tail", pytest.importorskip("dlt")
@@ -126,7 +118,6 @@ def test_a_value_that_dlt_would_make_null_of_is_an_error(cluster: Cluster, fresh
 
 @pytest.mark.parametrize("when", ["killed while extracting", "killed before normalize", "killed before load"])
 def test_a_run_that_was_killed_is_resumed(pipeline: Pipeline, fresh: Connection, when: str) -> None:
-    """Rows and position were both kept, or neither."""
     assert pipeline.run(when) == -signal.SIGKILL
     insert(fresh, 3, 11)
     pipeline.run()
@@ -135,7 +126,6 @@ def test_a_run_that_was_killed_is_resumed(pipeline: Pipeline, fresh: Connection,
 
 
 def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) -> None:
-    """And ends with what was there when it began."""
     insert(fresh, 10)
     dsn = f"{cluster.dsn} dbname=tail"
     reader = source.Reader(dsn, "events")
@@ -153,7 +143,6 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
 
 
 def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connection) -> None:
-    """Whoever wants no more than one of them, as add_limit() does, has all of its rows, and they do not come again."""
     insert(fresh, 2500)
     reader = source.Reader(f"{cluster.dsn} dbname=tail", "events")
     state: dict[str, object] = {}
@@ -171,6 +160,5 @@ def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connec
     [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, "start is 'x'")],
 )
 def test_wrong_arguments_are_named(options: dict[str, int], said: str) -> None:
-    """With the value and what it may be."""
     with pytest.raises(InputError, match=said):
         source.feed_table("service=shop", "events", **options)

@@ -21,7 +21,6 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 
 
 def test_short_sessions_never_repeat(cluster: Cluster) -> None:
-    """Each session is a process forked from one postmaster, which has loaded the library."""
     cluster.restart(SETTINGS | {"shared_preload_libraries": "inorder"})
     words = []
     for _ in range(SESSIONS):

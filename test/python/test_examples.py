@@ -39,30 +39,25 @@ esac
 
 
 def entry(block: Block) -> tuple[str, str]:
-    """Where the reason not to run it stands."""
     beginnings = [begins for page, begins in NOT_RUN if page == block.document and block.name.startswith(begins)]
     return (block.document, max(beginnings, default=block.name))
 
 
 def runs(block: Block) -> bool:
-    """Whether it is run here."""
     return block.language in RUN_HERE and entry(block) not in NOT_RUN
 
 
 def test_every_block_is_run_or_says_why_not() -> None:
-    """And no reason is left of a block that is gone, or that is run."""
     left_out = {entry(one) for page in ALL.values() for one in page if not runs(one) and one.language != NEW_DATABASE}
     assert left_out - set(NOT_RUN) == set(), "neither run, nor in examples_not_run.py"
     assert set(NOT_RUN) - left_out == set(), "not there any more"
 
 
 def test_every_block_names_its_language() -> None:
-    """By which it is shown, and run."""
     assert [one.name for page in ALL.values() for one in page if not one.language] == []
 
 
 def test_what_tests_elsewhere_run_is_read_there() -> None:
-    """A reason that is the name of a test file: the test reads the page."""
     for (document, _), reason in NOT_RUN.items():
         for name in re.findall(r"^test_\w+", reason):
             test = (ROOT / "test" / "python" / f"{name}.py").read_text()
@@ -71,7 +66,6 @@ def test_what_tests_elsewhere_run_is_read_there() -> None:
 
 
 def called(block: Block) -> Iterator[list[str]]:
-    """The calls of the tool in a block of shell, by their words."""
     for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["inorder"]:
@@ -82,7 +76,6 @@ def called(block: Block) -> Iterator[list[str]]:
 def parsed(
     command: click.Command, words: list[str], parent: click.Context | None = None, name: str = "inorder"
 ) -> None:
-    """Parse as the tool does; an error is one of click's."""
     if isinstance(command, click.Group):
         context = click.Context(command, parent=parent, info_name=name)
         found, below, rest = command.resolve_command(context, words)
@@ -94,7 +87,6 @@ def parsed(
 
 @pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(one.language == "sh" for one in page)])
 def test_every_command_can_be_parsed(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those that take minutes, or need a server of the reader's; what variables and files they name is there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", "service=shop")
     for block in ALL[document]:
@@ -124,7 +116,6 @@ class Page:
         }  # fmt: skip
 
     def new_database(self) -> None:
-        """With the extension and nothing else."""
         with connect(self.cluster.dsn) as admin:
             admin.execute("DROP DATABASE IF EXISTS examples WITH (FORCE)")
             admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template}".encode())
@@ -148,14 +139,12 @@ class Page:
 
 
 def roles(admin: Connection) -> set[str]:
-    """The roles of the server, which has them for all databases."""
     return {str(name) for (name,) in admin.execute("SELECT rolname FROM pg_roles").fetchall()}
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(map(runs, page))])
 def test_examples(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
-    """Each page from its beginning to its end."""
     page = Page(cluster, template, tmp_path)
     with connect(cluster.dsn) as admin:
         before = roles(admin)

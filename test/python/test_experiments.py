@@ -39,7 +39,6 @@ STOPS = 25 if LONG_RUN else 10  # of a run, about
 
 @cache
 def source(name: str) -> Result:
-    """A recorded result, read once."""
     return recorded(name)
 
 
@@ -47,7 +46,6 @@ SOURCES = [name for name in recorded_names() if source(name).experiment in KINDS
 
 
 def kind_of(name: str) -> type[Experiment[Any]]:
-    """The experiment of a recorded result."""
     return KINDS[source(name).experiment]
 
 
@@ -62,7 +60,6 @@ def test_each_is_recorded() -> None:
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_plan_of_each_size_is_allowed_and_read_again(name: str, size: str) -> None:
-    """What the options show they also take, and a file has it."""
     plan = KINDS[name].Plan.of_size(size, {})
     plan.require_allowed(own=False)
     assert KINDS[name].Plan.read(json.loads(json.dumps(plan.as_dict()))) == plan
@@ -72,7 +69,6 @@ def test_a_plan_of_each_size_is_allowed_and_read_again(name: str, size: str) -> 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_short_run_is_shorter_and_the_full_one_longer(name: str) -> None:
-    """In the space that they need."""
     kind = KINDS[name]
     plans = {size: kind.Plan.of_size(size, {}) for size in SIZES}
     room = {size: kind.room(plan)[0] for size, plan in plans.items()}
@@ -83,7 +79,6 @@ def test_the_short_run_is_shorter_and_the_full_one_longer(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_help_names_each_setting(name: str) -> None:
-    """With its usual value; hidden ones are not there."""
     shown = CliRunner().invoke(cli, ["lab", "run", name, "--help"])
     assert shown.exit_code == 0, shown.output
     for field, one in settings_of(KINDS[name].Plan).items():
@@ -93,7 +88,6 @@ def test_the_help_names_each_setting(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_no_option_takes_is_refused(name: str) -> None:
-    """From a file, too: the error names the option."""
     kind = KINDS[name]
     for field, one in settings_of(kind.Plan).items():
         if not one.asked:
@@ -154,7 +148,6 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
 
 @pytest.mark.parametrize("name", KINDS)
 def test_on_a_server_of_the_users_own(name: str) -> None:
-    """All that can be is as it was, but for the server's settings; with few rights less is done, and said."""
     kind = KINDS[name]
     if kind.alone:
         pytest.skip("needs a server to itself")
@@ -180,7 +173,6 @@ def test_on_a_server_of_the_users_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_it_measures_what_was_recorded(name: str) -> None:
-    """Each measurement once, none besides; all of them announced."""
     replay = Replay(kind_of(name), source(name))
     result = replay.run(emptied(source(name)))
     assert result.complete and keys(result) == keys(source(name)) and replay.closed == 1
@@ -191,7 +183,6 @@ def test_it_measures_what_was_recorded(name: str) -> None:
 
 
 def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
-    """In their order, between what begins and what ends a turn of it."""
     done: list[tuple[object, ...]] = []
 
     def measure(*words: object) -> Metrics:
@@ -225,7 +216,6 @@ def stops(total: int) -> list[int]:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
-    """The result has each measurement once; a round whose ratios are paired is of one run."""
     total = len(whole_run(name))
     for stop in stops(total):
         first = Replay(kind_of(name), source(name), stop_before=stop)
@@ -241,7 +231,6 @@ def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "field"), [("uuid_v1", "file"), ("insert", "tablespace")])
 def test_a_whole_result_has_no_path_of_this_machine(name: str, field: str) -> None:
-    """An interrupted one has, to be resumed."""
     kind, path = kind_of(name), "/home/someone/keys.txt"
     plan = replace(kind.plan_in(source(name)), **{field: path}).as_dict()
     for stop, shown in ((1, path), (None, "keys.txt")):
@@ -251,7 +240,6 @@ def test_a_whole_result_has_no_path_of_this_machine(name: str, field: str) -> No
 
 @cache
 def whole_run(name: str) -> list[Key]:
-    """What a whole run measures, in order."""
     replay = Replay(kind_of(name), source(name))
     replay.run(emptied(source(name)))
     return replay.asked
@@ -278,7 +266,6 @@ def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_any_part_of_a_result_has_a_report(name: str) -> None:
-    """Of nothing, of a first measurement, of some: tables, a page, no claim without enough rounds."""
     whole = source(name)
     for count in sorted({0, 1, 2, len(whole.runs) * 3 // 7, len(whole.runs) - 1}):
         part = replace(whole, runs=whole.runs[:count], complete=False)
@@ -292,7 +279,6 @@ def test_any_part_of_a_result_has_a_report(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_format_has_the_same_data(name: str) -> None:
-    """As many rows of CSV as of JSON."""
     records = report_of(source(name)).records(source(name))
     assert len(json.loads(formats.as_json(records))) == len(records) > 0
     assert len(list(csv.DictReader(io.StringIO(formats.as_csv(records))))) == len(records)
@@ -300,7 +286,6 @@ def test_every_format_has_the_same_data(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_round_claims_no_difference(name: str) -> None:
-    """Whatever was measured."""
     whole = source(name)
     one = replace(whole, runs=[run for run in whole.runs if run.round == 1])
     for verdict in report_of(one).verdicts(one):

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.server
 
 
 def bare_installation(server: Server, root: Path, sources: object = ()) -> Server:
-    """A server without the extension."""
     copy = copy_server(server, root)
     for path in (*(copy.sharedir / "extension").glob("inorder*"), *copy.pkglibdir.glob("inorder*")):
         path.unlink()
@@ -34,7 +33,6 @@ def bare_installation(server: Server, root: Path, sources: object = ()) -> Serve
 
 @pytest.fixture
 def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A running server without the extension."""
     monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
     with Cluster(server) as running:
         running.start({"fsync": "off"})
@@ -42,7 +40,6 @@ def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 
 def pg_config_of(copy: Server, original: Server, folder: Path) -> Path:
-    """A pg_config that names the folders of a copy."""
     program = folder / "pg_config"
     program.write_text(
         f"#!/bin/sh\ncase ${{1-}} in\n--sharedir) echo {copy.sharedir} ;;\n--pkglibdir) echo {copy.pkglibdir} ;;\n"
@@ -56,14 +53,12 @@ def pg_config_of(copy: Server, original: Server, folder: Path) -> Path:
 
 @pytest.fixture
 def pg_config(bare: Cluster, tmp_path: Path) -> str:
-    """The bare server's."""
     folder = tmp_path / "bin"
     folder.mkdir()
     return str(pg_config_of(bare.server, bare.original, folder))
 
 
 def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
-    """What psql prints for them."""
     done = subprocess.run(
         [cluster.original.program("psql"), "-XAtq", "-v", "ON_ERROR_STOP=1"], check=False, capture_output=True,
         text=True, input=script(statements), env=cluster.environment(),
@@ -73,7 +68,6 @@ def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
 
 
 def installed_below(folder: Path) -> set[Path]:
-    """All files of an installation."""
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
@@ -104,7 +98,6 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
 
 
 def test_a_folder_without_the_files_is_refused(tmp_path: Path) -> None:
-    """Before anything is copied; and a folder has the paths of one server."""
     done = inorder("extension", "install", "--directory", ".", folder=tmp_path)
     assert done.returncode == 2 and "no inorder.control below it" in done.stderr
     done = inorder("extension", "install", "--directory", ".", "--pg-config", "x", folder=tmp_path)
@@ -123,7 +116,6 @@ def stage(tmp_path: Path) -> Path:
 
 
 def programs(folder: Path, **scripts: str) -> str:
-    """A PATH of these programs, and of nothing but the shell's."""
     folder.mkdir()
     for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -134,7 +126,6 @@ def programs(folder: Path, **scripts: str) -> str:
 
 
 def test_only_the_copy_is_made_by_sudo(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call, whose commands are shown; and another one to remove the files."""
     there = tmp_path / "there"
     there.mkdir()
     calls = tmp_path / "calls"
@@ -153,7 +144,6 @@ def test_only_the_copy_is_made_by_sudo(stage: Path, tmp_path: Path, monkeypatch:
 def test_without_sudo_the_command_for_an_administrator_is_named(
     stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written."""
     (tmp_path / "there").mkdir()
     monkeypatch.setattr(placing, "is_writable", lambda _paths: False)
     monkeypatch.setenv("PATH", programs(tmp_path / "bin"))
@@ -167,7 +157,6 @@ def test_without_sudo_the_command_for_an_administrator_is_named(
 def test_files_of_a_package_are_left_alone(
     stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server, manager: str
 ) -> None:
-    """Neither replaced nor removed."""
     there = tmp_path / "there"
     there.mkdir()
     (there / "inorder.control").write_text("old")
@@ -183,13 +172,11 @@ def test_files_of_a_package_are_left_alone(
 
 
 def test_a_folder_that_is_not_there_is_not_made(stage: Path) -> None:
-    """The files are for a server that is not on this machine."""
     with pytest.raises(InputError, match="there is no folder"):
         placing.place(stage)
 
 
 def test_a_running_server_keeps_the_library_it_has_loaded(stage: Path, tmp_path: Path) -> None:
-    """The old file is replaced, not written into."""
     there = tmp_path / "there"
     there.mkdir()
     old = there / "inorder.so"
@@ -201,7 +188,6 @@ def test_a_running_server_keeps_the_library_it_has_loaded(stage: Path, tmp_path:
 
 
 def test_bitcode_of_make_install_is_removed(server: Server, tmp_path: Path) -> None:
-    """Where clang is, make installs it."""
     folder = tmp_path / "bitcode" / "inorder" / "src"
     folder.mkdir(parents=True)
     (folder / "v7.bc").touch()
@@ -224,7 +210,6 @@ def test_bitcode_of_make_install_is_removed(server: Server, tmp_path: Path) -> N
 def test_what_building_lacks_is_named(
     there: dict[str, str], packages: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of it at once, by the names of Debian's packages."""
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", **there))
     other = replace(server, headers=tmp_path, compiler="gcc -std=gnu17", version="99.1")
     with pytest.raises(InputError, match=rf"apt-get install {packages}   \(Debian"):
@@ -232,7 +217,6 @@ def test_what_building_lacks_is_named(
 
 
 def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Path) -> None:
-    """Never the newest: it might not be the one that runs."""
     other = replace(server, bindir=tmp_path)
     with pytest.raises(InputError, match=f"--pg-config {server.bindir}/pg_config or --pg-config {tmp_path}/pg_config"):
         only_one([server, other])
@@ -245,7 +229,6 @@ def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Pat
 
 
 def test_a_tool_without_sources_says_so(server: Server, tmp_path: Path) -> None:
-    """As a package of a distribution has it, whose extension is another package."""
     sources = tmp_path / "inorder" / "extension" / "source"
     sources.mkdir(parents=True)
     (sources / "inorder.control").touch()  # it has the SQL edition

@@ -27,13 +27,10 @@ NEXT, FINISH = "SELECT feed_next_batch(%s, %s)", "SELECT feed_finish_batch(%s, %
 
 
 class Pair:
-    """A primary and its standby, with a session on each."""
-
     def __init__(self, primary: Cluster, standby: Standby, old: Connection, new: Connection) -> None:
         self.primary, self.standby, self.old, self.new = primary, standby, old, new
 
     def cut_off(self) -> None:
-        """From here on the standby gets nothing."""
         self.standby.catch_up()
         self.new.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.new.execute("SELECT pg_reload_conf()")
@@ -55,7 +52,6 @@ def pair(server: Server) -> Iterator[Pair]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it holds."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline
@@ -63,13 +59,11 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def insert(connection: Connection, *numbers: int) -> None:
-    """Each row in a transaction of its own."""
     for n in numbers:
         connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
 
 
 def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[int, list[object]]:
-    """The next batch: its number and rows."""
     number = int(str(scalar(connection, NEXT, feed, rows)))
     found = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
     return number, [n for (n,) in found]
@@ -81,7 +75,6 @@ def bare(kept: str) -> str:
 
 
 def unknown(connection: Connection, feed: str, number: int) -> None:
-    """A batch that was not handed out here is not finished before."""
     with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"no unfinished batch {number}"):
         connection.execute(FINISH.encode(), [feed, number])
 
@@ -102,7 +95,6 @@ def drained(connection: Connection, feed: str, known: set[int]) -> list[object]:
 
 
 def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
-    """A sink that skips numbers it has misses nothing; what the lost timeline handed out is unknown on the new one."""
     insert(pair.old, 1, 2, 3, 4)
     for feed in ("f", "pending", "both"):
         assert take(pair.old, feed, 1) == (1, [1])
@@ -136,7 +128,6 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
 
 
 def test_a_second_promotion(pair: Pair) -> None:
-    """Of a standby of the promoted one: numbers of neither lost timeline come again, no position of them goes on."""
     known, positions = set[int](), list[str]()
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
@@ -165,7 +156,6 @@ def test_a_second_promotion(pair: Pair) -> None:
 
 
 def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
-    """The lost timeline gave 100 numbers in a millisecond, beginning at its clock: the next promotion is past them."""
     number = "SELECT inorder_internal.next_number(%s, %s)"
     lost = int(str(scalar(pair.old, number, 1, "a lost timeline"))) + 100
     time.sleep(0.001)
@@ -190,7 +180,6 @@ SELECT feed_create('parts', 'parts');
 
 
 def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
-    """A call that began on the standby and ends on the new primary adopts nothing: try again, and it is refused."""
     pair.old.execute(PARTS.encode())
     position = str(scalar(pair.old, "SELECT reader_start('parts')::text"))
     pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")
@@ -232,7 +221,6 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
 
 
 def test_pg_upgrade_keeps_the_state(server: Server) -> None:
-    """Feeds go on without a word, batches in numbers of their own; positions that readers keep ask once."""
     with Cluster(server, BUILT) as before, Cluster(server, BUILT) as after:
         before.start(SETTINGS)
         with connect(before.dsn) as old:

@@ -29,13 +29,11 @@ def change_key(connection: Connection, columns: str) -> None:
 
 
 def rows_of(connection: Connection, batch: object) -> list[int]:
-    """Those of a batch, by id."""
     found = connection.execute(f"SELECT id FROM feed_batch_rows('z', {batch}, null::t)".encode()).fetchall()
     return [int(str(row[0])) for row in found]
 
 
 def take(connection: Connection, worker: str, limit: object) -> tuple[object, object]:
-    """Number and token."""
     found = connection.execute(
         f"SELECT number, token FROM feed_take_batch('z', '{worker}', {limit})".encode()
     ).fetchone()
@@ -44,14 +42,12 @@ def take(connection: Connection, worker: str, limit: object) -> tuple[object, ob
 
 
 def finish(connection: Connection, batch: object, token: object) -> list[int]:
-    """What a worker read before it finished a batch."""
     found = rows_of(connection, batch)
     assert scalar(connection, f"SELECT feed_finish_batch('z', {batch}, {token})") is True
     return found
 
 
 def rest(connection: Connection) -> list[int]:
-    """What one worker is given until there is no more."""
     found: list[int] = []
     while (given := take(connection, "rest", 4))[0] is not None:
         found += finish(connection, *given)
@@ -61,7 +57,6 @@ def rest(connection: Connection) -> list[int]:
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 @pytest.mark.parametrize("key", KEYS)
 def test_batches_of_whole_transactions_stay(fresh: Connection, key: str, options: str) -> None:
-    """A feed that stands after whole transactions goes on by the new key, and so do its workers."""
     make(fresh, options)
     held = take(fresh, "w", "NULL")
     before = rows_of(fresh, held[0])
@@ -75,7 +70,6 @@ def test_batches_of_whole_transactions_stay(fresh: Connection, key: str, options
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 @pytest.mark.parametrize("key", KEYS)
 def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, options: str) -> None:
-    """They are refused by another order, with a hint that works: the key they were cut by."""
     make(fresh, options)
     held = [take(fresh, worker, 3) for worker in ("v", "w")]
     before = [rows_of(fresh, batch) for batch, _ in held]

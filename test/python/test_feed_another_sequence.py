@@ -23,7 +23,6 @@ def batch(connection: Connection) -> list[int]:
 
 @pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
 def test_no_row_is_lost(fresh: Connection, start: str) -> None:
-    """Values that are below those of a set in the middle of which the feed stands, equal to them, or above."""
     run(fresh, "CREATE SEQUENCE s", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, "
         "seq bigint NOT NULL DEFAULT nextval('s'))", "CREATE INDEX ON t (seq)",
         "SELECT feed_create('z', 't', order_column => 'seq')", INSERT.format(1, 10))  # fmt: skip

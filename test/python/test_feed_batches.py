@@ -58,12 +58,10 @@ def feed(cluster: Cluster) -> Iterator[Connection]:
 
 
 def insert(connection: Connection, first: int, last: int) -> None:
-    """Rows with these numbers, in one transaction."""
     connection.execute("INSERT INTO events (body) SELECT generate_series(%s::int, %s)", [first, last])
 
 
 def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[Any, ...]:
-    """The batch of a worker, and its token."""
     row = connection.execute(NEXT.encode(), [worker, rows]).fetchone()
     assert row is not None
     return row
@@ -88,7 +86,6 @@ def example() -> dict[str, Any]:
 
 
 def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
-    """Three workers and rows that come meanwhile: each row once, but for the batch with the row that fails."""
     process_all: Callable[..., None] = example()["process_all"]
     sent: Counter[int] = Counter()
 
@@ -121,7 +118,6 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
 
 
 def test_the_batch_of_a_session_that_was_ended(feed: Connection, cluster: Cluster) -> None:
-    """With the same number and rows, and of no use to the first any more."""
     insert(feed, 1, 5)
     with connect(dsn_of(cluster, "mails")) as worker:
         number, token = take(worker, "one", 3)
@@ -134,7 +130,6 @@ def test_the_batch_of_a_session_that_was_ended(feed: Connection, cluster: Cluste
 
 
 def test_a_worker_that_waits_gets_what_another_lost(feed: Connection, cluster: Cluster) -> None:
-    """feed_wait returns as soon as it is called after the session has ended."""
     insert(feed, 1, 5)
     with connect(dsn_of(cluster, "mails")) as worker:
         number, _ = take(worker, "one")
@@ -146,7 +141,6 @@ def test_a_worker_that_waits_gets_what_another_lost(feed: Connection, cluster: C
 
 
 def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
-    """Set aside or not, whatever has been read after it."""
     feed.execute(
         """CREATE TABLE days (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
            CREATE INDEX ON days (id);
@@ -175,7 +169,6 @@ def check_state(session: Connection, seen: int) -> None:
 
 
 def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
-    """A stranger nothing, the monitor no reason; a grantee finishes, and a reader does not."""
     for role in ("b_stranger", "b_monitor", "b_grantee", "b_reader"):
         feed.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN".encode())
     feed.execute("GRANT pg_monitor TO b_monitor; GRANT SELECT ON events TO b_grantee, b_reader")
@@ -213,7 +206,6 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
 
 
 def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The same numbers and rows, for any worker, once the feed is accepted; what was set aside stays so."""
     insert(feed, 1, 9)
     aside, (number, token) = set_aside(feed, "one", 2), take(feed, "two", 3)
     try:
@@ -238,7 +230,6 @@ def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: P
 
 
 def test_forged_batches_are_ignored(feed: Connection) -> None:
-    """Rows that the extension did not write give no worker anything, and take no number from it."""
     insert(feed, 1, 4)
     batch, token = take(feed, "one", 2)
     forge = """INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, token, tries, max_tries,
@@ -264,7 +255,6 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
 
 
 def make_callers(connection: Connection, statements: str) -> None:
-    """Functions with and without a setting of their own that run the statements."""
     for name, value in FUNCTIONS.items():
         text = (
             f"CREATE OR REPLACE FUNCTION {name}() RETURNS void LANGUAGE plpgsql {value} AS $$BEGIN {statements} END$$"
@@ -293,7 +283,6 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 @pytest.mark.editions
 def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
-    """By the commit at the latest, however writer and reader set synchronous_commit."""
     begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT reader_start('events')")
     with connect(fresh.info.dsn) as writer:
         writer.execute("INSERT INTO events (n) VALUES (0)")

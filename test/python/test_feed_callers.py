@@ -25,7 +25,6 @@ CHUNKED_MAJOR = 17  # from here on psql's FETCH_COUNT takes rows in chunks, not 
 
 @pytest.fixture
 def feed(connection: Connection) -> Iterator[Connection]:
-    """A feed of five rows."""
     connection.execute("CREATE TABLE callers (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("SELECT feed_create('callers', 'callers')")
     connection.execute("INSERT INTO callers (n) SELECT generate_series(1, 5)")
@@ -36,18 +35,15 @@ def feed(connection: Connection) -> Iterator[Connection]:
 
 @pytest.fixture
 def frontend(cluster: Cluster) -> Iterator[Frontend]:
-    """A connection by hand."""
     with closing(Frontend(cluster.dsn)) as opened:
         yield opened
 
 
 def unread(connection: Connection) -> object:
-    """How many rows are still to come."""
     return scalar(connection, "SELECT count(*) FROM feed_peek('callers', null::callers)")
 
 
 def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
-    """Unnamed: refused by the number, as JDBC's setMaxRows() and Npgsql's SingleRow ask for."""
     for rows, what in ((1, "1 row is"), (3, "3 rows are"), (5, "5 rows are")):
         assert frontend.execute(READ, rows).error == SOME_ROWS.format(what)
     assert unread(feed) == 5
@@ -61,7 +57,6 @@ def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Fro
 
 @pytest.mark.parametrize("rows", [0, 1, 100])
 def test_a_named_portal_is_a_cursor(feed: Connection, frontend: Frontend, rows: int) -> None:
-    """As JDBC makes one where a fetch size is set."""
     frontend.query("BEGIN")
     assert frontend.execute(READ, rows, "C_1").error == CURSOR
     frontend.query("ROLLBACK")
@@ -69,7 +64,6 @@ def test_a_named_portal_is_a_cursor(feed: Connection, frontend: Frontend, rows: 
 
 
 def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Frontend) -> None:
-    """It is run to its end at once, whatever is fetched of what it returns."""
     feed.execute("CREATE TABLE taken (n int)")
     frontend.query("BEGIN")
     answer = frontend.execute(f"INSERT INTO taken {READ} RETURNING n", 2, "C_1")
@@ -80,7 +74,6 @@ def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Front
 
 
 def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
-    """Any number of rows at a time."""
     frontend.query("BEGIN")
     answer = frontend.execute(READ.replace("read", "peek"), 2, "C_1")
     assert (answer.error, answer.rows, answer.suspended) == (None, 2, True)
@@ -91,7 +84,6 @@ def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
 
 @pytest.mark.parametrize("name", ["feed_read", "feed_peek"])
 def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name: str) -> None:
-    """A call without a query, which the server refuses of functions that return sets."""
     oid = scalar(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
     assert isinstance(oid, int)
     answer = frontend.call(oid, "callers", None, None, None)
@@ -100,7 +92,6 @@ def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name:
 
 
 def test_cursors_of_psycopg(feed: Connection) -> None:
-    """A plain cursor takes all rows, a row at a time too; one of the server's is refused."""
     with feed.transaction(force_rollback=True), feed.cursor("c") as cursor:
         cursor.execute(READ.encode())
         with pytest.raises(psycopg.errors.FeatureNotSupported, match=CURSOR):
@@ -111,7 +102,6 @@ def test_cursors_of_psycopg(feed: Connection) -> None:
 
 
 def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Server) -> None:
-    """Before 17 psql declares a cursor; from 17 on it takes the rows of the whole result in chunks."""
     command: list[str | Path] = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
     done = subprocess.run(command, check=False, capture_output=True, text=True, input=f"{READ};\n")
     if server.major < CHUNKED_MAJOR:
@@ -121,7 +111,6 @@ def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Serve
 
 
 def test_a_function_that_reads_is_not_seen_through(feed: Connection) -> None:
-    """What docs/feed.md names as the caller's duty: here the position moves over rows that are never fetched."""
     feed.execute(
         sql.SQL(
             """CREATE FUNCTION pg_temp.wrapped() RETURNS SETOF callers LANGUAGE plpgsql AS $$
@@ -134,7 +123,6 @@ def test_a_function_that_reads_is_not_seen_through(feed: Connection) -> None:
 
 
 def test_the_first_read_of_a_session_is_seen(feed: Connection, cluster: Cluster) -> None:
-    """The library is loaded while the statement is being started."""
     for statement in (f"{READ} LIMIT 1", f"SELECT EXISTS ({READ})", f"DO $$DECLARE v int; BEGIN {READ[:8]} n INTO v "
                       f"{READ[9:]}; END$$"):  # fmt: skip
         with connect(cluster.dsn) as session, pytest.raises(psycopg.errors.FeatureNotSupported):
@@ -203,7 +191,6 @@ LOOKED_UP_AGAIN = (
 
 @pytest.mark.parametrize("before", ["", "auto_explain"])
 def test_hooks_are_set_once(fresh: Connection, before: str) -> None:
-    """Whatever other library sets its hooks before or afterwards, and however often the server looks a function up."""
     with psycopg.connect(fresh.info.dsn, autocommit=True, options=f"-c session_preload_libraries={before}") as session:
         for change in LOOKED_UP_AGAIN:
             session.execute(
@@ -219,7 +206,6 @@ def test_hooks_are_set_once(fresh: Connection, before: str) -> None:
 
 
 def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
-    """An error of its own, whatever the planner makes of the empty table."""
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
     assert scalar(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
     for call in ("feed_read('f', null::events)", "feed_wait('f')", "feed_next_batch('f')", "feed_drop('f')"):

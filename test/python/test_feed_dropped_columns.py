@@ -27,7 +27,6 @@ INSERT = """INSERT INTO dropped.p ("Key, 1", b, n)
 
 @pytest.mark.parametrize("limit", [1, 7, 199, 200, 201, 10_000])
 def test_columns_that_were_dropped_are_in_no_key(cluster: Cluster, limit: int) -> None:
-    """Before, between and after those of the key, in another order in a partition."""
     with connect(cluster.dsn) as connection:
         connection.execute(MAKE.encode())
         for first in (0, 200):

@@ -146,7 +146,6 @@ def attacked(server: Server) -> Iterator[Cluster]:
 
 
 def catch(caught: list[str], user: str, notice: psycopg.errors.Diagnostic) -> None:
-    """Keep the text of a notice."""
     caught.append(f"{user}: {notice.message_primary}")
 
 
@@ -183,7 +182,6 @@ def clean(state: State) -> Iterator[None]:
 
 
 def quote(name: str) -> str:
-    """As a literal."""
     return sql.Literal(name).as_string()
 
 
@@ -198,7 +196,7 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT * FROM feed_read('x', {row}, 1, {whose})",
         f"SELECT * FROM feed_batch_rows('x', 1, {row}, {whose})",
         f"SELECT * FROM reader_batch_rows({oid}, reader_next_batch({oid}, reader_start({oid}), 1), {row})",
-        f"SELECT * FROM reader_batch_rows({oid}, ROW('{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, {row})",
+        f"SELECT * FROM reader_batch_rows({oid}, ROW('{{[0,9)}}', {', '.join(['NULL'] * 6)})::feed_batch, {row})",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', NULL, {whose}) AS n",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', 1, {whose}) AS n",
         f"SELECT exact_count({oid}) AS n",
@@ -243,7 +241,6 @@ def forge(state: State, relation: str, description: str, position: str, pending:
 
 
 def forget(state: State) -> None:
-    """As it was before."""
     with connect(state.dsn) as admin:
         for table in ("feed_table", "counted_table", "count_part"):
             execute(admin, f"DELETE FROM inorder_internal.{table} WHERE relation <> 'alice.t'::regclass")
@@ -252,7 +249,6 @@ def forget(state: State) -> None:
 
 
 def attempt(session: Connection, call: str) -> list[tuple[object, ...]]:
-    """What a call returns, if anything, without a trace."""
     try:
         with session.transaction(force_rollback=True):
             return session.execute(call.encode()).fetchall()
@@ -278,7 +274,6 @@ def check_others(state: State, what: str) -> None:
 
 
 def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
-    """Each is refused below for what is forged: on a feed, some with an unfinished batch, its owner may make it."""
     alice = state.sessions["alice"]
     execute(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
@@ -293,7 +288,6 @@ def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
 
 @pytest.mark.parametrize("relation", OWN if IS_SQL else WRONG)
 def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
-    """Views, sequences, other people's tables, catalogs: an error, or no row; nobody else notices."""
     forged = 0
     for number, description in enumerate(DESCRIPTIONS):
         position, pending = POSITIONS[number % len(POSITIONS)], PENDING[number % len(PENDING)]
@@ -352,7 +346,6 @@ def guard_by_hand(state: State, column: str) -> list[str]:
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: State, column: str) -> None:
-    """The guard that is there is of these columns, but feed_enable() never checked them."""
     name = "o'dd \" evil.attack()"
     quoted = '"' + name.replace('"', '""') + '"'
     execute(
@@ -381,7 +374,6 @@ def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: Sta
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("pending", PENDING)
 def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, position: str, pending: str) -> None:
-    """Its owner gets rows of that table, or an error; never more than there are."""
     owner = "mallory" if IS_SQL else "alice"
     feed = (
         f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}) VALUES (7, 'x', '{owner}'::regrole, '{owner}',"
@@ -405,7 +397,6 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, position: str,
 @pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("relation", [*OWN, *(["alice.bare", "alice.t"] if not IS_SQL else [])])
 def test_a_forged_count_is_no_number(state: State, relation: str, described: bool) -> None:
-    """Of a table that has none, with and without a description: an error, or all rows there are."""
     oid = f"{quote(relation)}::regclass"
     if described and relation != "alice.t":
         execute(state.mallory, f"INSERT INTO inorder_internal.feed_table VALUES ({oid}, {DESCRIPTIONS[0]})")
@@ -443,7 +434,6 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
     ],
 )
 def test_what_a_row_alone_shows_is_refused(state: State, row: str) -> None:
-    """By the constraints of the tables."""
     assert refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") in (
         "23514",
         "23502",
@@ -465,7 +455,6 @@ def test_a_feed_has_one_state(state: State, seq: int) -> None:
 
 
 def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None:
-    """Reading and inserting is all that a dump and a restore need."""
     for command in ("SELECT FROM {}", "INSERT INTO {} VALUES ('alice.t', 'alice.t', '', '{}', 7, now())", "TABLE {}"):
         assert refusal(state.mallory, command.replace("{}", "inorder_internal.count_part", 1)) == "42501", command
     for table in ("feed", "feed_state", "feed_table", "counted_table", "count_part"):
@@ -483,7 +472,6 @@ def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None
 
 
 def forged_feed(relation: str, pending: str) -> tuple[str, str]:
-    """What inserts a feed of alice's."""
     role = f"'alice'::regrole, 'alice', {SYSTEM}, '{{}}'"
     return (
         f"INSERT INTO inorder_internal.feed ({COLUMNS_OF_A_FEED}) VALUES (7, 'x', {role}, '{relation}'::regclass)",
@@ -493,7 +481,6 @@ def forged_feed(relation: str, pending: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("state", [False], indirect=True, ids=["untrusted"])
 def test_what_is_inserted_is_not_used(state: State) -> None:
-    """A feed on a good table, or a description of a table that its owner guarded by hand, moves and gives nothing."""
     execute(
         state.sessions["alice"], "CREATE TABLE alice.g (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigint)",
         "CREATE TRIGGER zz_inorder_guard BEFORE INSERT OR DELETE OR UPDATE OF id ON alice.g"

@@ -38,7 +38,6 @@ def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
 def test_a_poll_touches_as_many_pages_as_before(
     cluster: Cluster, fresh: Connection, step: str, look: str, rows: int
 ) -> None:
-    """At most twice as many after thousands of batches; by looks that meet all old versions, 7 to 14 times."""
     execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "SELECT feed_create('f', 't')")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     before = pages(fresh, look, rows)
@@ -51,7 +50,6 @@ def test_a_poll_touches_as_many_pages_as_before(
 
 @pytest.mark.editions
 def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
-    """One that was set aside, while later ones were taken and finished."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_create('f', 't')"
     )

@@ -40,7 +40,6 @@ def dsn(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def writer(dsn: str) -> Iterator[Connection]:
-    """A session that writes."""
     with connect(dsn) as opened:
         create(opened)
         yield opened
@@ -60,7 +59,6 @@ def make(writer: Connection, form: str = "uuid") -> None:
 
 
 def listen(reader: Connection, *channels: str) -> None:
-    """Subscribe."""
     for channel in channels:
         reader.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
@@ -80,7 +78,6 @@ def heard(reader: Connection) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_once_per_transaction_when_the_rows_are_visible(writer: Connection, reader: Connection, form: str) -> None:
-    """However many statements and rows; by INSERT, COPY and savepoints; who hears it can read the rows."""
     make(writer, form)
     listen(reader, "told")
     with writer.transaction():
@@ -97,7 +94,6 @@ def test_once_per_transaction_when_the_rows_are_visible(writer: Connection, read
 
 
 def test_nothing_for_what_inserts_nothing(writer: Connection, reader: Connection) -> None:
-    """Rolled back, to a savepoint too; no row; updates; conflicts are notified if the transaction has written."""
     make(writer, "default")
     writer.execute("INSERT INTO told (n) VALUES (1)")
     listen(reader, "told")
@@ -116,7 +112,6 @@ def test_nothing_for_what_inserts_nothing(writer: Connection, reader: Connection
 
 
 def test_partitions_whichever_the_statement_names(writer: Connection, reader: Connection) -> None:
-    """A statement on the table notifies once; one on a partition, also of a partition, as well."""
     writer.execute(
         """CREATE TABLE days (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
            CREATE INDEX ON days (id);
@@ -140,7 +135,6 @@ def test_partitions_whichever_the_statement_names(writer: Connection, reader: Co
 
 
 def test_on_another_channel_and_off(writer: Connection, reader: Connection) -> None:
-    """Sessions that have the table in their caches follow."""
     make(writer)
     listen(reader, "told", "other")
     with connect(reader.info.dsn) as second:
@@ -155,7 +149,6 @@ def test_on_another_channel_and_off(writer: Connection, reader: Connection) -> N
 
 
 def test_restored_with_the_table(cluster: Cluster, writer: Connection, tmp_path: Path) -> None:
-    """A dump has the triggers, and the channel as it was."""
     make(writer)
     writer.execute("SELECT feed_notify('told', $$it's \\ odd$$)")
     copy(cluster, DATABASE, cluster, "notify_copy", "custom", tmp_path)
@@ -187,7 +180,6 @@ def test_another_trigger_in_its_place(writer: Connection) -> None:
 
 
 def test_the_example_of_the_docs(writer: Connection, reader: Connection) -> None:
-    """Rows of before LISTEN and of while it waits, by notifications alone."""
     scope: dict[str, Any] = {}
     exec(python_with("docs/feed-waiting.md", "def follow("), scope)
     make(writer)

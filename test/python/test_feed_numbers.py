@@ -22,7 +22,6 @@ GONE = "SELECT count(*) FROM inorder_internal.gone_feed"
 
 
 def batch(connection: Connection, feed: str = "z", finish: bool = True) -> int:
-    """The number of a batch with one new row."""
     run(connection, "INSERT INTO t (n) VALUES (1)")
     number = scalar(connection, NEXT.format(feed))
     assert isinstance(number, int)
@@ -50,7 +49,6 @@ def goes_on(connection: Connection, number: int) -> None:
 
 
 def test_a_feed_that_was_dropped(used: Connection) -> None:
-    """Again and again, also if it returned no batch in between. Another name begins with 1."""
     for number in (4, 5):
         run(used, "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')", "SELECT feed_drop('z')")
         run(used, "SELECT feed_create('z', 't', 'now')")
@@ -61,7 +59,6 @@ def test_a_feed_that_was_dropped(used: Connection) -> None:
 
 @pytest.mark.parametrize("unfinished", ["none", "pending", "worker's"])
 def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
-    """With a warning, if batches are discarded."""
     said: list[str] = []
     used.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
     number = 4 if unfinished == "none" else 5
@@ -77,7 +74,6 @@ def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
 
 
 def test_a_name_that_is_free_again(used: Connection) -> None:
-    """The feed takes its numbers along; the next feed of its old name goes on above them."""
     run(used, "SELECT feed_rename('z', 'y')", "SELECT feed_create('z', 't', 'now')")
     goes_on(used, 4)
     assert batch(used, "y") == 4
@@ -91,7 +87,6 @@ def test_a_name_that_is_free_again(used: Connection) -> None:
 
 @pytest.mark.parametrize("take", [NEXT, "SELECT number FROM feed_take_batch('{}', 'w')"], ids=["pending", "worker's"])
 def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> None:
-    """So their feed cannot be renamed to a name whose consumers may know these."""
     run(used, "SELECT feed_drop('z')", "SELECT feed_create('y', 't', 'now')", "INSERT INTO t DEFAULT VALUES")
     assert scalar(used, take.format("y")) == 1
     assert state(used, "SELECT feed_rename('y', 'z')") == UNFINISHED
@@ -102,7 +97,6 @@ def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> N
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("gone", ["SELECT feed_drop('z')", "SELECT feed_rename('z', 'y')"], ids=["drop", "rename"])
 def test_an_older_snapshot(cluster: Cluster, used: Connection, level: str, gone: str) -> None:
-    """It does not show that the name was used, and gets no feed of this name."""
     with connect(f"{cluster.dsn} dbname={used.info.dbname}") as other:
         run(other, f"BEGIN ISOLATION LEVEL {level}")
         assert scalar(other, GONE) == 0
@@ -114,7 +108,6 @@ def test_an_older_snapshot(cluster: Cluster, used: Connection, level: str, gone:
 
 @pytest.fixture
 def roles(cluster: Cluster, used: Connection) -> Iterator[Connection]:
-    """Two more, who read the table."""
     names = "numbers_one, numbers_two"
     run(used, "DROP ROLE IF EXISTS numbers_one, numbers_two, numbers_new",
         "CREATE ROLE numbers_one", "CREATE ROLE numbers_two", f"GRANT ALL ON t TO {names}")  # fmt: skip
@@ -146,7 +139,6 @@ def test_names_are_those_of_a_role(roles: Connection) -> None:
 
 
 def test_a_forged_row(roles: Connection, edition_name: str) -> None:
-    """In C roles write no state. In the SQL edition one may write what matters to its own feeds only."""
     assert feed_of(roles, "numbers_one") == 1
     forged = (
         "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES ('{}', '{}'::regrole, '{}', 9)"
@@ -167,7 +159,6 @@ def test_a_forged_row(roles: Connection, edition_name: str) -> None:
 
 
 def test_the_owner_of_the_table_forges_no_number(roles: Connection, edition_name: str) -> None:
-    """He may drop the feeds of others, and keeps their numbers as they are."""
     assert feed_of(roles, "numbers_one") == 1
     run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two")
     denied, broken = "42501", "23514" if edition_name == "sql" else "42501"  # insufficient_privilege, check_violation
@@ -193,7 +184,6 @@ def test_the_owner_of_the_table_forges_no_number(roles: Connection, edition_name
 
 
 def test_a_forged_row_prevents_no_drop(roles: Connection, edition_name: str) -> None:
-    """By the owner of the table. In the SQL edition the owner of a feed may write a number for its name."""
     assert feed_of(roles, "numbers_one") == 1
     if edition_name == "sql":
         run(roles, "INSERT INTO inorder_internal.gone_feed VALUES ('z', 'numbers_one'::regrole, 'numbers_one', 9)")

@@ -23,7 +23,6 @@ OLDER = "25001"  # active_sql_transaction
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_an_older_snapshot_permits_nothing(cluster: Cluster, fresh: Connection, level: str) -> None:
-    """Rows are committed after it was taken; so is a feed. The lock that the documentation takes is too late for it."""
     run(fresh, *PARTS)
     assert scalar(fresh, DROPS) == 1
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
@@ -45,7 +44,6 @@ def test_an_older_snapshot_permits_nothing(cluster: Cluster, fresh: Connection, 
 
 
 def test_an_older_statement_permits_nothing(cluster: Cluster, fresh: Connection) -> None:
-    """A cursor, a function and a query that began before the rows: each answer is of the newest snapshot."""
     run(fresh, *PARTS)
     run(fresh, "CREATE FUNCTION drops() RETURNS bigint LANGUAGE sql STABLE AS $$ " + DROPS + " $$")
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
@@ -64,7 +62,6 @@ def test_an_older_statement_permits_nothing(cluster: Cluster, fresh: Connection)
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection, level: str) -> None:
-    """Nothing follows it there: it is not one of a server that was restored to an earlier state."""
     run(fresh, PARTS[0], PARTS[1], "SELECT feed_enable('t')")
     after = "reader_next_batch('t', '{}'::feed_position)"
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:

@@ -65,7 +65,6 @@ def other(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
-    """The table is changed, read and changed by one transaction, whose number says nothing of which came last."""
     for name, (first, second) in CHANGES.items():
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ)
         assert scalar(fresh, "SELECT exact_count('t')") == 20
@@ -76,7 +75,6 @@ def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
 
 
 def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
-    """What the transaction did before it read alarms nobody afterwards, nor does what it took back."""
     for name, (first, second) in CHANGES.items():
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
@@ -89,7 +87,6 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
 
 
 def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
-    """Of a table that the same transaction made; the feed begins with what comes next."""
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('f', 't', 'now'), exact_count_start('t')")
     run(fresh, *UNGUARDED, "COMMIT", ROWS)
     assert state(fresh, READ[0]) == GROUND
@@ -97,7 +94,6 @@ def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
 
 
 def test_a_migration(fresh: Connection, other: Connection) -> None:
-    """Table, guard, feeds and count in one transaction; the guard made again in another, before the first read."""
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('now', 't', 'now')", *FEEDS, ROWS, "COMMIT", ROWS)
     run(fresh, "SELECT feed_enable('t')", "ALTER TABLE t RENAME n TO m", "SELECT feed_enable('t')")
     assert scalar(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60

@@ -55,7 +55,6 @@ def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection
 
 
 def touched(connection: Connection, statement: str, table: str = "big") -> tuple[int, int]:
-    """Blocks of the table and of its indexes that a statement asked for, of 1,000 or so in each."""
     counters = f"""SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
                   FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = '{table}'"""
     connection.execute("SELECT pg_stat_force_next_flush()")
@@ -76,7 +75,6 @@ def insert_new(connection: Connection) -> None:
 
 @pytest.mark.parametrize("told", SETTINGS)
 def test_a_read_touches_what_is_new(big: Connection, server: Server, told: str) -> None:
-    """1,000 new rows of 120,000, at once, in pieces, and counted."""
     big.execute("RESET ALL")
     big.execute((SETTINGS[told] or "SELECT 1").encode())
     if told == "parallel":
@@ -102,7 +100,6 @@ def test_a_read_touches_what_is_new(big: Connection, server: Server, told: str) 
 
 
 def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
-    """Transactions held open between the new ones: as many ranges, each found in the index by itself."""
     big.execute("RESET ALL")
     big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
     with ExitStack() as held:
@@ -153,7 +150,6 @@ def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
     ],
 )
 def test_a_large_transaction_is_read_once(fresh: Connection, method: str, column: str) -> None:
-    """The rows from before feed_prepare, or those of one INSERT: each piece begins where the last one ended."""
     fresh.execute("CREATE TABLE pieces (n int)")
     fresh.execute("CREATE TABLE old (k int PRIMARY KEY)")
     if column:
@@ -189,7 +185,6 @@ def ordered(cluster: Cluster) -> Iterator[Connection]:
 
 
 def expect_pieces(connection: Connection, rows: int) -> None:
-    """So many rows come, in pieces that cost the same, and then nothing."""
     piece = f"SELECT count(*) FROM feed_read('in order', null::big_order, {ORDERED_PIECE})"
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS got (n int)")
     connection.execute("TRUNCATE got")
@@ -202,7 +197,6 @@ def expect_pieces(connection: Connection, rows: int) -> None:
 
 @pytest.mark.parametrize("told", ["default", "random reads dear", "generic plans"])
 def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection, told: str) -> None:
-    """Of a set that is all there is, without statistics; and of one of few rows at the end."""
     ordered.execute((SETTINGS[told] or "SELECT 1").encode())
     expect_pieces(ordered, ORDERED_ROWS)
     ordered.execute("INSERT INTO big_order SELECT FROM generate_series(1, 100)")
@@ -210,7 +204,6 @@ def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection,
 
 
 def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection) -> None:
-    """Its rows are the first of a large set: only the piece that begins with them looks for where the others are."""
     between = f"WHERE seq BETWEEN {ORDERED_PIECE + 1} AND {ORDERED_ROWS // 2}"
     numbers = f"SELECT DISTINCT uuid_xact_id(id) AS n FROM big_order {between}"
     seek = f"SELECT feed_seek('in order', range_agg(int8range(n, n + 1))) FROM ({numbers}) AS e"

@@ -33,14 +33,12 @@ def logical(server: Server) -> Iterator[Cluster]:
 
 @pytest.fixture
 def publisher(logical: Cluster) -> Iterator[Connection]:
-    """Where rows are written."""
     with connect(make_conninfo(logical.dsn, dbname="publisher")) as connection:
         yield connection
 
 
 @pytest.fixture
 def subscriber(logical: Cluster) -> Iterator[Connection]:
-    """Where they are applied."""
     with connect(make_conninfo(logical.dsn, dbname="subscriber")) as connection:
         yield connection
 
@@ -57,7 +55,6 @@ def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, t
 
 
 def wait_for(connection: Connection, query: str) -> None:
-    """Until the query is true."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not scalar(connection, query):
         assert time.monotonic() < deadline, query
@@ -71,7 +68,6 @@ def drop_slot(publisher: Connection, name: str) -> None:
 
 
 def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
-    """The guard fires for applied rows, and the log says which row and why."""
     table = "CREATE TABLE foreign_keys (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
     publisher.execute(table.encode())
     subscriber.execute(table.encode())
@@ -89,7 +85,6 @@ def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, su
 
 
 def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
-    """A generated column takes the number of the transaction that applies the row; its feed delivers each once."""
     publisher.execute("CREATE TABLE applied (id int PRIMARY KEY, note text)")
     subscriber.execute(
         """CREATE TABLE applied (id int PRIMARY KEY, note text,

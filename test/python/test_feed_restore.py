@@ -21,7 +21,6 @@ NUMBERS = {"keys": 'uuid_xact_id("The id")', "parts": "uuid_xact_id(id)", "order
 
 @pytest.fixture(scope="module")
 def young(server: Server) -> Iterator[Cluster]:
-    """A server that has had few transactions yet."""
     with Cluster(server, BUILT) as running:
         running.start(SETTINGS)
         yield running
@@ -99,7 +98,6 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
 def test_feeds_go_on_in_a_younger_server(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
 ) -> None:
-    """Reading is an error until feed_rebase; then nothing is lost or repeated, and new numbers go on above."""
     copy(cluster, "filled", young, "restored", form, tmp_path)
     with connect(dsn_of(young, "restored")) as connection:
         check_counts_before(connection)
@@ -120,7 +118,6 @@ def test_feeds_go_on_in_a_younger_server(
 
 
 def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
-    """Where transaction ids are higher the base need not be raised, but above transactions in progress."""
     copy(cluster, "filled", cluster, "again", "custom", tmp_path)
     with connect(dsn_of(cluster, "again")) as connection:
         check_counts_before(connection)
@@ -182,7 +179,6 @@ def let_the_reader_read(source: Cluster) -> dict[str, list[int]]:
 def test_the_owner_of_a_database_dumps_and_restores_it(
     cluster: Cluster, young: Cluster, tmp_path: Path, installer: str
 ) -> None:
-    """Without any right beyond it, whichever role installed the extension; feeds find their roles again by name."""
     own_database(cluster, installer)
     with connect(dsn_of(cluster, "plain", OWNER)) as connection:
         delivered = fill(connection)
@@ -214,7 +210,6 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
 
 
 def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
-    """Into tables that are guarded, rows of other transactions cannot be copied; the error says why."""
     copy(cluster, "filled", cluster, "data", "plain", tmp_path)
     with connect(dsn_of(cluster, "data")) as connection:
         connection.execute("SELECT feed_rebase('orders')")
@@ -230,7 +225,6 @@ def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, 
 
 
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The extension works where it was installed, also in a schema that needs quotes and is in no path."""
     with connect(cluster.dsn) as connection:
         connection.execute("CREATE DATABASE elsewhere")
     with connect(dsn_of(cluster, "elsewhere")) as connection:

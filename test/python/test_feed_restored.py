@@ -37,7 +37,6 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def young(server: Server) -> Iterator[Cluster]:
-    """A server that has had few transactions yet."""
     with Cluster(server, BUILT) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:
@@ -60,7 +59,6 @@ def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 @pytest.fixture
 def target(young: Cluster) -> Iterator[str]:
-    """An empty database to restore into."""
     with connect(young.dsn) as connection:
         connection.execute(f"CREATE DATABASE target OWNER {OWNER}".encode())
     with connect(dsn_of(young, "target")) as connection:
@@ -84,12 +82,10 @@ def restore(source: Cluster, server: Cluster, database: str, way: str, folder: P
 
 
 def quoted(table: str) -> str:
-    """As a literal."""
     return "'" + table.replace("'", "''") + "'"
 
 
 def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic:
-    """What is said about something restored."""
     with pytest.raises(Refused, match=RESTORED) as refused, connection.transaction():
         connection.execute(statement.encode())
     return refused.value.diag
@@ -123,7 +119,6 @@ def check_refused(connection: Connection) -> None:
 def test_a_restore_is_refused_until_it_is_accepted(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, way: str, tmp_path: Path
 ) -> None:
-    """Also when the server has come past the numbers of the dump; then nothing is lost, nothing repeated."""
     restore(cluster, young, target, way, tmp_path)
     with connect(dsn_of(young, target)) as connection:
         if way == "schema first":  # for the triggers were disabled
@@ -157,7 +152,6 @@ def test_a_restore_is_refused_until_it_is_accepted(
 def test_a_restore_into_the_same_server_is_refused(
     cluster: Cluster, delivered: dict[str, list[int]], tmp_path: Path
 ) -> None:
-    """Its rows have numbers that are used, but the sinks of its feeds may know batches that came after the dump."""
     with connect(cluster.dsn) as connection:
         connection.execute("CREATE DATABASE target")
     restore(cluster, cluster, "target", "plain", tmp_path)
@@ -176,7 +170,6 @@ def test_a_restore_into_the_same_server_is_refused(
 def test_accepting_is_undone_with_its_transaction(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, older: bool, tmp_path: Path
 ) -> None:
-    """What the guard remembered of a table in a session goes with it, savepoint or not; of partitions, too."""
     restore(cluster, young, target, "one transaction", tmp_path)
     with connect(dsn_of(young, target)) as connection, connect(dsn_of(young, target)) as other:
         if older:  # then the base stays, and so do the triggers
@@ -233,7 +226,6 @@ def test_batches_of_a_restored_feed_have_numbers_of_their_own(
 def test_the_data_alone_is_refused(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, tmp_path: Path
 ) -> None:
-    """Into tables that have feeds already: neither state nor rows are replaced or added."""
     restore(cluster, young, target, "one transaction", tmp_path)
     file = str(tmp_path / "dump")
     with connect(dsn_of(young, target)) as connection:
@@ -252,7 +244,6 @@ def test_the_data_alone_is_refused(
 
 @pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
 def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: str) -> None:
-    """What rewrites tuples without making them anew is no restore."""
     connection.execute("CREATE TABLE kept (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("SELECT feed_create('kept', 'kept')")
     for state in ("inorder_internal.feed", "inorder_internal.feed_table"):
@@ -267,7 +258,6 @@ def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: st
 def test_a_dump_without_a_table_has_the_state_of_the_others(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, role: str, tmp_path: Path
 ) -> None:
-    """What belongs to tables that were left out is left out, with a warning."""
     file = str(tmp_path / "dump")
     options = ["--format=custom", "--no-owner", "-T", "orders", "-T", "made", "-T", '"Odd.one".*']
     dumped = run(cluster, "pg_dump", *options, "-f", file, "delivered")

@@ -61,7 +61,6 @@ def writers(db: Connection, cluster: Cluster) -> Iterator[list[Connection]]:
 
 
 def key_of(number: int, kind: str) -> str:
-    """A key as text, of the type of the column."""
     return f"00000000-0000-0000-0000-{number:012}" if TYPES[kind] == "uuid" else str(number)
 
 
@@ -77,8 +76,6 @@ class Writer:
 
 @dataclass
 class Held:
-    """A batch in the hands of a worker."""
-
     number: int
     token: int
     rows: list[Row]
@@ -128,7 +125,6 @@ class Course:
         writer.keys, writer.rows, writer.began = set(), [], 0
 
     def work(self) -> None:
-        """A worker goes on with its batch, or asks for one."""
         worker = f"worker {self.rng.randrange(WORKERS)}"
         held = self.held.get(worker)
         if held is None or self.rng.random() < 0.1:  # the other process of that name
@@ -150,7 +146,6 @@ class Course:
         return None
 
     def take(self, worker: str) -> None:
-        """At most so many rows, of keys that nobody has."""
         limit = self.rng.choice((None, 1, 4, 4, 10, 50))
         row: Any = self.db.execute(TAKE, [worker, limit]).fetchone()
         assert row is not None
@@ -174,7 +169,6 @@ class Course:
             self.db.execute(FINISH, [held.number, held.token])
 
     def process(self, held: Held) -> None:
-        """Done with these rows."""
         for row in held.rows:
             self.processed[row[0]].append(row)
 
@@ -220,7 +214,6 @@ class Course:
 def test_rows_of_a_key_are_processed_once_and_in_order(
     db: Connection, writers: list[Connection], kind: str, by_column: bool
 ) -> None:
-    """Whatever workers and writers do."""
     for shares in (4, 1) if kind == "uuid" else (4,):
         db.execute(TABLES[kind].format(COLUMNS.format(TYPES[kind])).encode())
         db.execute(
@@ -262,7 +255,6 @@ def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, lis
 
 @pytest.mark.parametrize("same_hashes", [True, False])
 def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
-    """Batches that workers had keep their numbers; others get new ones: later, rows may have been added to them."""
     db.execute("CREATE DATABASE shares")
     try:
         with connect(dsn_of(cluster, "shares")) as old:
@@ -293,7 +285,6 @@ def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path
 
 
 def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
-    """Rows of thousands of transactions wait in batches of the wanted size, and the other share goes on."""
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
     keys = {scalar(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}
@@ -314,7 +305,6 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
 
 
 def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connection) -> None:
-    """Its own first, as long as that has rows; the other has its turn all the same."""
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', partition_by => 'key', shares => 2)")
     db.execute(

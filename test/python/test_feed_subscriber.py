@@ -39,7 +39,6 @@ def clusters() -> Iterator[tuple[Cluster, Cluster]]:
 
 @pytest.fixture
 def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
-    """A database on each."""
     made = Pair(*clusters, f"pair_{next(NAMES)}")
     for cluster in clusters:
         with connect(cluster.dsn) as admin:
@@ -49,7 +48,6 @@ def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
 
 
 def write(pair_dsn: str, writers: list[Writer], transactions: int, readers: list[Consumer] | None = None) -> None:
-    """All of them at once; the consumers read meanwhile."""
     with ThreadPoolExecutor(len(writers)) as pool, connect(pair_dsn) as connection:
         running = [pool.submit(writer.write, pair_dsn, transactions) for writer in writers]
         while readers and not all(done.done() for done in running):
@@ -71,7 +69,6 @@ def check_refused(connection: Connection, table: str) -> None:
 
 
 def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None:
-    """What the manual says is to be done at the switch-over."""
     table, numbered = consumer.table, consumer.table in NUMBERED
     beyond = "greatest(upper((p).transactions), (p).partial)"
     rebase = f"SELECT feed_rebase(%s, {beyond if numbered else '0'}) FROM (SELECT %s::feed_position AS p) AS s"
@@ -154,7 +151,6 @@ def switch_over(pair: Pair, edition: str, what: str, writers: int, transactions:
 @pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_switch_over(pair: Pair, edition: str, what: str) -> None:
-    """No row is lost, none comes twice: to feeds, to a sink of batches, to a position kept by the reader."""
     switch_over(pair, edition, what, 4, 12)
 
 
@@ -162,7 +158,6 @@ def test_switch_over(pair: Pair, edition: str, what: str) -> None:
 @pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_switch_over_of_many(pair: Pair, edition: str, what: str) -> None:
-    """Sixteen writers, and transactions that are streamed before their end."""
     switch_over(pair, edition, what, 16, 40, "streaming = parallel, two_phase = true")
 
 
@@ -206,7 +201,6 @@ def receive_again(pair: Pair, target: Connection) -> None:
 
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
-    """Until its owner takes it back; then the subscription goes on, and no feed passes over what came."""
     pair.make(edition)
     lane, consumers = Writer(1), [Consumer(table) for table in NUMBERED]
     with connect(pair.source) as source, connect(pair.target) as target:
@@ -256,7 +250,6 @@ def check_read_anew(pair: Pair, target: Connection, lane: Writer) -> None:
 
 @pytest.fixture
 def subscribing_clone(pair: Pair) -> Iterator[Callable[[], Cluster]]:
-    """Makes a clone of the subscriber into a subscriber of it; its slot goes with it."""
     primary = pair.subscriber
     tool = primary.original.bindir / "pg_createsubscriber"
     if not tool.exists():
@@ -276,7 +269,6 @@ def subscribing_clone(pair: Pair) -> Iterator[Callable[[], Cluster]]:
 
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clone: Callable[[], Cluster]) -> None:
-    """By pg_createsubscriber: its tables are marked, and feeds go on where they stopped, here or there."""
     lane = Writer(1)
     moved, still = both = Consumer("keys"), Consumer("numbers")
     with connect(pair.target) as source:

@@ -26,7 +26,6 @@ IS_WAITING = (
 
 @pytest.fixture(params=["btree", "brin"])
 def writer(connection: Connection, request: pytest.FixtureRequest) -> Iterator[Connection]:
-    """A session that writes into a table with a feed."""
     connection.execute("CREATE TABLE waited (k bigserial PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int)")
     connection.execute(f"CREATE INDEX ON waited USING {request.param} (xact)".encode())
     connection.execute("SELECT feed_create('wait', 'waited')")
@@ -36,14 +35,12 @@ def writer(connection: Connection, request: pytest.FixtureRequest) -> Iterator[C
 
 @pytest.fixture
 def reader(cluster: Cluster, writer: Connection) -> Iterator[Connection]:
-    """The session that waits."""
     with connect(cluster.dsn) as opened:
         yield opened
 
 
 @pytest.fixture(params=[OF_FEED, OF_POSITION], ids=["feed", "position"])
 def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
-    """Either function, for so long."""
     position = scalar(reader, "SELECT quote_literal(reader_start('waited')) || '::feed_position'")
 
     def call(timeout: str) -> bool:
@@ -78,14 +75,12 @@ def begin_to_wait(writer: Connection, reader: Connection) -> None:
 
 
 def test_rows_that_are_there_are_not_waited_for(writer: Connection, waits: Waiting) -> None:
-    """Not even with a timeout of zero; without rows that says so at once."""
     assert not waits("'0'")
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     assert waits("'0'") and waits("'1 second'")
 
 
 def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
-    """Not the insert, nor another transaction's commit, nor a rollback."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     writer.execute("CREATE TABLE unrelated ()")
@@ -128,7 +123,6 @@ def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadP
 
 
 def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
-    """As any statement."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     writer.execute("SELECT pg_cancel_backend(%s)", [reader.info.backend_pid])
@@ -138,7 +132,6 @@ def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting
 
 
 def test_within_a_block_that_catches_errors(writer: Connection, reader: Connection) -> None:
-    """Only its own subtransaction is rolled back."""
     reader.execute(
         """DO $$ BEGIN
             INSERT INTO waited (n) VALUES (1);
@@ -156,7 +149,6 @@ def test_within_a_block_that_catches_errors(writer: Connection, reader: Connecti
 
 
 def test_the_batch_of_another_session_is_waited_for(cluster: Cluster, writer: Connection, reader: Connection) -> None:
-    """As long as that lives; one's own is there."""
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     with connect(cluster.dsn) as other:
         batch = scalar(other, "SELECT feed_next_batch('wait')")
@@ -186,7 +178,6 @@ def test_a_timeout_out_of_range(waits: Waiting, timeout: str, code: str, text: s
 
 @pytest.mark.parametrize("name", ["tail_wait", "tail_feed_wait"])
 def test_tail_waits_for_half_of_a_short_statement_timeout(reader: Connection, name: str) -> None:
-    """Not for its usual second. Of three tries one is enough: a busy machine may need the other half as well."""
     values = {
         "name": "wait", "owner": scalar(reader, "SELECT 'postgres'::regrole::oid::bigint"),
         "table": scalar(reader, "SELECT 'waited'::regclass::oid::bigint"),
@@ -204,7 +195,6 @@ def test_tail_waits_for_half_of_a_short_statement_timeout(reader: Connection, na
 
 @pytest.mark.parametrize("level", [b"REPEATABLE READ", b"SERIALIZABLE"])
 def test_a_snapshot_that_stays_the_same(reader: Connection, waits: Waiting, level: bytes) -> None:
-    """Would wait in vain."""
     with reader.transaction():
         reader.execute(b"SET TRANSACTION ISOLATION LEVEL " + level)
         with pytest.raises(psycopg.errors.ActiveSqlTransaction, match=f"level READ COMMITTED, not {level.decode()}"):
@@ -213,7 +203,6 @@ def test_a_snapshot_that_stays_the_same(reader: Connection, waits: Waiting, leve
 
 
 def test_rights(writer: Connection, reader: Connection, waits: Waiting) -> None:
-    """Those of the readers."""
     writer.execute("CREATE ROLE waiter")
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     reader.execute("SET ROLE waiter")

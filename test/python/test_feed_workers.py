@@ -24,7 +24,6 @@ WAIT_SECONDS = 60
 
 @pytest.fixture
 def feed(connection: Connection) -> Iterator[Connection]:
-    """A feed to work on."""
     connection.execute("CREATE TABLE work (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("DELETE FROM inorder_internal.gone_feed")  # the numbers of the test before
     connection.execute("SELECT feed_create('work', 'work')")
@@ -34,7 +33,6 @@ def feed(connection: Connection) -> Iterator[Connection]:
 
 
 def insert(connection: Connection, amount: int) -> None:
-    """So many rows."""
     connection.execute("INSERT INTO work (n) SELECT generate_series(1, %s)", [amount])
 
 
@@ -47,7 +45,6 @@ class Worker:
         self.refused = 0
 
     def run(self) -> "Worker":
-        """Session after session."""
         while not self.session():
             pass
         return self
@@ -81,7 +78,6 @@ class Worker:
 
 @pytest.mark.parametrize("dies", [0, 7])
 def test_three_workers_get_each_row_once(feed: Connection, cluster: Cluster, dies: int) -> None:
-    """While rows come; the others are refused meanwhile, and go on when a session ends."""
     written = threading.Event()
     workers = [Worker(cluster.dsn, written, dies) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
@@ -97,7 +93,6 @@ def test_three_workers_get_each_row_once(feed: Connection, cluster: Cluster, die
 
 
 def test_the_refusal_names_batch_and_holder(feed: Connection, cluster: Cluster) -> None:
-    """With the process, which is gone when its session is, however that ended."""
     insert(feed, 3)
     with connect(cluster.dsn) as holder:
         assert scalar(holder, NEXT, 2) == 1
@@ -113,7 +108,6 @@ def test_the_refusal_names_batch_and_holder(feed: Connection, cluster: Cluster) 
 
 
 def test_a_holder_that_crashes_leaves_its_batch(feed: Connection, cluster: Cluster) -> None:
-    """As a connection that is cut; the next session has it as soon as the server has noticed."""
     insert(feed, 3)
     with connect(cluster.dsn) as holder:
         assert scalar(holder, NEXT, 2) == 1
@@ -127,7 +121,6 @@ def test_a_holder_that_crashes_leaves_its_batch(feed: Connection, cluster: Clust
 
 
 def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cluster) -> None:
-    """And held by nobody who has the process ID of before."""
     insert(feed, 3)
     assert scalar(feed, NEXT, 2) == 1
     number = scalar(feed, "SELECT holder FROM inorder_internal.feed_state WHERE holder IS NOT NULL")
@@ -148,7 +141,6 @@ def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cl
 
 
 def test_a_session_holds_one_lock_for_all(feed: Connection, cluster: Cluster) -> None:
-    """Whatever number of batches it was handed out, of whatever feeds, wherever these were finished."""
     insert(feed, 40)
     feed.execute("SELECT feed_create('work ' || i, 'work') FROM generate_series(1, 20) AS i")
     with connect(cluster.dsn) as holder:
@@ -169,7 +161,6 @@ def test_a_session_holds_one_lock_for_all(feed: Connection, cluster: Cluster) ->
 
 
 def test_one_transaction_does_not_need_two_locks(feed: Connection) -> None:
-    """A prepared transaction takes none of the session's with it, and its batch stays the session's."""
     insert(feed, 3)
     feed.execute("BEGIN")
     assert scalar(feed, NEXT, 2) == 1
@@ -179,7 +170,6 @@ def test_one_transaction_does_not_need_two_locks(feed: Connection) -> None:
 
 
 def test_the_view_shows_who_has_a_batch(feed: Connection, cluster: Cluster) -> None:
-    """As long as that session lives, and the batch is not finished."""
     shown = "SELECT unfinished_batch, batch_pid FROM feeds WHERE name = 'work'"
     insert(feed, 5)
     assert feed.execute(shown).fetchone() == (None, None)

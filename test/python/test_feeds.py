@@ -33,7 +33,6 @@ def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
 
 
 def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> None:
-    """With its rows, its batch and who has that."""
     fresh.execute("SELECT feed_next_batch('say \"hi\"', 1000)")
     pid = fresh.info.backend_pid
     header, behind, read = feeds().splitlines()
@@ -56,13 +55,11 @@ ROWS: list[Row] = [
 
 
 def test_the_example_of_the_documentation() -> None:
-    """Is what these rows print."""
     assert as_table(ROWS, 120) in text("docs/feed-operations.md")
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 300])
 def test_lines_are_as_wide_as_the_terminal(width: int) -> None:
-    """From 80 to 120 characters, whatever names there are; what delays rows has a line of its own where it must."""
     long = {"feed": "f" * 200, "table": "t" * 63, "holder_application": "h" * 63}
     lines = as_table([*ROWS, ROWS[0] | long, ROWS[1] | long], width).splitlines()
     assert max(map(len, lines)) == min(max(width, 80), 120)
@@ -72,13 +69,11 @@ def test_lines_are_as_wide_as_the_terminal(width: int) -> None:
 
 
 def test_a_name_adds_no_line() -> None:
-    """Nor does it move the cursor."""
     lines = as_table([ROWS[0] | {"feed": "f\nall is well\x1b[2J"}], 120).splitlines()
     assert len(lines) == len(as_table([ROWS[0]], 120).splitlines()) and "f\\nall is well\\x1b[2J" in lines[1]
 
 
 def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
-    """Characters of two places, and of none; also where the name is cut."""
     for width, feed in ((120, "注文の一覧"), (120, "e\u0301te\u0301"), (80, "注文の一覧" * 9)):
         lines = as_table([ROWS[0], ROWS[1] | {"feed": feed}], width).splitlines()
         places = {cells(line.partition("app.events")[0]) for line in lines if "app.events" in line}
@@ -100,7 +95,6 @@ def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
 
 
 def test_the_locks_are_read_once_for_a_table(fresh: Connection) -> None:
-    """However many feeds and writers it has: to read them takes long where there are many."""
     fresh.execute("SELECT feed_create('f' || g, 'events') FROM generate_series(1, 5) AS g")
     plan = fresh.execute("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) SELECT * FROM feeds").fetchall()
     looks = [str(line) for (line,) in plan if "pg_lock_status" in str(line)]
@@ -108,7 +102,6 @@ def test_the_locks_are_read_once_for_a_table(fresh: Connection) -> None:
 
 
 def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cluster, fresh: Connection) -> None:
-    """It is above all that the snapshot knows."""
     fresh.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     fresh.execute("SELECT count(*) FROM events")
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as writer:
@@ -121,7 +114,6 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
 
 
 def test_samples_for_prometheus(feeds: Tail) -> None:
-    """Every feed has a sample of each gauge that applies, with its labels escaped."""
     lines = feeds("--format", "prometheus").splitlines()
     samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
     assert len(samples) == len([line for line in lines if not line.startswith("#")])
@@ -134,7 +126,6 @@ def test_samples_for_prometheus(feeds: Tail) -> None:
 
 
 def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
-    """Again and again, for a collector: whole each time, and nothing on standard output."""
     path = feeds.folder / "inorder.prom"
     with feeds.started("--format", "prometheus", "--watch", "50ms", "--out", str(path)):
         wait_for(path.exists)
@@ -148,7 +139,6 @@ def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
 
 
 def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    """A table without rows, samples without feeds, no lines of JSON; a value out of range is named."""
     feeds = Tail(cluster, tmp_path, command="feeds")
     fresh.execute("SELECT feed_drop(name) FROM feeds")
     assert len(feeds().splitlines()) == 1 and feeds("--format", "json") == ""
@@ -158,7 +148,6 @@ def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Pat
 
 
 def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -> None:
-    """Nobody is waited for, and an older snapshot, which sees no rows of new files, does not hide them."""
     read = "SELECT caught_up FROM feeds WHERE name = 'f'"
     fresh.execute("SELECT feed_create('f', 'events', 'now')")
     insert(fresh, 3)
@@ -174,7 +163,6 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
 
 
 def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:
-    """Its rows are in another session, in files that a standby lacks, or in more partitions than can be locked."""
     read = "SELECT name, caught_up FROM feeds ORDER BY name"
     fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     fresh.execute("CREATE INDEX ON parts (id)")
@@ -193,7 +181,6 @@ def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connecti
 
 @pytest.mark.editions
 def test_large_sets_are_not_shown(fresh: Connection) -> None:
-    """Whoever creates feeds with them makes nobody wait who sees them; the feed itself goes on."""
     fresh.execute("CREATE TABLE far (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000000), n int)")
     fresh.execute("SELECT feed_create('large', 'far'), feed_create('other', 'far')")
     fresh.execute("INSERT INTO far (n) SELECT generate_series(1, 3)")

@@ -22,7 +22,6 @@ from tool import inorder
 
 
 def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first that is free."""
     monkeypatch.chdir(tmp_path)
     for name in ("r.json", "r-2.json", "r-3.json"):
         assert unused(Path("r.json")).name == new_file(None, "r.json").name == name
@@ -30,7 +29,6 @@ def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
-    """The hint is the command that goes on with it. What is no file can be written to."""
     file = tmp_path / "r.json"
     assert new_file(file, "") == file and new_file(Path("/dev/null"), "") == Path("/dev/null")
     file.touch()
@@ -42,7 +40,6 @@ def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
     "command", [("run", "reader"), ("run", "feed", "--quick"), ("report", "r.json"), ("resume", "r.json")]
 )
 def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """It is refused before a server starts or a result is read."""
     (tmp_path / "p.html").write_text("mine")
     done = inorder("lab", *command, "--html", "p.html", folder=tmp_path)
     assert done.returncode == 2 and "p.html exists; HINT: remove it, or give another --html" in done.stderr
@@ -50,7 +47,6 @@ def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) 
 
 
 def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Server) -> None:
-    """One that holds no other results than those in the folder."""
     page, own, other = tmp_path / "inorder-lab.html", a_result(), replace(a_result(), created="earlier")
     require_own(page, [own])
     html.write([Labelled("a", own), Labelled("b", other)], page)
@@ -62,7 +58,6 @@ def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Serve
 
 
 def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
-    """Also where one of the earlier ones is missing."""
     assert [path.name for path in new_files(tmp_path)] == [
         "inorder-report.html", "inorder-demo-reader.jsonl", "inorder-demo.jsonl"
     ]  # fmt: skip
@@ -73,7 +68,6 @@ def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_what_this_machine_hides(server: Server) -> None:
-    """Without direct I/O; where the server is too old for it, the embedded one shows it."""
     result = Result("insert", "now", "0", 1, {}, {}, {}, DIRECT_IO)
     assert hidden(result, server) == []
     result.method = EXACT_COUNTERS
@@ -82,7 +76,6 @@ def test_the_demo_says_what_this_machine_hides(server: Server) -> None:
 
 
 def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
-    """Also several at once, and others that only try whether they could: nobody fails, and nothing else stays."""
     path, texts = tmp_path / "f", [letter * 10_000 for letter in "ab"]
 
     def write(text: str) -> set[str]:
@@ -99,7 +92,6 @@ def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
 
 
 def test_a_page_says_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run before it has its results in a file."""
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(InorderError, match="a page needs vl_convert, which is not installed; HINT: pip install"):
         svg_of("{}", "a chart")

@@ -33,7 +33,6 @@ OF_EVENTS, OF_MINE = (
 
 @pytest.mark.server
 def test_nothing_is_gained_and_nothing_breaks(server: Server) -> None:
-    """Calls by a hostile role, of everything that it may execute: by one seed, where script/fuzz takes others."""
     result = run(server, SECONDS, SEED, SESSIONS)
     print(show(result))
     assert not result.failures
@@ -69,7 +68,6 @@ def mallory(place: World) -> Iterator[Session]:
 
 
 def found(place: World) -> dict[str, str]:
-    """What failed, by the oracle."""
     return {failure.oracle: failure.text for failure in place.failures}
 
 
@@ -107,7 +105,6 @@ def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, text: str) -> None:
-    """Each oracle of mallory's own session can fail."""
     if "pg_sleep(3)" in body:
         mallory.run("SET statement_timeout = 0")
     failed = fall_into(place, mallory, body)
@@ -117,7 +114,6 @@ def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, 
 
 @pytest.mark.server
 def test_what_the_server_does_by_itself_is_no_hole(place: World, mallory: Session) -> None:
-    """A prepared statement keeps the type of a table that is gone; without EXECUTE the same message is a hole."""
     for statement in ("CREATE TABLE mallory.gone (n int)", "PREPARE p AS SELECT NULL::mallory.gone",
                       "EXECUTE p", "DROP TABLE mallory.gone"):  # fmt: skip
         assert mallory.run(statement).ok
@@ -127,7 +123,6 @@ def test_what_the_server_does_by_itself_is_no_hole(place: World, mallory: Sessio
 
 
 def restore(place: World) -> None:
-    """Undo what the holes did."""
     for statement in (
         "REVOKE SELECT ON alice.secret FROM mallory", "REVOKE alice FROM mallory",
         "ALTER FUNCTION public.feed_drop(text, regrole) SECURITY INVOKER",
@@ -149,7 +144,6 @@ def others(place: World) -> Honest:
 
 
 def turn(place: World, mallory: Session) -> dict[str, str]:
-    """What the others notice."""
     honest = others(place)
     honest.turn(mallory)
     honest.close()
@@ -158,7 +152,6 @@ def turn(place: World, mallory: Session) -> dict[str, str]:
 
 @pytest.mark.server
 def test_honest_turns_pass(place: World, mallory: Session) -> None:
-    """Where nobody planted anything."""
     assert turn(place, mallory) == {}
 
 
@@ -182,7 +175,6 @@ def test_honest_turns_pass(place: World, mallory: Session) -> None:
 def test_what_others_notice(
     place: World, mallory: Session, break_it: str, mend_it: str, oracle: str, text: str
 ) -> None:
-    """Each oracle of theirs can fail."""
     place.admin.execute(break_it.encode())
     failed = turn(place, mallory)
     place.admin.execute(mend_it.encode())
@@ -191,7 +183,6 @@ def test_what_others_notice(
 
 @pytest.mark.server
 def test_rows_that_come_twice(place: World, mallory: Session) -> None:
-    """A position that was set back."""
     honest = others(place)
     honest.turn(mallory)
     assert found(place) == {}
@@ -204,7 +195,6 @@ def test_rows_that_come_twice(place: World, mallory: Session) -> None:
 
 @pytest.mark.server
 def test_a_function_that_others_run_when_they_look(place: World, mallory: Session) -> None:
-    """In a query of theirs that has to be free of such."""
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
     session = honest.open("alice")
@@ -215,7 +205,6 @@ def test_a_function_that_others_run_when_they_look(place: World, mallory: Sessio
 
 @pytest.mark.server
 def test_a_function_that_only_the_extension_runs(place: World, mallory: Session) -> None:
-    """What a plain SELECT runs, too, is no fault of the extension's; what it does not run is."""
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
     mallory.run("CREATE TABLE mallory.t (id uuid PRIMARY KEY, n int)")
@@ -234,7 +223,6 @@ def test_a_function_that_only_the_extension_runs(place: World, mallory: Session)
 
 @pytest.mark.server
 def test_a_crash_is_seen(server: Server) -> None:
-    """A backend that is killed takes the server with it, which does not start again."""
     with world(server, 2) as place:
         mallory = place.session("mallory")
         body = "COPY (SELECT 1) TO PROGRAM 'kill -SEGV $PPID'; PERFORM pg_sleep(1);"
@@ -251,7 +239,6 @@ def test_a_crash_is_seen(server: Server) -> None:
 
 @pytest.mark.server
 def test_the_loop_finds_a_hole(server: Server) -> None:
-    """By itself, among functions of the extension, and shows the statements that lead there."""
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
         place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")

@@ -37,7 +37,6 @@ def tool(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[by
 
 
 def generated(*arguments: str) -> list[uuid.UUID]:
-    """The values of a successful run."""
     done = tool(*arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     return [uuid.UUID(line) for line in done.stdout.decode().splitlines()]
@@ -49,7 +48,6 @@ def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> Plan:
 
 
 def words(asked: Plan, size: int = CHUNK) -> tuple[Words, Words]:
-    """All words of a data set."""
     highs, lows = zip(*chunks(asked, size), strict=True)
     return np.concatenate(highs), np.concatenate(lows)
 
@@ -62,7 +60,6 @@ def v1_times(high: Words) -> Words:
 
 
 def v7_ticks(high: Words) -> Words:
-    """Milliseconds times 4096, and their fraction."""
     ticks: Words = (high >> np.uint64(16)) * np.uint64(4096) + (high & np.uint64(0xFFF))
     return ticks
 
@@ -70,7 +67,6 @@ def v7_ticks(high: Words) -> Words:
 @pytest.mark.parametrize("lag", [0, 30 * TICKS_PER_SECOND])
 @pytest.mark.parametrize("nodes", [1, 9, 1000])
 def test_version_1_is_what_was_asked_for(nodes: int, lag: int) -> None:
-    """All different, times of a node rising, range kept and filled, node ids marked, clock sequences kept."""
     high, low = words(plan(nodes=nodes, lag=lag))
     assert len(np.unique(np.stack((high, low)), axis=1).T) == 100_000
     times = v1_times(high)
@@ -85,7 +81,6 @@ def test_version_1_is_what_was_asked_for(nodes: int, lag: int) -> None:
 
 
 def test_times_are_spread_evenly_with_jitter() -> None:
-    """A tenth of the values in each tenth of the year; distances differ; nodes take turns at random."""
     high, low = words(plan())
     times = v1_times(high)
     assert np.histogram(times, 10, (UNTIL - YEAR, UNTIL))[0].tolist() == [10_000] * 10
@@ -96,7 +91,6 @@ def test_times_are_spread_evenly_with_jitter() -> None:
 
 
 def test_lag_reorders_between_nodes_and_never_within() -> None:
-    """Arrival is the order of true time; take each clock's lag away and it is back."""
     lag = 1000 * TICKS_PER_SECOND
     high, low = words(plan(lag=lag))
     straight_high, straight_low = words(plan())
@@ -110,7 +104,6 @@ def test_lag_reorders_between_nodes_and_never_within() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
-    """Nor does where one ends."""
     asked = plan(kind, 10_001, nodes=20, lag=12_345)
     assert np.array_equal(words(asked), words(asked, 1))
     assert np.array_equal(words(asked), words(asked, 777))
@@ -122,7 +115,6 @@ def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
     size=st.integers(1, CHUNK),
 )  # fmt: skip
 def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: float, size: int) -> None:
-    """Against Python's unbounded numbers."""
     times = Times(first, count + spare, count)
     begin = min(int(where * count), count - 1)
     size = min(size, count - begin)
@@ -135,7 +127,6 @@ def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: 
 
 
 def test_a_second_of_ten_million_values_is_full() -> None:
-    """One value each tick, historic or now, and the last chunk ends at the end."""
     dense = Plan("uuid-v1", Times(UNTIL, 100_000, 100_000))
     assert np.array_equal(v1_times(words(dense)[0]), np.arange(UNTIL, UNTIL + 100_000, dtype=np.uint64))
     values = generated("uuid-v1", "--now", "--count", "1000", *FIXED)
@@ -145,7 +136,6 @@ def test_a_second_of_ten_million_values_is_full() -> None:
 
 
 def test_version_7_has_the_times_of_version_1() -> None:
-    """To 250 ns, exactly to the microsecond, rising as they do; with lag, too."""
     v1, v7 = words(plan(lag=99 * TICKS_PER_SECOND))[0], words(plan("uuid-v7", lag=99 * TICKS_PER_SECOND))
     since = (v1_times(v1) - np.uint64(TICKS_TO_1970)).astype(np.int64)
     ticks = v7_ticks(v7[0]).astype(np.int64)
@@ -158,7 +148,6 @@ def test_version_7_has_the_times_of_version_1() -> None:
 
 
 def test_version_4_is_random() -> None:
-    """122 bits, each one half of the time, each pair of neighbours alike half of the time."""
     high, low = words(plan("uuid-v4"))
     assert (high >> np.uint64(12) & np.uint64(0xF) == 4).all() and (low >> np.uint64(62) == 2).all()
     halves = np.stack((high, low), axis=1).astype(">u8").view(np.uint8)
@@ -172,7 +161,6 @@ def test_version_4_is_random() -> None:
 
 @pytest.mark.parametrize(("kind", "version"), [("uuid-v1", 1), ("uuid-v7", 7), ("uuid-v4", 4)])
 def test_seeds_text_and_versions(kind: str, version: int) -> None:
-    """Lines that Python's uuid reads and writes the same; the seed decides every byte."""
     arguments = (kind, "--count", "40k", *FIXED)
     done = tool(*arguments)
     assert done.returncode == 0 and done.stdout == tool(*arguments, "--seed", "1").stdout
@@ -185,7 +173,6 @@ def test_seeds_text_and_versions(kind: str, version: int) -> None:
 
 
 def test_the_present_is_the_default() -> None:
-    """Without --until an interval ends at the moment of the call."""
     before = ticks_of(datetime.now(UTC))
     times = [value.time for value in generated("uuid-v1", "--count", "1000", "--interval-days", "0.001")]
     assert before - TICKS_PER_DAY // 1000 <= min(times) and max(times) < ticks_of(datetime.now(UTC))
@@ -195,7 +182,6 @@ def test_the_present_is_the_default() -> None:
 
 
 def test_the_examples_of_the_published_data_set_round_trip() -> None:
-    """Text to words and back; the third is the latest though its text sorts first."""
     lines = (
         b"fb2893ae-9265-11e8-90d8-e03f496e733b\nfb2c3d2e-9265-11e8-a131-e03f49777cbb\n"
         b"00393a28-9266-11e8-af1b-e03f4957fa73\n"
@@ -207,7 +193,6 @@ def test_the_examples_of_the_published_data_set_round_trip() -> None:
 
 
 def test_copy_binary_is_as_specified(tmp_path: Path) -> None:
-    """Signature, flags, no extension; one column of 16 bytes a row; the trailer."""
     values = generated("uuid-v1", "--count", "70k", *FIXED)
     done = tool("uuid-v1", "--count", "70k", *FIXED, "--format", "copy-binary", "--out", "v1.bin", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -219,7 +204,6 @@ def test_copy_binary_is_as_specified(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_both_formats_load_into_the_server(connection: Connection) -> None:
-    """Equal there, and the server reads the times that went in."""
     connection.execute("CREATE TEMP TABLE text_rows (id uuid)")
     connection.execute("CREATE TEMP TABLE binary_rows (id uuid)")
     connection.execute("CREATE TEMP TABLE v1_rows (id uuid)")
@@ -239,7 +223,6 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
 
 
 def test_memory_does_not_grow_with_the_count(tmp_path: Path) -> None:
-    """Two million lines, 74 MB, pass through a tenth of that."""
     tracemalloc.start()
     with opened(tmp_path / "v1.txt") as stream:
         write(plan(count=2_000_000), TextLines(CHUNK), stream)
@@ -250,14 +233,12 @@ def test_memory_does_not_grow_with_the_count(tmp_path: Path) -> None:
 
 
 def start(*arguments: str, folder: Path) -> "subprocess.Popen[bytes]":
-    """A run that would take hours."""
     command = [sys.executable, "-m", "inorder", "generate", "uuid-v1", "--count", "100G", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
 
 
 @pytest.mark.parametrize("output", ["text", "copy-binary"])
 def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -> None:
-    """As for head: no message, the exit code of SIGPIPE."""
     with start("--format", output, folder=tmp_path) as running:
         assert running.stdout and running.stderr
         assert len(running.stdout.read(37)) == 37
@@ -268,7 +249,6 @@ def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_leaves_no_file(tmp_path: Path, number: int, code: int) -> None:
-    """Neither a new one nor a partial one; what was there before stays."""
     (tmp_path / "v1.txt").write_text("before\n")
     with start("--out", "v1.txt", folder=tmp_path) as running:
         deadline = time.monotonic() + 60
@@ -282,7 +262,6 @@ def test_an_interruption_leaves_no_file(tmp_path: Path, number: int, code: int) 
 
 
 def test_devices_pipes_and_links_stay_what_they_are(tmp_path: Path) -> None:
-    """A device is not renamed over, a link is followed, a dash is stdout."""
     assert tool("uuid-v4", "--count", "1k", "--out", "/dev/null").returncode == 0
     assert Path("/dev/null").is_char_device() and not Path("/dev/null.partial").exists()
     (tmp_path / "link").symlink_to("file")
@@ -292,7 +271,6 @@ def test_devices_pipes_and_links_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_a_terminal_gets_text_only() -> None:
-    """Binary is refused there before a byte is written, and stderr's bar does not run into the text."""
     try:
         leader, terminal = pty.openpty()
     except OSError:
@@ -338,7 +316,6 @@ def test_a_terminal_gets_text_only() -> None:
     ],
 )
 def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2, the value and the range, nothing written."""
     done = tool(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr.decode() and b"Traceback" not in done.stderr
@@ -354,13 +331,11 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
     ],
 )
 def test_the_ends_of_the_range_of_version_1(arguments: tuple[str, ...], lowest: int, highest: int) -> None:
-    """Nothing wraps."""
     times = [value.time for value in generated("uuid-v1", "--count", "1000", *arguments)]
     assert lowest <= min(times) and max(times) < highest and times == sorted(times)
 
 
 def test_every_option_and_format_is_documented() -> None:
-    """In the table of docs/generate.md."""
     text = (ROOT / "docs" / "generate.md").read_text()
     for parameter in cli.commands["generate"].params:
         for name in (*parameter.opts, *parameter.secondary_opts):

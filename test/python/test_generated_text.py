@@ -97,23 +97,18 @@ class Unqualified(Visitor):
             self.found.append(f"{what} {'.'.join(parts)}")
 
     def visit_CollateClause(self, _: Ancestor, node: ast.CollateClause) -> None:
-        """A collation."""
         self.note("collation", node.collname)
 
     def visit_FuncCall(self, _: Ancestor, node: ast.FuncCall) -> None:
-        """A function."""
         self.note("function", node.funcname)
 
     def visit_A_Expr(self, _: Ancestor, node: ast.A_Expr) -> None:
-        """An operator."""
         self.note("operator", node.name)
 
     def visit_TypeName(self, _: Ancestor, node: ast.TypeName) -> None:
-        """A type."""
         self.note("type", node.names)
 
     def visit_CreateTrigStmt(self, _: Ancestor, node: ast.CreateTrigStmt) -> None:
-        """The function of a trigger."""
         self.note("trigger function", node.funcname)
 
     def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
@@ -156,14 +151,12 @@ class Foreign(Unqualified):
 
 
 def foreign(text: str) -> list[str]:
-    """What a text leads to that a user may have made."""
     visitor = Foreign()
     visitor(parse_sql(text))
     return visitor.found
 
 
 def unqualified(text: str) -> list[str]:
-    """What a text does not name exactly."""
     visitor = Unqualified()
     visitor(parse_sql(text))
     return visitor.found
@@ -179,7 +172,6 @@ def unqualified(text: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_checker_sees_what_is_not_exact(text: str) -> None:
-    """Each kind of name, and a literal."""
     assert unqualified(text)
 
 
@@ -223,7 +215,6 @@ def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
     ["SELECT NULL::s.t", "SELECT x::s.t[]", "SELECT to_json(x)", "SELECT e.c::text FROM s.t AS e", "SELECT s.f()"],
 )
 def test_the_checker_sees_what_a_user_may_have_made(text: str) -> None:
-    """A type, a function, and what calls casts."""
     assert foreign(text)
 
 
@@ -239,7 +230,6 @@ def filled(text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "inorder" / "queries").glob("*.sql")), ids=lambda path: path.stem)
 def test_queries_of_the_tool_lead_to_nothing_of_a_user(path: Path) -> None:
-    """But for relations in FROM: a type, function, operator or collation could be another one when it is looked up."""
     found = [] if path.stem in OUR_ROWS else foreign(filled(path.read_text()))
     assert not found
 
@@ -254,7 +244,6 @@ def test_no_source_makes_text_with_the_name_of_a_type() -> None:
 
 
 def test_json_of_the_tool_leads_to_nothing_of_a_user(tables: Connection) -> None:
-    """Values of his types are text; row_to_json calls no casts of the server's types."""
     with tables.transaction():
         for name, is_plain in (("typed", False), ("keyed", True)):
             tables.execute(f"LOCK TABLE o.{name} IN ACCESS SHARE MODE".encode())
@@ -269,7 +258,6 @@ def test_json_of_the_tool_leads_to_nothing_of_a_user(tables: Connection) -> None
 
 
 def test_queries_name_everything_exactly(tables: Connection) -> None:
-    """But for the bounds of partitions, which the server writes; they run under a pinned search_path only."""
     made = set(texts(tables, QUERIES))
     bounds = tables.execute(
         "SELECT pg_get_partition_constraintdef(c.oid) FROM pg_class AS c WHERE c.relispartition AND c.relkind = 'r'"
@@ -284,7 +272,6 @@ def test_queries_name_everything_exactly(tables: Connection) -> None:
 
 
 def test_statements_name_everything_exactly(tables: Connection) -> None:
-    """But for what they make, and types that are words of the grammar."""
     allowed = {"type bigint", "type int8"}
     for text in set(texts(tables, STATEMENTS)):
         assert not [found for found in unqualified(text) if found not in allowed], text

@@ -41,7 +41,6 @@ def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: 
 
 
 def assert_right(reader: Connection, read: str) -> None:
-    """As many rows as there are, or a batch."""
     found = reader.execute(READS[read].encode()).fetchall()
     if read in ("count", "fold", "apply"):
         assert found[0][0] == RIGHT[read]
@@ -64,7 +63,6 @@ PARTITION_CHANGES = {
 
 @pytest.mark.parametrize("change", PARTITION_CHANGES)
 def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None:
-    """It sees rows that are not read any more, or does not see those that are."""
     owner, reader = place.make(*PARTS), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, *PARTITION_CHANGES[change])
@@ -76,7 +74,6 @@ def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None
 
 @pytest.mark.parametrize("detached", [(), ("ALTER TABLE t DETACH PARTITION t_2",)], ids=["more", "as many"])
 def test_a_snapshot_older_than_a_partition_that_was_a_table(place: Place, detached: tuple[str, ...]) -> None:
-    """It sees the file of that, and perhaps as many partitions as there are."""
     owner, reader = place.make(*PARTS, "CREATE TABLE t_5 (LIKE t INCLUDING DEFAULTS)"), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, "ALTER TABLE t ATTACH PARTITION t_5 FOR VALUES IN (5)", *detached)
@@ -94,7 +91,6 @@ HARMLESS = (
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("change", HARMLESS)
 def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...], change: str) -> None:
-    """An older snapshot goes on reading."""
     owner, reader = place.make(*tables), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, change)
@@ -105,7 +101,6 @@ def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: str) -> None:
-    """The rows in the new file are its own."""
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "ALTER TABLE t ALTER note TYPE bigint", "SAVEPOINT s")
     run(owner, "ALTER TABLE t ALTER note TYPE numeric")
@@ -120,7 +115,6 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
 )
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
-    """READ COMMITTED: the statement began before, its snapshot is older than the file that it got the lock of."""
     owner, reader = place.make(PLAIN), place.session()
     run(reader, "SELECT (null::t).n")  # a type that the session knows is not looked up, which would wait
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
@@ -149,7 +143,6 @@ OFF = {
 @pytest.mark.parametrize("way", OFF)
 @pytest.mark.parametrize("leaf", ["t_1", "t_3_4", "t_3", "ONLY t_3"])
 def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> None:
-    """Rows that came to it may carry numbers that readers have passed; feed_enable mends it."""
     owner = place.make(*PARTS)
     run(owner, *(statement.format(leaf=leaf) for statement in OFF[way]))
     for session in (owner, place.session()):
@@ -182,7 +175,6 @@ def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...],
 
 
 def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> None:
-    """pg_restore --data-only --disable-triggers does this."""
     owner = place.make(*PARTS)
     assert numbers(owner) == [1, 2, 3, 4]
     run(
@@ -209,7 +201,6 @@ def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_trigger_that_fires_after_the_guard(place: Place, tables: tuple[str, ...], leaf: str) -> None:
-    """It may give a row another number than the one that the guard saw."""
     owner = place.make(*tables)
     run(owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
         "RETURN new; END'", f"CREATE TRIGGER zzz BEFORE INSERT ON {leaf} FOR EACH ROW EXECUTE FUNCTION old()",
@@ -236,14 +227,12 @@ GENERATED = (
     ],
 )  # fmt: skip
 def test_a_generation_expression_that_is_another(place: Place, expression: str) -> None:
-    """It is taken as the expression that it is, not by the function in it."""
     owner = place.session()
     run(owner, GENERATED[0].format(expression), GENERATED[1])
     assert state(owner, "SELECT feed_enable('t')", "42703") == "42703"
 
 
 def test_the_base_of_a_generation_expression(place: Place) -> None:
-    """A constant; zero if there is none."""
     owner = place.session()
     run(owner, GENERATED[0].format("xact_id_generated(10)"), GENERATED[1], "SELECT feed_enable('t')")
     query = "SELECT base FROM inorder_internal.feed_table WHERE relation = 't'::regclass"
@@ -252,7 +241,6 @@ def test_the_base_of_a_generation_expression(place: Place) -> None:
 
 @pytest.mark.parametrize("expression", ["xact_id_generated() - 1000", "xact_id_generated(1000)"])
 def test_a_partition_with_another_expression(place: Place, expression: str) -> None:
-    """Which servers from 16 on let in."""
     owner = place.session()
     run(
         owner,
@@ -272,7 +260,6 @@ def test_a_partition_with_another_expression(place: Place, expression: str) -> N
 
 
 def test_an_expression_that_is_set(place: Place) -> None:
-    """ALTER TABLE ... SET EXPRESSION, from 17 on, writes all rows anew with other numbers."""
     owner = place.session()
     run(
         owner,
@@ -310,7 +297,6 @@ MANY = "INSERT INTO t (a, b) SELECT i % 10, i / 10 FROM generate_series(0, 99) A
     ids=str,
 )  # fmt: skip
 def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, ...]) -> None:
-    """A position that stands after a key of the old order finds other rows above it."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
@@ -325,7 +311,6 @@ def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, .
 
 
 def test_the_key_changes_between_transactions(place: Place) -> None:
-    """Then nothing stands after a key."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     assert len(numbers(owner)) == 100
@@ -335,7 +320,6 @@ def test_the_key_changes_between_transactions(place: Place) -> None:
 
 
 def test_the_key_gets_shorter(place: Place) -> None:
-    """Its columns are the first ones of the known key."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')")
     run(owner, "INSERT INTO t VALUES (1, 1), (2, 1)", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)")
@@ -348,7 +332,6 @@ KINDS = ["regclass", "money", "int[]", "timetz", *(["public.uuid_v1"] if TESTED 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
-    """Rows of one transaction then come all at once, each once."""
     owner = place.session()
     values = {
         "regclass": "oid::regclass FROM pg_class LIMIT 20", "money": "i::money FROM generate_series(-9, 10) AS i",
@@ -368,7 +351,6 @@ def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("read", ["start", "batch after", "rows"])
 def test_a_table_that_nobody_enabled(place: Place, tables: tuple[str, ...], read: str) -> None:
-    """A reader that keeps its position has no feed that made somebody think of the guard."""
     owner = place.session()
     run(owner, *tables, ROWS, "CREATE TABLE kept (p feed_position, b feed_batch)")
     run(owner, "INSERT INTO kept VALUES ('({},,,,)', '(\"{[0,9)}\",,,,,,)')")
@@ -380,7 +362,6 @@ def test_a_table_that_nobody_enabled(place: Place, tables: tuple[str, ...], read
 
 
 def old_row(owner: Connection, table: str, leaf: str) -> None:
-    """A table with a row whose number is in the batches that are there."""
     run(owner, f"CREATE TABLE {leaf} (LIKE {table} INCLUDING DEFAULTS)")
     run(owner, f"INSERT INTO {leaf} (id, n) SELECT uuid_xact_floor(uuid_xact_id(min(id::text)::uuid)), 5 FROM {table}")
 
@@ -401,7 +382,6 @@ def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str)
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
 def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Place, read: str) -> None:
-    """It has the same oid and name as before."""
     owner = place.make(*PARTS)
     run(
         owner, "ALTER TABLE t DETACH PARTITION t_1", "INSERT INTO t_1 (id, n) SELECT uuid_xact_floor(5), 1",
@@ -440,7 +420,6 @@ def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
 
 
 def test_reading_while_partitions_come_and_go(place: Place) -> None:
-    """Attached and detached by another session all the time: each row of those that stay comes once, or try again."""
     owner, reader, other = place.make(*PARTS), place.session(), place.session()
     stop = False
 
@@ -471,7 +450,6 @@ def test_reading_while_partitions_come_and_go(place: Place) -> None:
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
 def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> None:
-    """CONCURRENTLY, which waits for others in the middle: an older snapshot has its rows, a newer one has not."""
     owner, reader, blocker = place.make(*PARTS), place.session(), place.session()
     run(blocker, "BEGIN", "SELECT FROM t")
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
@@ -494,7 +472,6 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
 
 @pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])
 def test_here_is_not_in_the_middle_of_another_order(place: Place, key: str) -> None:
-    """A position inside a transaction stands after a key of the old order, which feed_seek() cannot accept."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")

@@ -27,7 +27,6 @@ OLD_ROW = (
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 def test_a_proof_of_an_old_snapshot_is_not_kept(place: Place, tables: tuple[str, ...], isolation: str) -> None:
-    """It has the guard as that snapshot sees it; the session's next read is of another."""
     owner, reader = place.make(*tables), place.session()
     assert numbers(owner) == [1, 2, 3, 4]
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
@@ -48,7 +47,6 @@ OWN_CHANGES = {
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
 def test_an_own_change_does_not_hide_the_new_file_of_another(place: Place, change: str, isolation: str) -> None:
-    """The row of the table in the catalog is our own then, the rows in its file are not."""
     owner, other = place.make(PLAIN), place.session()
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(other, "ALTER TABLE t ALTER note TYPE bigint")
@@ -60,7 +58,6 @@ def test_an_own_change_does_not_hide_the_new_file_of_another(place: Place, chang
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
 def test_an_own_change_alarms_nobody(place: Place, change: str, isolation: str) -> None:
-    """Before it, and after it."""
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", OWN_CHANGES[change])
     assert states(owner, READS) == dict.fromkeys(READS, "")
@@ -70,7 +67,6 @@ def test_an_own_change_alarms_nobody(place: Place, change: str, isolation: str) 
 
 
 def test_a_table_of_the_own_transaction(place: Place) -> None:
-    """The snapshot did not see it."""
     owner = place.session()
     run(owner, "BEGIN", PLAIN, "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t (n) VALUES (1)")
     run(owner, "ALTER TABLE t ALTER note TYPE bigint")
@@ -80,7 +76,6 @@ def test_a_table_of_the_own_transaction(place: Place) -> None:
 
 
 def test_a_count_before_an_own_rewrite(place: Place) -> None:
-    """A cursor counts in the snapshot of its beginning; so does a query whose function writes the table anew."""
     owner = place.make(PLAIN)
     run(owner, "BEGIN", "DECLARE c CURSOR FOR SELECT exact_count('t')", "ALTER TABLE t ALTER note TYPE bigint")
     assert state(owner, "FETCH c") == SNAPSHOT
@@ -114,7 +109,6 @@ def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf
 
 
 def test_a_later_trigger_for_updates_only(place: Place) -> None:
-    """Readers search for one, too."""
     owner = place.make(PLAIN)
     run(
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
@@ -139,7 +133,6 @@ BY_HAND = {
 
 @pytest.mark.parametrize("way", BY_HAND)
 def test_a_guard_that_its_owner_made(place: Place, way: str) -> None:
-    """By the function of the guard; but it guards something else, or later."""
     table, guard = BY_HAND[way]
     owner = place.make(table)
     run(
@@ -151,7 +144,6 @@ def test_a_guard_that_its_owner_made(place: Place, way: str) -> None:
 
 
 def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
-    """Of rows that are deleted, of statements, after them, or of a column that no trigger can change."""
     owner = place.make(PLAIN)
     run(
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN coalesce(new, old); END'",
@@ -182,7 +174,6 @@ TREE_UPSIDE_DOWN = (
 
 @pytest.mark.parametrize("known", [False, True], ids=["first read", "later read"])
 def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
-    """As every other command does, whatever the oids of the partitions: there is no deadlock."""
     owner, reader = place.make(*TREE_UPSIDE_DOWN), place.session()
     if known:
         assert scalar(reader, READS["count"]) == 4
@@ -197,7 +188,6 @@ def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
 
 
 def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
-    """A commit is seen by new snapshots before the server announces what it changed."""
     owner, reader = place.make(PLAIN), place.session()
     steps = "SELECT s FROM inorder_internal.feed_table AS t, inorder_internal.fold_steps(t, 10) AS s"
     run(reader, "CREATE TEMP TABLE step AS " + steps)
@@ -210,7 +200,6 @@ def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str, ...]) -> None:
-    """A snapshot that another session exported may be older than all that this one knows."""
     owner, keeper, reader = place.make(*tables), place.session(), place.session()
     assert numbers(owner) == [1, 2, 3, 4]
     run(owner, "INSERT INTO t (n) VALUES (3)")
@@ -227,7 +216,6 @@ def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str
 
 @pytest.mark.parametrize(("kind", "found"), [("minmax", ""), ("minmax_multi", ""), ("bloom", "42704")])
 def test_an_index_that_knows_equality_only(place: Place, kind: str, found: str) -> None:
-    """No read could use it."""
     owner = place.session()
     run(owner, "CREATE TABLE t (n int, xact bigint NOT NULL DEFAULT xact_id())")
     run(owner, f"CREATE INDEX i ON t USING brin (xact int8_{kind}_ops)")
@@ -303,7 +291,6 @@ def test_a_partition_that_the_session_has_not_heard_of(
 
 
 def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
-    """What it has proved of them takes memory; of those that are there it is kept."""
     owner = place.make(PLAIN)
     known = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
     assert scalar(owner, known) == 1
@@ -315,7 +302,6 @@ def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
 
 
 def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
-    """By the very statement over its rows, which then reads others."""
     owner = place.make(PLAIN)
     run(
         owner, f"CREATE TABLE other {PLAIN.removeprefix('CREATE TABLE t')}", "SELECT exact_count_start('other')",
@@ -330,7 +316,6 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
 
 
 def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
-    """After it was read: the proof is not kept. A lock on the catalog stops the reader at that place."""
     reader, owner = place.make(*PARTS), place.session()
     assert scalar(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end

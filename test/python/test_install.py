@@ -24,7 +24,6 @@ FACTS = Offer(
 
 
 def facts(**changes: object) -> Offer:
-    """A server like the usual one, but for these."""
     return Offer(**(vars(FACTS) | changes))
 
 
@@ -52,7 +51,6 @@ def facts(**changes: object) -> Offer:
     ],
 )
 def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: tuple[str, str] | None) -> None:
-    """The first that nothing prevents; each other one says what does."""
     offer = facts(**changes)
     assert offer.best() == best
     if wrong is not None:
@@ -80,14 +78,12 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
-    """Are refused before anything is asked of a server."""
     assert message in inorder("install", *options, "--dsn", "host=/nowhere", folder=tmp_path).stderr
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
-    """By a role that owns the database: a key, a feed, a count; again nothing is done; and all of it is removed."""
     before = rows(empty, OBJECTS)
     assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
     assert rows(empty, OBJECTS) == before
@@ -120,7 +116,6 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
 
 @pytest.mark.server
 def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> None:
-    """A view is in the way; and nothing is removed without an answer."""
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
@@ -143,7 +138,6 @@ INSERTS = tuple(f"INSERT INTO public.{name} (n) VALUES (1)" for name in ("events
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edition: str) -> None:
-    """Each is named once, and INSERTs go on once it has another default; or all are dropped. DROP refuses, too."""
     tool.install("--edition", edition)
     rows(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
     drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"
@@ -193,7 +187,6 @@ def test_what_is_no_part_of_a_table_is_not_removed_either(
 
 @pytest.mark.server
 def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connection) -> None:
-    """Of a text that calls inorder no dependency tells."""
     tool.install("--edition", SQL)
     rows(
         empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id uuid, n int)",
@@ -208,7 +201,6 @@ def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connectio
 
 @pytest.mark.server
 def test_what_was_restored_is_not_taken_for_changed(cluster: Cluster, tmp_path: Path) -> None:
-    """The server writes each expression as it reads it again. A table without its state says why it takes no rows."""
     with database(cluster) as connection, database(cluster) as restored:
         Tool(cluster, tmp_path, connection).install("--edition", SQL)
         rows(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
@@ -240,7 +232,6 @@ def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -
 
 @pytest.mark.server
 def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Path) -> None:
-    """A client that goes on after an error, as psql does, leaves nothing in a schema of somebody else."""
     script = inorder("install", "--script", folder=tmp_path).stdout
     rows(empty, "CREATE SCHEMA inorder_internal")
     with pytest.raises(psycopg.errors.DuplicateSchema) as raised:
@@ -255,7 +246,6 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: str) -> None:
-    """A function with another source, another privilege, what is missing, and what is not of this version."""
     with database(cluster) as connection:
         tool = Tool(cluster, tmp_path, connection)
         tool.install("--edition", edition)
@@ -295,14 +285,12 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
 @pytest.mark.server
 @pytest.mark.parametrize("owner", ["postgres", "edition_owner"])
 def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path, empty: Connection, owner: str) -> None:
-    """As CREATE EXTENSION puts it there: the schema is another role's, the functions are not."""
     rows(empty, f"SET ROLE {owner}", "CREATE EXTENSION inorder", "RESET ROLE")
     assert " objects compared\n" in Tool(cluster, tmp_path, empty).install("--verify")
 
 
 @pytest.mark.server
 def test_only_a_superuser_compares_the_extension(tool: Tool) -> None:
-    """Its objects are those of a superuser."""
     tool.install("--edition", C)
     assert "can be compared by a superuser only" in tool.install("--verify", code=2)
 
@@ -327,7 +315,6 @@ def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool,
 
 @pytest.mark.server
 def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None:
-    """Which rows a caller fetches cannot be known there: each call is refused, moves nothing, and says what to call."""
     tool.install("--edition", SQL)
     rows(
         empty, "SET ROLE edition_owner", "SET search_path = public, inorder", EVENTS,
@@ -355,7 +342,6 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 @pytest.mark.server
 def test_upgrades(tool: Tool, empty: Connection) -> None:
-    """Of the version of the tool nothing is to do; a version from which nothing leads here is said."""
     assert "HINT: inorder install" in tool.install("--upgrade", code=2)
     tool.install("--edition", SQL)
     assert "is there already" in tool.install("--upgrade")
@@ -368,6 +354,5 @@ def test_upgrades(tool: Tool, empty: Connection) -> None:
 
 
 def test_the_script_is_printed(tmp_path: Path) -> None:
-    """For psql and for migration tools, in another schema."""
     plain = inorder("install", "--script", "--schema", "elsewhere", folder=tmp_path).stdout
     assert "CREATE SCHEMA elsewhere;" in plain and "@extschema@" not in plain

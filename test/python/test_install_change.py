@@ -37,7 +37,9 @@ SELECT adrelid, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef
 WHERE adrelid IN ('events'::regclass, 'orders'::regclass) ORDER BY adrelid
 """
 AFTER = "reader_advance(reader_start('events'), reader_next_batch('events', reader_start('events')))::jsonb"
-REST = "SELECT array_agg(n ORDER BY n) FROM reader, reader_batch_rows('events', reader_next_batch('events', {}), null::events)"
+REST = """
+SELECT array_agg(n ORDER BY n) FROM reader, reader_batch_rows('events', reader_next_batch('events', {}), null::events)
+"""
 RENEWED = "jsonb_set(reader_start('events')::jsonb, '{transactions}', p -> 'transactions')::feed_position"
 
 
@@ -58,7 +60,6 @@ class Change:
         rows(connection, *MADE)
 
     def start(self) -> subprocess.Popen[str]:
-        """Run the script."""
         command = [str(self.psql), "-Xqv", "ON_ERROR_STOP=1", "-f", "script.sql"]
         return subprocess.Popen(
             command, cwd=self.folder, env=self.tool.environment, text=True, stdout=subprocess.PIPE,
@@ -74,7 +75,6 @@ class Change:
         assert " objects compared\n" in self.tool.install("--verify")
 
     def refused(self) -> str:
-        """The error with which it ends; the edition is the one of before."""
         started = self.start()
         printed = started.communicate(timeout=PATIENCE)[0]
         assert started.returncode == 3, printed
@@ -88,7 +88,6 @@ class Change:
                 rows(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
 
     def take(self, *feeds: str) -> None:
-        """All rows that they have."""
         for feed in feeds:
             while rows(self.connection, TAKE.format(feed)) != [(None,)]:
                 pass
@@ -96,13 +95,11 @@ class Change:
 
 @pytest.fixture(params=[C, SQL])
 def change(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Change]:
-    """From either edition to the other one."""
     with database(cluster) as connection:
         yield Change(cluster, tmp_path, connection, request.param)
 
 
 def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
-    """Of before and after, of a transaction that is open meanwhile; also if a reader was not stopped in time."""
     c = change.connection
     change.insert(1, 2, 3)
     change.take(*FEEDS)
@@ -139,7 +136,6 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
 
 
 def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
-    """A feed inside a transaction, an unfinished batch, rows of an ordered feed, a column that it does not name."""
     c = change.connection
     change.insert(1, 2, 3)
     change.take("by n", "orders")

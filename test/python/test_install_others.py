@@ -13,7 +13,6 @@ from editions import EVENTS, Tool, database, rows
 
 @pytest.mark.server
 def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
-    """A table and a function that somebody has put into its schema, which is dropped with all that is there."""
     tool.install("--edition", SQL)
     rows(
         empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
@@ -32,7 +31,6 @@ SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 @pytest.mark.server
 def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
-    """In what refuses, compares and asks the server: nobody's name begins a line or sets a colour."""
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
     said = [tool.install("--uninstall", "--yes", code=2), tool.run("install", "--verify").stdout.decode()]
@@ -63,7 +61,6 @@ PLANTED = (
 
 @pytest.mark.server
 def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    """It is not said to be inorder, and nothing of it is called."""
     rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
     rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
@@ -75,7 +72,6 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
 
 @pytest.mark.server
 def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
-    """Who owns it could drop the extension with it."""
     rows(
         empty,
         "CREATE SCHEMA inorder AUTHORIZATION edition_owner",
@@ -88,7 +84,6 @@ def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Pa
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edition: str) -> None:
-    """Every role may call the functions, also where functions belong to their owner only."""
     with database(cluster) as connection:
         rows(
             connection, "CREATE ROLE edition_caller", "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC"

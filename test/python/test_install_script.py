@@ -84,17 +84,14 @@ MINE += " CREATE OPERATOR @extschema@.<~ (FUNCTION = @extschema@.f, LEFTARG = uu
 
 
 def plpgsql(body: str, options: str = PINNED, name: str = "inorder_internal.g()", returns: str = "int") -> str:
-    """A PL/pgSQL function."""
     return f"{MINE} CREATE FUNCTION {name} RETURNS {returns} LANGUAGE plpgsql {options} AS $$ BEGIN\n{body}; END $$"
 
 
 def sql(expression: str) -> str:
-    """A function in SQL's own syntax."""
     return f"{MINE} CREATE FUNCTION @extschema@.g() RETURNS int LANGUAGE sql RETURN {expression}"
 
 
 def do(statement: str) -> str:
-    """A DO block."""
     return f"{MINE} DO $$ BEGIN {statement}; END $$"
 
 
@@ -218,7 +215,6 @@ def sources() -> list[str]:
 
 @pytest.fixture(scope="module")
 def script() -> str:
-    """The install script, as make joins it."""
     return "".join((ROOT / "sql" / name).read_text() for name in sources())
 
 
@@ -231,7 +227,6 @@ def place(line: int) -> str:
 
 
 def unexpected(findings: list[Finding]) -> str:
-    """What is found and not allowed, for people."""
     return "\n".join(
         f"{place(each.line)}: {each.subject}: {each.problem} ({each.rule})"
         for each in findings
@@ -247,49 +242,41 @@ def test_every_source_is_joined() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found], script: str) -> None:
-    """Each of script_rules, where a docstring says what for."""
     found = unexpected(rules.broken(script, rule))
     assert not found, f"{rule.__doc__}\n{found}"
 
 
 def test_pgspot_finds_nothing(script: str) -> None:
-    """What the authors of pgspot know of extension scripts; `pgspot --explain CODE` says what a code means."""
     found = unexpected(rules.spotted(script))
     assert not found, found
 
 
 def test_every_exception_is_still_needed(script: str) -> None:
-    """What is allowed is found, and has its reason."""
     findings = [each for rule in RULES for each in rules.broken(script, rule)] + rules.spotted(script)
     assert set(ALLOWED) <= {(each.rule, each.subject) for each in findings}
     assert all(ALLOWED.values())
 
 
 def test_a_clean_script_breaks_no_rule() -> None:
-    """No rule finds fault with what is as it should be."""
     assert [each for rule in RULES for each in rules.broken(CLEAN, rule)] + rules.spotted(CLEAN) == []
 
 
 @pytest.mark.parametrize(("rule", "planted", "said"), PLANTED)
 def test_a_planted_fault_is_found(rule: Callable[[str], Found], planted: str, said: str) -> None:
-    """Every rule finds what it is for."""
     found = [f"{each.subject}: {each.problem}" for each in rules.broken(planted, rule)]
     assert any(said in each for each in found), found
 
 
 def test_a_fault_is_planted_for_every_rule() -> None:
-    """A rule that cannot find anything is none."""
     assert {rule for rule, _, _ in PLANTED} == set(RULES)
 
 
 @pytest.mark.parametrize(("code", "planted", "subject"), SPOTTED)
 def test_pgspot_finds_a_planted_fault(code: str, planted: str, subject: str) -> None:
-    """Also in a body of SQL's own syntax, and in what it cannot read."""
     found = [(each.rule, each.subject) for each in rules.spotted(planted)]
     assert any(each[0] == code and subject in each[1] for each in found), found
 
 
 def test_findings_are_on_their_line() -> None:
-    """That of the statement, or the one in its body."""
     planted = "\n-- so\nSELECT 1;\n/* x */\n" + plpgsql("NULL;\n\nPERFORM f(1)")
     assert [each.line for each in rules.broken(planted, rules.names_with_schemas)] == [8]

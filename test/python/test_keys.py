@@ -23,7 +23,6 @@ GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()",
 
 
 def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
-    """An hour back, then forward again: every key is greater, and the time follows the clock when it may."""
     readings = [(1_000_000, 0), (1_000_000, 0), (996_400, 0), (996_400, 500), (1_000_000, 1_000), (1_000_001, 0)]
     keys = [UUID(str(scalar(connection, "SELECT test_v7(%s, %s)", *reading))) for reading in readings]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
@@ -32,7 +31,6 @@ def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
 
 
 def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
-    """A million keys of one reading: all greater than the last, and the time is off by less than a millisecond."""
     row = connection.execute(
         "SELECT count(*) FILTER (WHERE id <= before), max(extract(epoch FROM uuid_v7_time(id)))::float8 "
         "FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before "
@@ -45,14 +43,12 @@ def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
 
 
 def test_a_transaction_holds_two_to_the_thirty_keys(connection: Connection) -> None:
-    """Even one that starts highest and takes the largest steps; and there is an end, not a wrap."""
     assert scalar(connection, "SELECT test_xact_capacity(%s)", 2**30) == 2**30
     assert int(str(scalar(connection, "SELECT test_xact_capacity(%s)", 2**31))) < 2**31
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_many_values_are_distinct(connection: Connection, generator: str) -> None:
-    """From one session, as fast as it makes them."""
     connection.execute("CREATE SEQUENCE IF NOT EXISTS many CACHE 1000")
     connection.execute("SET work_mem = '1GB'")
     statement = f"SELECT count(DISTINCT id) FROM (SELECT {generator} AS id FROM generate_series(1, %s)) AS made"
@@ -60,7 +56,6 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
 
 
 def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) -> None:
-    """By statement_timeout and by another session."""
     endless = "SELECT count({}) FROM generate_series(1, 1000000000000)"
     connection.execute("CREATE SEQUENCE IF NOT EXISTS many CACHE 1000")
     for generator in GENERATORS:
@@ -104,7 +99,6 @@ def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str)
 
 
 def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster) -> None:
-    """uuid_extract_timestamp reads milliseconds of version 7 from 18 on."""
     if cluster.server.major < 18:
         pytest.skip("uuid_extract_timestamp reads version 7 from PostgreSQL 18 on")
     wrong = scalar(
@@ -120,7 +114,6 @@ def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster)
 def test_leaf_density_of_ordered_keys_from_many_sessions(
     cluster: Cluster, without_lab: Connection, tmp_path: Path, name: str
 ) -> None:
-    """Single-row inserts from 8 sessions leave leaf pages at least 85 % full; REINDEX, 90 %."""
     connection = without_lab
     connection.execute("CREATE SCHEMA inorder_lab")
     kind = KEY_KINDS[name]
@@ -155,7 +148,6 @@ def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Server) ->
 
 
 def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
-    """Defaults with arguments are dumped and restored as they were."""
     connection.execute("CREATE DATABASE keys_source")
     connection.execute("CREATE DATABASE keys_target")
     environment = cluster.environment()
@@ -178,6 +170,5 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection)
 
 
 def value_in(cluster: Cluster, database: str, statement: str) -> object:
-    """The one value of a query in another database."""
     with connect(cluster.dsn.replace("dbname=postgres", f"dbname={database}")) as connection:
         return scalar(connection, statement)

@@ -50,11 +50,9 @@ class Lab:
         os.close(pipe)
 
     def __enter__(self) -> "Lab":
-        """For the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ended, also where a test fails."""
         self.process.kill()
         self.process.wait()
         if self.process.stderr:
@@ -62,7 +60,6 @@ class Lab:
         os.close(self.stdout)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        """An error if it ends before."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
             assert self.process.poll() is None and time.monotonic() < deadline, self.process.communicate()
@@ -77,17 +74,14 @@ class Lab:
         return self.process.returncode, err
 
     def filling(self) -> bool:
-        """Whether tables are being filled, and none is full."""
         data = self.temporary.glob(f"{PREFIX}*/data/**/*")
         return sum(size_of(path) for path in data) > FILLED_BYTES and not self.file.exists()
 
     def measured(self, in_round: int = 1) -> bool:
-        """Whether there is something to show, of this round."""
         runs = load(self.file).runs if self.file.exists() else []
         return any(run.step != "fill" and run.round >= in_round for run in runs)
 
     def complete(self) -> bool:
-        """Whether all is measured; what is left is the report."""
         return self.file.exists() and load(self.file).complete
 
     def postmaster(self) -> int:
@@ -97,7 +91,6 @@ class Lab:
 
 
 def size_of(path: Path) -> int:
-    """Zero once it is gone."""
     try:
         return path.stat().st_size
     except OSError:
@@ -129,7 +122,6 @@ def test_while_tables_are_filled(tmp_path: Path, server: Server, shared_folder: 
 def test_while_it_measures(
     tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:
-    """What was measured is kept, in a file that says it is not all."""
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
         lab.wait_for(lab.measured)
         postmaster = lab.postmaster()
@@ -141,7 +133,6 @@ def test_while_it_measures(
 
 @BOTH_SIGNALS
 def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, number: signal.Signals) -> None:
-    """Nobody reads what it prints: the server is gone by then, and the file is complete."""
     with Lab(tmp_path, server, shared_folder, *SMALL_BULK, "--rounds", "1") as lab:
         lab.wait_for(lambda: lab.complete() and not list(shared_folder.iterdir()))
         time.sleep(0.2)
@@ -155,7 +146,6 @@ def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, n
     "arguments", [SMALL_INSERT, pytest.param(SMALL_BULK, marks=pytest.mark.long)], ids=lambda arguments: arguments[0]
 )
 def test_killed_and_resumed(tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...]) -> None:
-    """The server ends by itself, and the folder goes; resuming keeps what was measured and measures the rest."""
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:
         lab.wait_for(lambda: lab.measured(in_round=2))
         postmaster = lab.postmaster()

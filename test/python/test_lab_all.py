@@ -17,7 +17,6 @@ from tool import inorder
 
 
 def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
-    """Of the same plan and server; anything else is refused before anything runs."""
     experiment, file = all_experiments()["reader"], tmp_path / "r.json"
     host = ThrowAwayHost(server)
     fresh = begun(experiment, "quick", file, host).result
@@ -34,13 +33,11 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
 
 
 def save_complete(name: str, file: Path, server: Server) -> None:
-    """A result without measurements, as if it had been run."""
     experiment = all_experiments()[name]
     save(replace(ThrowAwayHost(server).result(experiment, experiment.Plan.of_size("quick", {})), complete=True), file)
 
 
 def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
-    """Each experiment is named, none is run."""
     files = {name: usual_name(name) for name, kind in all_experiments().items() if not kind.needs}
     for name, file in files.items():
         save_complete(name, tmp_path / file, server)
@@ -55,8 +52,6 @@ def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server
 def test_an_experiment_that_fails_leaves_a_page_of_the_others(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it is interrupted: what it has measured is on the page."""
-
     def fails(session: Session, *_: object) -> None:
         session.result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
         raise InorderError("no more disk")

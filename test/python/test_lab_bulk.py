@@ -44,11 +44,9 @@ class OnPaper(BulkExperiment):
     density = True
 
     def prepare(self) -> None:
-        """Nothing yet."""
         self.asked: list[tuple[object, ...]] = []
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
-        """Noted."""
         self.asked.append((kind, step, rows))
         seconds = FACTORS.get(kind, 1.0) * (1.5 if step == PLAIN else 1.0)
         metrics = {
@@ -60,18 +58,14 @@ class OnPaper(BulkExperiment):
         return metrics | ({"file_bytes": 5e5} if step == COPY_OUT else {})
 
     def clear(self, kind: str) -> None:
-        """Noted."""
         self.asked.append(("clear",))
 
 
 class WithoutDensity(OnPaper):
-    """On a server without pgstattuple."""
-
     density = False
 
 
 def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
-    """What was asked between one clearing and the next."""
     lives: list[list[tuple[object, ...]]] = [[]]
     for asked in bench.asked:
         lives[-1].append(asked)
@@ -81,7 +75,6 @@ def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
 
 
 def test_every_kind_goes_through_all_steps() -> None:
-    """Each in one go, small tables first, the kinds in an order of each round's own; the builds take turns, too."""
     result, bench = run_on_paper(OnPaper, SMALL)
     lives = lives_of(bench)
     assert len(lives) == 2 * 2 * 3 and result.complete
@@ -97,12 +90,10 @@ def test_every_kind_goes_through_all_steps() -> None:
 
 
 def section(result: Result, name: str) -> Section:
-    """One table of the report."""
     return next(one for one in BulkExperiment.sections(result) if one.name == name)
 
 
 def test_published_figures_stand_beside() -> None:
-    """Of as many rows where they were measured, else of the most there are; with both ratios to bigint."""
     result, _ = run_on_paper(OnPaper, BulkPlan(kinds=SMALL.kinds, rows=(1_000_000, 2_000_000), rounds=2))
     rows = {
         row[0]: row[1:] for name in ("with_key", "no_index") for row in section(result, f"published_{name}").shown()
@@ -117,7 +108,6 @@ def test_published_figures_stand_beside() -> None:
 
 
 def test_the_tables_of_one_size() -> None:
-    """A line a kind; per row where it is of WAL."""
     result, _ = run_on_paper(OnPaper, SMALL)
     assert section(result, "bulk-seconds-1000").shown()[1][:5] == ["random, char(32)", "4.00", "4.00", "4.00", "6.00"]
     assert section(result, "bulk-wal-2000").shown()[0][1:] == ["100.0"] * len(STEPS)
@@ -134,7 +124,6 @@ def test_the_tables_of_one_size() -> None:
 
 
 def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
-    """No leaf density without pgstattuple, and no word of that where there is one."""
     result, _ = run_on_paper(WithoutDensity, SMALL)
     assert all(row[5] == "" for row in section(result, "bulk-sizes-1000").shown())
     assert "no pgstattuple" in section(result, "bulk-sizes-1000").caption
@@ -143,7 +132,6 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
 
 @pytest.mark.parametrize("rounds", [0, 2, 6])
 def test_the_tables_fit_a_page(rounds: int) -> None:
-    """140 columns, with all kinds of key; also before the first run, when nothing is claimed."""
     plan = BulkPlan(rounds=rounds)
     result, _ = run_on_paper(OnPaper, plan)
     console = Console(width=140, record=True, file=io.StringIO())
@@ -155,7 +143,6 @@ def test_the_tables_fit_a_page(rounds: int) -> None:
 
 
 def test_plans_are_those_published() -> None:
-    """The sizes of P1 in the full run."""
     assert BulkPlan.of_size("full", {}).rows == (1_000_000, 10_000_000, 50_000_000)
     assert BulkPlan.of_size("quick", {}).rounds == 3
 
@@ -195,7 +182,6 @@ def test_each_step_does_what_it_says(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Every kind and step; nothing left; the same again from the file."""
     result, _ = lab_run("bulk --rows 1k --rounds 1 --memory 16MB")
     measured = {(kind, step) for kind in BulkPlan().kinds for step in STEPS}
     assert {(run.kind, run.step) for run in result.runs} == measured
@@ -205,6 +191,5 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
 
 
 def test_an_unknown_kind_is_one_sentence(tmp_path: Path) -> None:
-    """With the known ones."""
     done = inorder("lab", "run", "bulk", "--keys", "v6", folder=tmp_path)
     assert done.returncode == 2 and "--keys has unknown 'v6'; there are bigint, xact" in done.stderr

@@ -23,14 +23,12 @@ PLAN = DeliveryPlan(rate=50, writers=2, seconds=1, intervals=(0.02,))
 
 @pytest.mark.parametrize("rows", [[1], [1, 2, 2], [1, 3]])
 def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> None:
-    """And those that nobody committed."""
     with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered of 2"):
         delays_ms({1: 10.0, 2: 10.0}, [(11.0, rows)])
 
 
 @pytest.fixture
 def experiment(server: Server) -> Iterator[DeliveryExperiment]:
-    """One that is prepared."""
     with Cluster(server) as cluster:
         made = DeliveryExperiment(PLAN, ThrowAway(cluster), Progress())
         made.prepare()
@@ -41,7 +39,6 @@ def experiment(server: Server) -> Iterator[DeliveryExperiment]:
 @pytest.mark.server
 @pytest.mark.parametrize("kind", PLAN.kinds)
 def test_each_row_is_delivered_after_its_commit(experiment: DeliveryExperiment, kind: str) -> None:
-    """By a reader that also waits where nothing comes; a second time it begins where the first ended."""
     for seed in (1, 2):
         found = experiment.load(kind, seed)
         assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["most_ms"]
@@ -53,7 +50,6 @@ def test_each_row_is_delivered_after_its_commit(experiment: DeliveryExperiment, 
 
 
 def test_what_the_report_says() -> None:
-    """A line for each way of waiting, and the figures of feed_wait."""
     result = recorded("delivery")
     (section,) = DeliveryExperiment.sections(result)
     assert [row[0] for row in section.shown()] == ["feed_wait", "every 5 ms", "every 50 ms"]
@@ -64,6 +60,5 @@ def test_what_the_report_says() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """One interval."""
     _, printed = lab_run("delivery --rate 20 --seconds 1 --rounds 1 --intervals 10ms")
     assert "at 20 commits a second" in printed

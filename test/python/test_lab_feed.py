@@ -42,44 +42,33 @@ TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES f
 
 
 class OnPaper(FeedExperiment):
-    """Writes down what is done."""
-
     def prepare(self) -> None:
-        """Nothing yet."""
         self.asked: list[tuple[str, ...]] = []
 
     def note(self, *words: str) -> Metrics:
-        """Written down."""
         self.asked.append(words)
         return {"seconds": 1.0, "cpu_seconds": 1.0}
 
     def write(self, step: str, kind: str) -> Metrics:
-        """Noted."""
         return self.note(step, kind)
 
     def read(self, step: str, kind: str) -> Metrics:
-        """Noted."""
         return self.note(step, kind)
 
     def time_query(self, step: str, form: str) -> Metrics:
-        """Noted."""
         return self.note(step, form)
 
     def fill(self) -> None:
-        """Noted."""
         self.note("fill")
 
     def hold(self) -> None:
-        """Noted."""
         self.note("hold")
 
     def release(self) -> None:
-        """Noted."""
         self.note("release")
 
 
 def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
-    """Each once a round in changing order, round 0 not kept; then queries, with a transaction open and without."""
     result, bench = run_on_paper(OnPaper, FeedPlan(rounds=3))
     assert bench.asked[0] == ("fill",)
     rounds = [tuple(bench.asked[1 + n * len(TURNS) : 1 + (n + 1) * len(TURNS)]) for n in range(4)]
@@ -96,7 +85,6 @@ def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
 
 
 def test_the_forms_are_queried_in_drawn_order() -> None:
-    """Not the same one first in all rounds."""
     _, bench = run_on_paper(OnPaper, FeedPlan(rounds=20))
     assert {words[1] for words in bench.asked if words[0] == next(iter(QUERIES))} == set(FORMS)
     first = [bench.asked[place + 1][1] for place, words in enumerate(bench.asked) if words in (("hold",), ("release",))]
@@ -104,7 +92,6 @@ def test_the_forms_are_queried_in_drawn_order() -> None:
 
 
 def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
-    """At 20 M rows; a small table has less of everything, but some."""
     plan = FeedPlan()
     assert (plan.read_rows, plan.new_rows) == (1_000_000, 500_000)
     wanted = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}
@@ -140,12 +127,10 @@ def shown(result: Result, name: str) -> dict[tuple[str, ...], list[str]]:
 
 
 def key_of(section: Section, row: list[str]) -> tuple[str, ...]:
-    """What a line is of."""
     return (row[0], row[3]) if section.name == "queries" else (row[0],)
 
 
 def test_ratios_are_paired_and_targets_beside() -> None:
-    """Per row for writers; of CPU and of the clock for readers; in milliseconds for queries."""
     result, twice = made_up(), "2.00 [2.00–2.00]"
     written = shown(result, "write")
     assert written["bigserial",] == ["35.0", "1", "14.6", "1", ""]  # 1.75 s for 50,000 rows, for 120,000
@@ -161,7 +146,6 @@ def test_ratios_are_paired_and_targets_beside() -> None:
 
 
 def test_without_the_baseline_there_is_no_ratio() -> None:
-    """Nor is what was not measured."""
     result = made_up()
     result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in QUERIES]
     assert shown(result, "write") == {("uuid",): ["70.0", "", "29.2", "", ""]}
@@ -170,7 +154,6 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
 
 
 def test_the_tables_fit_a_terminal() -> None:
-    """80 columns, with intervals."""
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(*Report(all_experiments()["feed"]).tables(made_up()))
     text = console.export_text()
@@ -181,7 +164,6 @@ def test_the_tables_fit_a_terminal() -> None:
 
 @pytest.mark.server
 def test_what_arrives_and_what_is_checked(server: Server) -> None:
-    """The rows there are, the transactions they come in, and an error when an answer is wrong."""
     plan = FeedPlan(rows=10_000)
     with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Progress())) as bench:
         bench.prepare()
@@ -220,7 +202,6 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
     ],
 )
 def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2, and nothing written."""
     done = inorder("lab", "run", "feed", *arguments, folder=tmp_path)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -228,7 +209,6 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Every turn and query in the file and the tables."""
     result, printed = lab_run("feed --rows 10k --rounds 2")
     queries = [(step, query_kind(form, state)) for step in QUERIES for form in FORMS for state in (HELD, ENDED)]
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *queries] * 2)

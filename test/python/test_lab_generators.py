@@ -19,16 +19,12 @@ from tool import LabRun
 
 
 class OnPaper(GeneratorsExperiment):
-    """Writes down what is measured, on a server before 18."""
-
     missing = ("uuidv7",)
 
     def prepare(self) -> None:
-        """Nothing yet."""
         self.asked: list[str] = []
 
     def call(self, name: str) -> Metrics:
-        """Noted."""
         self.asked.append(name)
         return {"seconds": 2.0, "cpu_seconds": 1.0}
 
@@ -36,7 +32,6 @@ class OnPaper(GeneratorsExperiment):
 
 
 def test_a_round_warms_up_and_each_has_the_floor() -> None:
-    """What the server is too old for is not called."""
     result, bench = run_on_paper(OnPaper, GeneratorsPlan(rounds=3))
     each = [*(name for name in CALLS if name != "uuidv7"), *INSERTS, *EVERY_TASK]
     assert Counter(bench.asked) == {name: 4 * count for name, count in Counter(each).items()}
@@ -45,7 +40,6 @@ def test_a_round_warms_up_and_each_has_the_floor() -> None:
 
 
 def test_costs_are_above_the_floor() -> None:
-    """Of the same round; by the wall clock where no CPU time was seen."""
     result = empty_result(OnPaper, GeneratorsPlan())
     for number in range(1, 7):
         for name, seconds in ((FLOOR, 1e-6), ("gen_random_uuid", 21e-6), ("uuid_v7_nextval", 5e-6)):
@@ -66,7 +60,6 @@ def test_costs_are_above_the_floor() -> None:
 
 @pytest.mark.server
 def test_a_small_run(lab_run: LabRun) -> None:
-    """Every generator is in the table, with a cost above the floor."""
     result, printed = lab_run("generators --values 20k --rows 5k --rounds 2")
     for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
         assert f"\n{name} " in printed

@@ -56,44 +56,34 @@ INDEXES = """
 
 
 class TablesOnPaper(InsertTables):
-    """Writes down what is asked of it."""
-
     asked: list[tuple[object, ...]]
 
     def fill(self, rows: int) -> Iterator[Measured]:
-        """Noted."""
         self.asked.append(("fill", rows))
         for _ in self.kinds:
             yield Measured({"seconds": 1.0})
 
     def serve_for_measuring(self) -> None:
-        """Noted."""
         self.asked.append(("serve",))
 
     def measure(self, name: str, load: Load, seed: int, *_: object, **_more: object) -> Measured:
-        """Noted."""
         self.asked.append(("measure", name, load.clients, load.transactions))
         return Measured({"tps": float(seed)})
 
     def sizes(self, name: str) -> Metrics:
-        """Noted."""
         self.asked.append(("sizes", name))
         return {"index_bytes": 8192.0}
 
 
 class OnPaper(InsertExperiment):
-    """Without a server."""
-
     @cached_property
     def tables(self) -> TablesOnPaper:
-        """Nothing asked yet."""
         tables = TablesOnPaper(self.target, dict.fromkeys(self.plan.variants, KEY_KINDS["v7"]), Small(0), 1)
         tables.asked = []
         return tables
 
 
 def test_the_steps_come_in_order() -> None:
-    """For each size, the smallest first: fill, serve, all rounds, sizes."""
     plan = InsertPlan(kinds=("v7", "random"), rows=(2000, 1000), rounds=2, clients=(8, 1), inserts=80)
     result, done = run_on_paper(OnPaper, plan)
     loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
@@ -122,7 +112,6 @@ class SlowTables(InsertTables):
         """Nothing to make."""
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
-        """Noted."""
         if kind.name != PLAN.kinds[0]:
             self.started.set()
             self.stopped = stop.wait(30)
@@ -130,7 +119,6 @@ class SlowTables(InsertTables):
 
 
 def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
-    """It comes when the first is kept."""
     experiment = OnPaper(
         PLAN, cast(Target, SimpleNamespace(connect=nullcontext, note=lambda _result: None)), Progress()
     )
@@ -147,7 +135,6 @@ def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
 
 
 def test_plans_of_the_first_files() -> None:
-    """Clients were a single number there."""
     result, _ = run_on_paper(OnPaper, InsertPlan(rows=(1000,), rounds=1))
     result.plan["clients"] = 16
     del result.plan["indexes"]
@@ -155,12 +142,10 @@ def test_plans_of_the_first_files() -> None:
 
 
 def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
-    """On a throw-away server."""
     return InsertExperiment(plan, ThrowAway(cluster), Progress())
 
 
 def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
-    """The counters of a measurement of random keys agree with one another, and with its rows."""
     metrics, series = run.metrics, run.series
     assert metrics["inserts"] == INSERTS
     assert metrics["full_page_images"] > 100  # without a checkpoint before, the second would have few
@@ -181,7 +166,6 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
 
 @pytest.mark.server
 def test_fill_and_measure(server: Server) -> None:
-    """Tables hold what was asked; every measurement follows a checkpoint and counts its own inserts alone."""
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, PLAN)
         filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
@@ -220,7 +204,6 @@ LAYERS = ("commands/", "lab/session", "lab/runner", "lab/turn", "lab/insert_tabl
 def test_few_calls_lead_from_the_command_to_pgbench(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most twelve functions of the tool below the command line, each in the layer of its caller or in one below."""
     called: list[str] = []
 
     def stopped(*_: object) -> NoReturn:
@@ -240,7 +223,6 @@ def test_few_calls_lead_from_the_command_to_pgbench(
 
 @pytest.mark.server
 def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a turn into which a checkpoint of the server's own fell; what was counted stays."""
     monkeypatch.setattr(insert_tables, "checkpoint_wal", lambda _size: 1)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
@@ -256,7 +238,6 @@ def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.Mo
 @pytest.mark.long
 @pytest.mark.server
 def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
-    """After so much WAL one comes, and the images begin anew; the WAL of the whole turn is no longer there."""
     plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, plan)
@@ -274,7 +255,6 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
 
 @pytest.mark.server
 def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Each index is of its kind and in the folder that was named, of which nothing is left."""
     with tempfile.TemporaryDirectory(dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -299,7 +279,6 @@ def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest
 
 @pytest.mark.server
 def test_a_packed_key_is_built_when_the_table_is_filled(server: Server) -> None:
-    """At each size anew, its pages full; and commits wait if they are to."""
     plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, PACKED), synchronous_commit="on")
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, plan).tables
@@ -315,7 +294,6 @@ def test_a_packed_key_is_built_when_the_table_is_filled(server: Server) -> None:
 
 
 def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -> None:
-    """On a throw-away server an error; on the user's own, where none is created, the kind is left out."""
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, sharedir=tmp_path)
     plan = replace(plan, kinds=("bigint", "random_ossp"))
     host = ThrowAwayHost(lacking)
@@ -333,7 +311,6 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -
 
 @pytest.mark.server
 def test_the_forerunners_have_their_prefixes(server: Server) -> None:
-    """In the order in which they come, within a millisecond or a second; the rest random or fixed."""
     kinds = {kind.name: kind for kind in FORERUNNERS}
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, replace(PLAN, kinds=tuple(kinds))).tables
@@ -356,7 +333,6 @@ def test_the_forerunners_have_their_prefixes(server: Server) -> None:
 
 @pytest.mark.server
 def test_keys_of_uuid_ossp(server: Server) -> None:
-    """Where the server has it."""
     if not has_extension(server, "uuid-ossp"):
         pytest.skip("the server has no uuid-ossp")
     with Cluster(server) as cluster:
@@ -369,7 +345,6 @@ def test_keys_of_uuid_ossp(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
-    """In the second in which it was seen to have ended."""
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
@@ -384,7 +359,6 @@ def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_failing_fill_ends_all_others(server: Server) -> None:
-    """The error passes through, and no thread goes on inserting."""
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
         assert len(list(tables.fill(0))) == 2
@@ -398,7 +372,6 @@ def test_a_failing_fill_ends_all_others(server: Server) -> None:
 
 
 def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the indexes go, too; and a server needs room even for few rows. The estimate and what is free are told."""
     free: dict[Path, int] = {}
     monkeypatch.setattr("inorder.lab.hosts.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
@@ -420,7 +393,6 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.server
 def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Server) -> None:
-    """pg_waldump is in a package of its own on some systems."""
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)

@@ -95,7 +95,6 @@ def shop(cluster: Cluster) -> Iterator[str]:
 
 
 def plan_of(dsn: str, table: str, plan: LikePlan = PLAN) -> LikePlan:
-    """With what the table is."""
     return LikeExperiment.completed(replace(plan, table=table, source=dsn), False).plan
 
 
@@ -116,7 +115,6 @@ def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...
 @pytest.mark.server
 @pytest.mark.parametrize(("table", "indexes"), [(ORDERS, 7), ("shop.texts", 2), ("shop.parts", 2)])
 def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Server, table: str, indexes: int) -> None:
-    """Nulls and widths of every column; distinct values of those with an index; each index; a key of its own."""
     with connect(shop) as theirs, OwnServer(users.dsn, server) as own:
         plan = plan_of(shop, table)
         tables = LikeTables(own, plan)
@@ -143,7 +141,6 @@ def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Ser
 def test_recent_keys_are_those_of_the_newest_rows(
     shop: str, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them are kept, behind some of the others."""
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
     with OwnServer(users.dsn, server) as own:
         tables = LikeTables(own, plan_of(shop, ORDERS))
@@ -158,7 +155,6 @@ def test_recent_keys_are_those_of_the_newest_rows(
 
 
 def check_indexes(connection: Connection, indexes: int) -> None:
-    """As many as there are, valid; the unique ones unique."""
     found = "SELECT count(*) FROM pg_index WHERE indisvalid AND indrelid = 'inorder_lab.v7'::regclass"
     assert scalar(connection, found) == indexes
     assert scalar(connection, f"{found} AND indisunique") == (3 if indexes == 7 else 1)
@@ -166,7 +162,6 @@ def check_indexes(connection: Connection, indexes: int) -> None:
 
 @pytest.mark.server
 def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Server) -> None:
-    """With their bounds, and a default one where there was none; rising times stay in order."""
     with OwnServer(users.dsn, server) as own:
         list(LikeTables(own, plan_of(shop, "shop.parts")).fill(PLAN.rows))
         with own.connect() as ours:
@@ -179,7 +174,6 @@ def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Serve
 
 @pytest.mark.server
 def test_the_table_is_only_read(shop: str) -> None:
-    """In one transaction that can do nothing else, and locks nothing beyond what a SELECT does."""
     with source(shop) as connection:
         assert scalar(connection, "SELECT current_setting('transaction_read_only')") == "on"
         assert scalar(connection, "SELECT current_setting('transaction_isolation')") == "repeatable read"
@@ -206,14 +200,12 @@ def test_the_table_is_only_read(shop: str) -> None:
     ],
 )
 def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
-    """Before a server is made."""
     with pytest.raises(InputError, match=words):
         plan_of(shop, table, replace(PLAN, **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.server
 def test_without_the_right_to_read_it(shop: str) -> None:
-    """Named with the role."""
     with pytest.raises(InputError, match=r"the role 'shop_reader' has no SELECT privilege on shop\.texts"):
         plan_of(f"{shop} user=shop_reader", "shop.texts")
     left = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
@@ -222,7 +214,6 @@ def test_without_the_right_to_read_it(shop: str) -> None:
 
 @pytest.mark.server
 def test_nothing_of_the_owner_runs(shop: str) -> None:
-    """Not where the table is, by a policy, nor on the server of the measurement, whose superuser fills its tables."""
     with connect(shop) as owner:
         owner.execute(
             """CREATE TABLE shop.traps (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int CHECK (n > 0));
@@ -285,7 +276,6 @@ def check_that_a_later_index_is_seen(shop: str) -> None:
 
 @pytest.mark.server
 def test_the_planner_runs_nothing_of_the_owner(shop: str) -> None:
-    """A SELECT by a superuser does, of what the owner has put into an index: such a table is not read, by no other."""
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
@@ -348,7 +338,6 @@ ALONE = {  # the same in one statement
 
 @contextmanager
 def a_lie(there: str, function: str, text: str) -> Iterator[None]:
-    """A function of a server returns that text."""
     name = function.partition("(")[0]
     with connect(there) as liar:
         liar.execute(f"ALTER FUNCTION pg_catalog.{function} RENAME TO honest".encode())
@@ -364,7 +353,6 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 def test_what_a_server_says_runs_nothing_here(
     cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
-    """Definitions from a server that lies make tables by a role that reaches no file or program of this machine."""
     monkeypatch.setattr("inorder.lab.targets.throw_away.create_extensions", lambda *_: None)
     shared_folder.chmod(0o777)
     file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
@@ -420,14 +408,12 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
-    """Exit code 2."""
     done = inorder("lab", "run", "like", option, folder=tmp_path)
     assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
 
 
 @pytest.mark.server
 def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """By the option of insert; WAL of the parts is all of it, the model is near; the file has no connection string."""
     words = ("--like", ORDERS, "--source", shop, "--rows", "20k", "--transactions", "2k", "--rounds", "2", "--mix",
              "insert=3,update=1", "--clients", "2", "--memory", "32MB")  # fmt: skip
     done = inorder("lab", "run", "insert", *words, folder=tmp_path, server=server, temporary=shared_folder)
@@ -451,14 +437,12 @@ def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Server, shar
 
 
 def reported(folder: Path, file: Path) -> str:
-    """The tables of a file as JSON."""
     return inorder("lab", "report", file.name, "--format", "json", folder=folder).stdout
 
 
 @pytest.mark.server
 @pytest.mark.long
 def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Server) -> None:
-    """A file whose last round is gone is finished; it does not say where the table is."""
     sizes = "--rows 2k --transactions 200 --rounds 2 --clients 2 --memory 32MB"
     result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")
     part = tmp_path / "part.jsonl"
@@ -470,7 +454,6 @@ def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Se
 
 @pytest.mark.server
 def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Server) -> None:
-    """In the schema that is removed: without the WAL of the parts, and so without the model."""
     with connect(users.dsn) as session:
         session.execute("CREATE ROLE measures LOGIN; GRANT CREATE ON DATABASE postgres TO measures;"
                         "GRANT USAGE ON SCHEMA elsewhere TO measures")  # fmt: skip
@@ -499,7 +482,6 @@ CREATE INDEX visits_at ON visits (at);
 
 @pytest.mark.server
 def test_ddl_and_script_of_ones_own(lab_run: LabRun, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Only the default of the key is exchanged; the script fills the table, too."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "visits.sql").write_text(DDL)
     (folder / "visits.bench").write_text("INSERT INTO visits (customer) VALUES (1);\n")
@@ -529,7 +511,6 @@ def test_ddl_and_script_of_ones_own(lab_run: LabRun, tmp_path_factory: pytest.Te
 def test_what_ddl_cannot_be_is_one_sentence(
     tmp_path: Path, users: Cluster, server: Server, ddl: str, script: str, words: str
 ) -> None:
-    """With what to do."""
     (tmp_path / "ddl").write_text(ddl)
     (tmp_path / "script").write_text(script)
     plan = replace(
@@ -567,13 +548,11 @@ def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None
 
 
 def test_a_longer_text_is_filled_up() -> None:
-    """To the length that keys of the table have."""
     assert key_column("v7", Column("id", "text"), 42.0).endswith("::text, 42, 'x')")
 
 
 @pytest.mark.server
 def test_varied_values_are_unlike(cluster: Cluster) -> None:
-    """As many as numbers, of every type that can be unique."""
     with connect(cluster.dsn) as connection:
         for name, value in (
             ("text", "'a'"), ("character varying(10)", "'abcdefghij'"), ("integer", "1"), ("bigint", "1"),
@@ -585,7 +564,6 @@ def test_varied_values_are_unlike(cluster: Cluster) -> None:
 
 
 def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records, images, splits, distinct blocks; what is of no relation by itself."""
     lines = [
         "rmgr: Btree       len (rec/tot):     72/   272, tx: 1, lsn: 0/1, prev 0/1, desc: INSERT_LEAF off: 1, "
         "blkref #0: rel 1663/5/9 blk 7 FPW",
@@ -615,7 +593,6 @@ def made_up(ratio: float) -> Result:
 
 
 def test_what_to_do_follows_from_the_ratio() -> None:
-    """Little more WAL is no reason for another key; the answer says what it holds for."""
     (little,), (much,) = (LikeExperiment.verdicts(made_up(ratio)) for ratio in (1.1, 3.0))
     assert little.answer == "9 % of the WAL" and "Leave the key as it is" in little.figures
     assert "27 % of the WAL is of its index" in little.figures
@@ -627,7 +604,6 @@ def test_what_to_do_follows_from_the_ratio() -> None:
 
 
 def test_the_bare_table_offers_it() -> None:
-    """Beside each of its headlines, which say that they are of a table with a primary key alone."""
     found = recorded("insert")
     headlines = InsertExperiment.verdicts(found)
     assert len(headlines) == 2
@@ -636,5 +612,4 @@ def test_the_bare_table_offers_it() -> None:
 
 
 def test_a_kind_says_nothing_of_a_table_without_columns() -> None:
-    """Only defaults are inserted."""
     assert "() " not in LikeKind("v7", "version 7", "uuid").insert("1", "FROM x")

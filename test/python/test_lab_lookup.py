@@ -24,14 +24,12 @@ ROWS = 20_000
 
 
 def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
-    """The greatest random key is no newer than another; only version 7 has the time in it."""
     assert {kind for kind in USUAL_KINDS if "newest_key" in steps_of(kind)} == {"bigint", "xact", "v7"}
     assert [kind for kind in USUAL_KINDS if COUNT_KEY in steps_of(kind)] == ["v7"]
 
 
 @pytest.mark.server
 def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
-    """As many as it is to; a page of random keys is spread over the table; counts by key and by created_at agree."""
     plan = LookupPlan(kinds=("v7", "random"), rows=ROWS, queries=20, memory_bytes=2**20)
     with Cluster(server) as cluster:
         experiment = LookupExperiment(plan, ThrowAway(cluster), Progress())
@@ -51,7 +49,6 @@ def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
 
 
 def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
-    """In blocks, counted by the server; the verdict names rows and memory."""
     result = recorded("lookup")
     sections = {section.name: section for section in LookupExperiment.sections(result)}
     rows = {row[0]: row for row in sections["lookup_page"].shown()}
@@ -67,6 +64,5 @@ def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Every look-up of two kinds of key."""
     _, printed = lab_run("lookup --keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB")
     assert "Any one row, 5,000 rows" in printed

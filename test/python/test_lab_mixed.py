@@ -52,7 +52,6 @@ def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int,
 
 
 def test_growth_is_that_of_the_pages_that_came() -> None:
-    """Three pages of 50 % each; random's are not distinguished from those there were."""
     grown = growth(a_result(), SWITCH, "v7")
     assert (grown.percent, grown.bytes) == (30.0, 1.5)
     assert grown.density == pytest.approx(50.0)
@@ -61,7 +60,6 @@ def test_growth_is_that_of_the_pages_that_came() -> None:
 
 
 def test_the_verdict_says_how_the_index_grew() -> None:
-    """Only what was measured; nothing of nothing."""
     (verdict,) = MixedExperiment.verdicts(a_result())
     assert verdict.figures.endswith(
         "Switched to version 7 the index grew by 30 % for 20 % more rows; its new pages are 50 % full."
@@ -71,7 +69,6 @@ def test_the_verdict_says_how_the_index_grew() -> None:
 
 
 def test_what_was_not_measured_is_empty() -> None:
-    """No section before its first run, no row of a kind that did not run, no cell without its counter."""
     assert MixedExperiment.sections(empty_result(MixedExperiment, MixedPlan())) == []
     grown, cost = MixedExperiment.sections(a_result())
     assert [row[0] for row in grown.shown()] == [KINDS[kind].label for kind in ("random", "v7")]
@@ -82,7 +79,6 @@ def test_what_was_not_measured_is_empty() -> None:
 
 
 def test_the_tables_fit_a_terminal_of_80_columns() -> None:
-    """With the largest figures that are likely."""
     result = a_result()
     for run in result.runs:
         run.metrics["index_bytes"] *= 2**20
@@ -94,7 +90,6 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """All start from the same index; the order of new keys decides how much it grows."""
     result, printed = lab_run(f"mixed --rows {ROWS} --more {MORE} --clients 2")
     assert len(result.runs) == len(KINDS) * len(STEPS)
     metrics = {(run.kind, run.step): run.metrics for run in result.runs}

@@ -65,7 +65,6 @@ def simulated_fill(inserts: int, block: int, capacity: int) -> float:
 
 @pytest.mark.parametrize("block", [1, 64, 256, 1024, 8192, 0])
 def test_how_full_leaf_pages_are(block: int) -> None:
-    """As a btree played through: within 8 %, for the density swings with the number of rows."""
     capacity = leaf_capacity("sequence")
     expected = leaf_fill("sequence", block) if block else leaf_fill("random")
     assert simulated_fill(140_000, block, capacity) == pytest.approx(expected, rel=0.08)
@@ -73,7 +72,6 @@ def test_how_full_leaf_pages_are(block: int) -> None:
 
 @pytest.mark.parametrize(("pages", "inserts"), [(10, 5), (1000, 300), (1000, 3000)])
 def test_distinct_pages(pages: int, inserts: int) -> None:
-    """As drawn: the mean of a hundred draws, within 3 %."""
     generator = random.Random(1)
     drawn = [len({generator.randrange(pages) for _ in range(inserts)}) for _ in range(100)]
     assert sum(drawn) / 100 == pytest.approx(distinct(pages, inserts), rel=0.03)
@@ -81,7 +79,6 @@ def test_distinct_pages(pages: int, inserts: int) -> None:
 
 @given(st.floats(1, 1e12), st.floats(1, 1e12))
 def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, inserts: float) -> None:
-    """And close to P(1 − e^(−n/P)) for many pages."""
     found = distinct(pages, inserts)
     assert 0 < found <= min(pages, inserts) * (1 + 1e-9)
     if pages > 1e6:
@@ -92,7 +89,6 @@ def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, 
     ("kind", "without_splits"), [("bigint", 63 + 64 + 34 + 3), ("v7", 71 + 72 + 34), ("sequence", 71 + 72 + 34 + 3)]
 )
 def test_records_are_as_long_as_the_server_writes_them(kind: str, without_splits: int) -> None:
-    """Heap insert, leaf insert, commit, and every 33rd value one of the sequence: as pg_waldump shows them."""
     shape = shape_of(kind, USUAL)
     full = replace(shape, fill=1e9)  # pages that never split
     assert record_bytes(full) == pytest.approx(without_splits, abs=0.01)
@@ -100,7 +96,6 @@ def test_records_are_as_long_as_the_server_writes_them(kind: str, without_splits
 
 
 def test_random_keys_touch_every_page_when_there_are_few_and_another_each_time_when_there_are_many() -> None:
-    """The two ends of the formula; keys in order touch the last one at any size."""
     small, large = (predict("random", replace(USUAL, rows=rows)) for rows in (1e5, 1e13))
     assert small.leaf_pages_touched == pytest.approx(1e5 / (290 * 0.693), rel=0.01)
     assert small.images_per_row < 0.001 and large.images_per_row == pytest.approx(1, abs=0.01)
@@ -111,20 +106,17 @@ def test_random_keys_touch_every_page_when_there_are_few_and_another_each_time_w
 
 @pytest.mark.parametrize(("position", "pages"), [(0, 1), (20_000, 99), (60_000, 298)])
 def test_a_block_touches_the_pages_it_has(position: int, pages: int) -> None:
-    """Where the sequence stands in its block decides, and not how large the table is."""
     for rows in (1e6, 1e9):
         predicted = predict("sequence", replace(USUAL, rows=rows, position=position, checkpoint=10))
         assert predicted.leaf_pages_touched == pytest.approx(pages, rel=0.05)
 
 
 def test_where_nothing_is_known_of_the_position_it_is_averaged() -> None:
-    """Half a block's pages, once every row between two checkpoints falls into a new block or the present one."""
     predicted = predict("sequence", USUAL)
     assert predicted.leaf_pages_touched == pytest.approx(65536 / 2 / (290 * 0.693), rel=0.02)
 
 
 def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
-    """Before it has wrapped small blocks cost nothing; afterwards each block touches what it had."""
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
     again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0
@@ -139,7 +131,6 @@ def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
 def test_every_prediction_is_possible(
     kind: str, rows: int, rate: int, memory: int, checkpoint: float, block: int, count: int
 ) -> None:
-    """Over the whole range that the command takes."""
     conditions = Conditions(rows, rate, 2**memory, checkpoint, block, count, block, count)
     found = predict(kind, conditions)
     assert 1 - 1e-9 <= found.leaf_pages_touched <= found.index_bytes / 8192
@@ -163,12 +154,10 @@ def a_result(images: float, rows_before: float | None = 1_000_000) -> Result:
 
 
 def compared(result: Result) -> list[Section]:
-    """Model against measurement."""
     return model_sections(result, InsertExperiment.plan_in(result))
 
 
 def test_model_against_measurement() -> None:
-    """One table a size that was measured; a deviation, but not where there are few images."""
     (section,) = compared(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
     bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()
@@ -181,7 +170,6 @@ def test_model_against_measurement() -> None:
 
 
 def test_each_size_has_a_table_of_its_own() -> None:
-    """Two sizes of one result are two sections, never taken for two results of one."""
     result = a_result(images=10_000.0)
     result.runs += [replace(run, rows=4_000_000) for run in result.runs]
     small, large = compared(result)
@@ -190,12 +178,10 @@ def test_each_size_has_a_table_of_its_own() -> None:
 
 
 def test_a_file_without_the_rows_before_has_no_comparison() -> None:
-    """Of a tool that did not note them: left out, not guessed."""
     assert compared(a_result(images=1.0, rows_before=None)) == []
 
 
 def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
-    """In all formats, for the kinds asked for."""
     asked = ("lab", "model", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
     done = inorder(*asked, folder=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
@@ -227,14 +213,12 @@ def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_names_what_is_allowed(option: str, value: str, allowed: str) -> None:
-    """In one sentence."""
     with pytest.raises(InputError) as error:
         lab_model.main([option, value], standalone_mode=False)
     assert allowed in str(error.value) and "\n" not in str(error.value)
 
 
 def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
-    """Nothing on stdout."""
     done = inorder("lab", "model", "--rows", "0", folder=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("inorder: --rows must be a number from 1 to") and done.stderr.count("\n") == 1
@@ -242,7 +226,6 @@ def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_the_model_says_what_the_server_counts(server: Server) -> None:
-    """WAL and images per row within 15 % for every kind of key; where there are few images, that they are few."""
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
     result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:

@@ -26,7 +26,6 @@ PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_
 
 
 def late(keys: list[tuple[int, ...]]) -> int:
-    """Keys that come after a greater one."""
     found, greatest = 0, keys[0]
     for key in keys:
         found += key < greatest
@@ -35,7 +34,6 @@ def late(keys: list[tuple[int, ...]]) -> int:
 
 
 def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
-    """As the type of the kind compares them."""
     values = [uuid.UUID(line) for file in files for line in file.read_text().splitlines()]
     if kind == V1:
         return [(value.time, value.clock_seq, value.node) for value in values]
@@ -45,7 +43,6 @@ def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
 @pytest.mark.long
 @pytest.mark.server
 def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
-    """Late rows are those of the files. In order an insert accesses one block; with clocks apart, all levels."""
     with Cluster(server) as cluster:
         experiment = NodesExperiment(PLAN, ThrowAway(cluster), Progress())
         experiment.prepare()
@@ -79,7 +76,6 @@ def test_the_report_compares_the_largest_lag_with_the_smallest() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Two kinds, two lags, two nodes."""
     result, printed = lab_run(f"nodes --keys {BUILT_IN},{V7} --rows 5k --nodes 2 --lag 0,250ms --memory 1MB")
     assert {run.step for run in result.runs} == {"lag_0", "lag_0.25"}
     assert "Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000" in printed

@@ -25,7 +25,6 @@ KINDS = ("bigint", "sequence")
 
 
 def nothing_measured(plan: NoisePlan) -> Result:
-    """An empty result."""
     return empty_result(NoiseExperiment, plan)
 
 
@@ -41,23 +40,19 @@ def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: in
 
 
 def test_equal_tables_differ_in_nothing_but_their_names() -> None:
-    """Also the one with a sequence of its own."""
     a, b, _ = (copy.statements() for copy in NoisePlan(kinds=("sequence",)).copies().values())
     assert len(a) == 3 and [line.replace("_a", "_b") for line in a] == b != a
 
 
 def said(result: Result) -> str:
-    """The finding in words."""
     return words(comparisons(result, NoiseExperiment.plan_in(result)))
 
 
 def complete(result: Result, kind: str) -> np.ndarray:
-    """Of the rounds that all tables have."""
     return complete_rounds(result, NoiseExperiment.plan_in(result), kind)
 
 
 def test_words_say_no_difference_or_which() -> None:
-    """And with too few rounds, that there are too few."""
     plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
     assert said(noisy_result(plan, 0.05)) == "No difference in 2 comparisons of equal tables."
     wrong = said(noisy_result(plan, 0.01, shift=1.5))
@@ -72,7 +67,6 @@ def test_words_say_no_difference_or_which() -> None:
 
 
 def test_what_was_not_measured_is_not_said() -> None:
-    """From no run at all to one round, and a table that lacks a round."""
     plan = NoisePlan(rounds=9)
     assert [section.rows for section in NoiseExperiment.sections(nothing_measured(plan))] == [[], [], []]
     result = noisy_result(plan, 0.05)
@@ -86,7 +80,6 @@ def test_what_was_not_measured_is_not_said() -> None:
 
 
 def test_the_scatter_is_split() -> None:
-    """5 % within rounds, about 65 % between them."""
     values = complete(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
     within, between = scatter(values)
     assert within == pytest.approx(5.1, abs=0.4) and between == pytest.approx(65, abs=6)
@@ -95,7 +88,6 @@ def test_the_scatter_is_split() -> None:
 
 @pytest.mark.parametrize("rounds", [6, 9, 15, 30])
 def test_the_smallest_difference_found_is_found_that_often(rounds: int) -> None:
-    """Judged by the very interval that reports use, on fresh noise of the same kind."""
     logs = list(np.random.default_rng(3).normal(0, 0.07, 2000))
     size = smallest_found(logs, rounds)
     assert size is not None
@@ -109,7 +101,6 @@ def test_the_smallest_difference_found_is_found_that_often(rounds: int) -> None:
 
 
 def test_more_rounds_find_smaller_differences() -> None:
-    """And the pool is taken either way round: a lopsided one is no advantage."""
     logs = list(np.random.default_rng(3).normal(0.05, 0.05, 200))
     sizes = [smallest_found(logs, rounds) or 0.0 for rounds in (6, 9, 15, 30)]
     assert sizes == sorted(sizes, reverse=True)
@@ -118,7 +109,6 @@ def test_more_rounds_find_smaller_differences() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Two equal tables of two kinds; the file has every turn; reported again in other formats."""
     result, printed = lab_run("noise --keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2")
     assert "Fewer than 6 rounds" in printed and "version 7 A/B" in printed
     assert Counter(run.kind for run in result.runs) == dict.fromkeys(("v7_a", "v7_b", "sequence_a", "sequence_b"), 2)

@@ -37,7 +37,6 @@ from own_server_runs import but, fitted, plain, run_there, traces
 
 @pytest.mark.server
 def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form that the extension has to forget, turn by turn; without it, and without the WAL's counters, another."""
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
@@ -56,7 +55,6 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
 
 @pytest.mark.server
 def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Every kind through all steps, without a restart; without the extension those that need none."""
     options = ("--rows", "2k", "--more", "400", "--clients", "2")
     result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
     assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
@@ -71,7 +69,6 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
 @pytest.mark.long
 @pytest.mark.server
 def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Pages freed and taken again, as VACUUM reports; without the extension two kinds."""
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
     result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
     assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
@@ -111,13 +108,11 @@ def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monk
 
 
 def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
-    """A round, by reader."""
     return {name: found.metrics for name, found in zip(bench.plan.readers, bench.measure(seed), strict=True)}
 
 
 @pytest.mark.server
 def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Two of them, and the table has what they need."""
     result, told = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
     assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
     assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in told
@@ -126,7 +121,6 @@ def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: S
 
 @pytest.mark.server
 def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """While all read; what was read so far is kept, and the run can go on there."""
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
     command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--dsn", users.dsn, "--writers", "4",
                "--seconds", "60", "--rounds", "2"]  # fmt: skip
@@ -142,14 +136,12 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
 
 
 def feeds(dsn: str) -> list[object]:
-    """The names of the feeds there are."""
     with connect(dsn) as connection:
         return [row[0] for row in connection.execute("SELECT name FROM elsewhere.feeds")]
 
 
 @pytest.mark.server
 def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """COPY through the client; nothing at all without the extension, or without room for the files."""
     result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
@@ -161,7 +153,6 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
 
 @pytest.mark.server
 def test_generators(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """By the wall clock, without our C functions; without the extension the server's own."""
     options = ("--values", "2k", "--rows", "1k")
     result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
     assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []

@@ -33,13 +33,11 @@ from waiting import wait_until_empty
 
 
 def schemas(dsn: str) -> object:
-    """How many there are of the lab's name."""
     with connect(dsn) as connection:
         return scalar(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
 
 
 def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
-    """Memory, waiting for commits; no WAL files, no COPY files; each left out is named."""
     plan, notes = fitted(InsertPlan(memory_bytes=1), ALL)
     assert (plan.memory_bytes, plan.dump_wal, plan.kinds) == (2**27, False, InsertPlan().kinds)
     assert any("pg_waldump" in note for note in notes) and not any("checkpoint" in note for note in notes)
@@ -51,7 +49,6 @@ def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
 
 
 def test_what_may_not_be_done_is_named() -> None:
-    """One note each."""
     for changes, words in (
         ({"may_checkpoint": False}, "has not the rights of pg_checkpoint"),
         ({"sees_wal": False}, "may not read pg_stat_wal"),
@@ -71,7 +68,6 @@ def test_what_may_not_be_done_is_named() -> None:
 
 
 def test_where_nothing_can_be_run_is_one_sentence() -> None:
-    """A standby, no right, a schema in the way, which may have been left by a killed run, no counters."""
     require_usable(ALL)
     for changes, words in (
         ({"in_recovery": True}, "is a standby"),
@@ -95,13 +91,11 @@ def test_where_nothing_can_be_run_is_one_sentence() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    """Exit code 2, before anything is connected to."""
     done = inorder("lab", "run", *arguments, folder=tmp_path)
     assert done.returncode == 2 and words in done.stderr and not list(tmp_path.iterdir())
 
 
 def test_the_option_is_offered_where_it_can_be_taken() -> None:
-    """By the help of each experiment."""
     for name, experiment in all_experiments().items():
         told = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
         assert ("--dsn" in told) != experiment.alone, name
@@ -109,7 +103,6 @@ def test_the_option_is_offered_where_it_can_be_taken() -> None:
 
 @pytest.mark.server
 def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Each experiment on it: complete, its counters there, the schema gone, the extension where it was."""
     for name, *options in (
         ("insert", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "bigint,v7,sequence"),
         ("bulk", "--rows", "1k", "--keys", "bigint,xact"),
@@ -126,7 +119,6 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -
 
 @pytest.mark.server
 def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """No extension, no CHECKPOINT, no pg_stat_wal: blocks and speed are there, the rest is empty, a page is made."""
     done = inorder("lab", "run", "insert", "--dsn", plain(users), "--rounds", "2", "--rows", "1k", "--inserts", "200",
                    "--clients", "2", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -143,7 +135,6 @@ def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Se
 
 @pytest.mark.server
 def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server: Server) -> None:
-    """Neither before a run, nor at its end a schema that took the name meanwhile."""
     with connect(users.dsn) as connection:
         connection.execute("CREATE SCHEMA inorder_lab")
         connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
@@ -169,7 +160,6 @@ def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server:
 def test_nothing_stays_after_an_interrupt(
     tmp_path: Path, users: Cluster, server: Server, number: signal.Signals
 ) -> None:
-    """While pgbench runs; afterwards the file is there, and only its own server can go on with it."""
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
     command = [sys.executable, "-m", "inorder", "lab", "run", "insert", "--dsn", users.dsn, "--rows", "1k", "--keys",
                "bigint", "--seconds", "1", "--rounds", "9"]  # fmt: skip
@@ -187,7 +177,6 @@ def test_nothing_stays_after_an_interrupt(
 
 @pytest.mark.server
 def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
-    """It reaches pgbench by the environment."""
     with pytest.raises(InputError, match="--dsn has sslpassword, which every user of this machine could see"):
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own = OwnServer(f"{users.dsn} password=secret", server)
@@ -195,7 +184,6 @@ def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
 
 
 def test_what_vacuum_says_must_be_english() -> None:
-    """Of reuse alone; a server without translations has any language."""
     for language in ("", "C.UTF-8", "en_GB.UTF-8", "POSIX"):
         fitted(ReusePlan(), but(language=language))
     fitted(MixedPlan(), but(language="de_DE.UTF-8"))
@@ -205,7 +193,6 @@ def test_what_vacuum_says_must_be_english() -> None:
 
 
 def test_what_the_reader_experiment_takes() -> None:
-    """The moments of commit; a session for each reader, too; and what is left out without the extension."""
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
         fitted(ReaderPlan(), but(tracks_commits=False))
     fitted(MixedPlan(), but(tracks_commits=False))
@@ -218,7 +205,6 @@ def test_what_the_reader_experiment_takes() -> None:
 
 @pytest.mark.server
 def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
-    """Where scripts and logs of pgbench are: claimed and watched like a server's."""
     program = (
         "import os, sys; from inorder.lab.targets.own_server import OwnServer\n"
         "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"

@@ -24,7 +24,6 @@ from tool import LabRun
 
 
 def test_the_form_with_the_steepest_pieces_is_named() -> None:
-    """Of two forms that whose last tenth takes longest beside its first; on a server that shows no CPU time, none."""
     plan = PiecesPlan(forms=("uuid", "brin"))
     times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("brin", 1): (4.0, 8.0), ("brin", 2): (4.0, 6.0)}
     runs = [
@@ -41,7 +40,6 @@ def test_the_form_with_the_steepest_pieces_is_named() -> None:
 
 @pytest.mark.server
 def test_each_backlog_is_read_to_its_end(server: Server) -> None:
-    """In pieces of equal size, of every form; the last transaction alone; another number of rows is an error."""
     plan = PiecesPlan(rows=1000, piece_rows=200)
     with Cluster(server) as cluster:
         experiment = PiecesExperiment(plan, ThrowAway(cluster), Progress())
@@ -62,7 +60,6 @@ def test_each_backlog_is_read_to_its_end(server: Server) -> None:
 
 
 def test_what_the_report_says() -> None:
-    """A line for each form, with the first and last tenth and their ratio."""
     result = recorded("pieces")
     sections = {section.name: section for section in PiecesExperiment.sections(result)}
     assert list(sections) == ["pieces_many", "pieces_one", "pieces_last"]
@@ -78,6 +75,5 @@ def test_what_the_report_says() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Two forms, two pieces."""
     _, printed = lab_run("pieces --rows 10k --piece-rows 5k --rounds 1 --forms uuid,ordered")
     assert "10,000 rows of one transaction, in 2 pieces of 5,000" in printed

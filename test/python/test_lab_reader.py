@@ -56,13 +56,11 @@ COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
 def test_what_is_lost_and_what_comes_twice(
     deliveries: list[tuple[float, list[int]]], delivered: int, lost: int, twice: int
 ) -> None:
-    """In any order; a row counts once however often it came."""
     found = compare(COMMITTED, Reading(deliveries))
     assert (found["committed"], found["delivered"], found["lost"], found["twice"]) == (3, delivered, lost, twice)
 
 
 def test_a_wait_ends_with_the_first_delivery() -> None:
-    """The second one of row 1 does not count; the polls are given in milliseconds."""
     found = compare(COMMITTED, Reading([(100.25, [1]), (102.0, [2, 3, 1])], polls=7, longest_poll=0.5))
     assert (found["longest_wait_ms"], found["median_wait_ms"]) == (1500.0, 1000.0)
     assert (found["polls"], found["longest_poll_ms"]) == (7, 500.0)
@@ -70,14 +68,12 @@ def test_a_wait_ends_with_the_first_delivery() -> None:
 
 
 def test_a_row_that_is_held_back_is_not_lost() -> None:
-    """Unless it was delivered after all; of another clock there is no wait."""
     found = compare(COMMITTED, Reading([(102.0, [1])], held={1, 3}), waits=False)
     assert (found["delivered"], found["held"], found["lost"]) == (1, 1, 1)
     assert "longest_wait_ms" not in found and "median_wait_ms" not in found
 
 
 def test_what_is_not_known_of_a_wait_is_empty() -> None:
-    """No cell, no chart, and a word; rows that are held back are noted."""
     result = empty_result(ReaderExperiment, ReaderPlan())
     found = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
     result.runs = [Run(READ, "horizon", 0, 1, found)]
@@ -93,16 +89,13 @@ class Told:
         self.seconds = iter(seconds)
 
     def execute(self, _query: str) -> "Told":
-        """The clock's turn."""
         return self
 
     def fetchone(self) -> tuple[float]:
-        """What it says."""
         return (next(self.seconds),)
 
 
 def test_clocks_are_compared_by_the_quickest_reading() -> None:
-    """Whatever the slow ones say; two readings leave open what either does."""
     here = iter([x for look in range(19) for x in (look, look + 0.9)] + [50.0, 50.25])
     found = apart(cast("Connection", Told(*[107.0] * 19, 60.125)), lambda: next(here))
     assert (found.least, found.most, found.seconds, found.error) == (9.875, 10.125, 10.0, 0.125)
@@ -117,7 +110,6 @@ def test_a_row_that_was_never_committed_is_an_error() -> None:
 
 @given(st.lists(st.lists(st.integers(1, 20), min_size=1)))
 def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -> None:
-    """Whatever was delivered when."""
     found = compare(dict.fromkeys(range(1, 21), 0.0), Reading([(1.0, rows) for rows in polls]))
     assert found["delivered"] + found["lost"] == found["committed"] == 20
     assert found["twice"] <= found["delivered"]
@@ -129,19 +121,15 @@ class OnPaper(ReaderExperiment):
     interrupt_in = 0
 
     def prepare(self) -> None:
-        """Nothing yet."""
         self.readers, self.held, self.seeds = all_readers(), {name: set() for name in READERS}, list[int]()
 
     def follow(self, name: str, writing: threading.Event) -> Reading:
-        """All rows, at once."""
         return Reading([(101.5, [1, 2, 3])])
 
     def committed(self) -> dict[int, float]:
-        """Of each round."""
         return COMMITTED
 
     def load(self, seed: int, second: Callable[[float], None]) -> None:
-        """Two seconds told."""
         self.seeds.append(seed)
         second(10.0)
         second(20.0)
@@ -150,16 +138,11 @@ class OnPaper(ReaderExperiment):
 
 
 class Interrupted(OnPaper):
-    """In its second round."""
-
     interrupt_in = 2
 
 
 class Here(Nowhere):
-    """With this machine's clock."""
-
     def clock(self) -> Apart:
-        """The same."""
         return SAME
 
 
@@ -171,7 +154,6 @@ def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Prog
 
 
 def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
-    """Another seed a round, the same again with the same seed."""
     plan = ReaderPlan(rounds=3)
     result = empty_result(OnPaper, plan)
     bench = run_it(OnPaper, plan, result)
@@ -181,7 +163,6 @@ def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
 
 
 def test_an_interrupt_keeps_the_round_it_came_in() -> None:
-    """Incomplete, and the table can be shown; a resumed run goes on with the next."""
     plan = ReaderPlan(rounds=5)
     result = empty_result(OnPaper, plan)
     with pytest.raises(KeyboardInterrupt):
@@ -195,14 +176,12 @@ def test_an_interrupt_keeps_the_round_it_came_in() -> None:
 
 @pytest.mark.parametrize("seconds", [1, 2, 10])
 def test_progress_counts_every_second(seconds: int) -> None:
-    """Also where pgbench reported fewer or more of them than were asked for."""
     plan, counting = ReaderPlan(seconds=seconds, rounds=2), Counting()
     run_it(OnPaper, plan, empty_result(OnPaper, plan), counting)
     assert counting.ended == counting.totals == 2 * seconds
 
 
 def test_the_table_fits_a_terminal() -> None:
-    """80 columns, with a million rows; the readers in the order of READERS; empty without a run."""
     result = empty_result(ReaderExperiment, ReaderPlan())
     assert ReaderExperiment.sections(result) == []
     metrics = {
@@ -221,7 +200,6 @@ def test_the_table_fits_a_terminal() -> None:
 
 @pytest.mark.server
 def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
-    """The textbook case, one statement after the other: the first to write is the last to commit."""
     with Cluster(server) as cluster:
         bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Progress())
         bench.prepare()
@@ -242,7 +220,6 @@ def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
 @pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Exit code 130, a table of the seconds there were, no leftovers."""
     command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--seconds", "300"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -265,7 +242,6 @@ def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server,
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Who keeps the wrong place loses rows, the others neither lose nor repeat any; reported again in every format."""
     result, printed = lab_run("reader --seconds 2 --rounds 2")
     assert len(result.runs) == 2 * len(READERS)
     for run in result.runs:

@@ -29,7 +29,6 @@ PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every string in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -40,7 +39,6 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def test_the_page_has_the_figures_of_its_files() -> None:
-    """All of its tables, and each claim's answer: python test/python/results_page.py writes them anew."""
     written = PAGE.read_text(encoding="utf-8")
     assert page(written, RESULT) == written
     assert len(RESULT) >= 10
@@ -48,7 +46,6 @@ def test_the_page_has_the_figures_of_its_files() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_picture_of_readme(theme: str) -> None:
-    """It is that of the run, in the colours of its theme, and needs no style sheet."""
     written = (pictures.IMAGES / f"inserts-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
     drawn = pictures.picture(RESULT[pictures.RUN], theme)
@@ -59,7 +56,6 @@ def test_the_picture_of_readme(theme: str) -> None:
 
 
 def test_the_runs_are_reported(tmp_path: Path) -> None:
-    """All of them, by one command; and one as a page, that holds it."""
     done = inorder("lab", "report", *map(str, FILES), "--format", "markdown", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = PAGE.read_text(encoding="utf-8").splitlines()
@@ -83,7 +79,6 @@ def figures_of(result: Result) -> list[str]:
 
 
 def test_a_run_is_repeated_by_its_command() -> None:
-    """The options that the page shows are those of its plan."""
     for name, result in RESULT.items():
         _, _, _, experiment, *words = shlex.split(command(result))
         kind = all_experiments()[experiment]
@@ -96,7 +91,6 @@ def test_a_run_is_repeated_by_its_command() -> None:
 
 
 def test_a_run_has_no_private_names() -> None:
-    """No path, address or name of the host: of the machine only what a report shows."""
     for name, result in RESULT.items():
         head = [result.plan, result.server, result.machine, result.notes, result.method, result.inorder]
         assert [text for text in texts(head) if PRIVATE.search(text)] == [], name
@@ -104,13 +98,11 @@ def test_a_run_has_no_private_names() -> None:
 
 
 def test_the_files_are_small() -> None:
-    """They are cloned by all."""
     sizes = [path.stat().st_size for path in RESULTS.iterdir()]
     assert max(sizes) < MOST_EACH and sum(sizes) < MOST
 
 
 def test_each_run_answers_something() -> None:
-    """And each claim has a run."""
     names = [NAME.fullmatch(path.name) for path in FILES]
     runs = {found["run"] for found in names if found}
     assert {claim.run for claim in CLAIMS} == runs - OTHER and runs >= OTHER
@@ -125,7 +117,6 @@ def cells(run: str, first: str, place: int = 0) -> list[str]:
 
 
 def test_scale_shows_figures_of_runs() -> None:
-    """In docs/scale.md: rates as they are, times of 250,000 rows in µs a row."""
     uuid = cells("feed-18", "uuid")
     sums, copies = (float(cells("feed-18", f"feed_{way}, uuid", place)[0]) * 4 for way, place in SCALED)
     figures = [f"{cells('writers-18', 'one table | 16', place)[0]} rows/s" for place in (0, 1)]

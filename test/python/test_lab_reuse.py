@@ -28,7 +28,6 @@ PLAN = ReusePlan(rows=ROWS, turns=TURNS)
 
 @pytest.mark.parametrize("size", ["", "quick", "full"])
 def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(size: str) -> None:
-    """In each size of run, twice at least; the kind that shall not wrap does not."""
     plan = ReusePlan.of_size(size, {})
     values = plan.rows + plan.turns * plan.batch
     assert 1.2 * plan.rows < plan.block_size * BLOCKS < values / 2
@@ -38,7 +37,6 @@ def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(si
 
 
 def test_what_was_not_measured_is_empty() -> None:
-    """No section before its first run, no row of a kind that did not run, no cell without its counter."""
     result = empty_result(ReuseExperiment, PLAN)
     assert ReuseExperiment.sections(result) == []
     counted = {"pages_freed": 9.0, "pages_taken_again": 7.0, "wal_bytes": 1000.0, "inserts": 10.0}
@@ -68,7 +66,6 @@ def test_what_was_not_measured_is_empty() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Ordered keys reuse emptied pages; half-empty ones only those that come back into the range."""
     result, printed = lab_run(f"reuse --rows {ROWS} --turns {TURNS} --pace 20ms")
     assert len(result.runs) == len(DELETED) * len(KINDS)
     for run in result.runs:

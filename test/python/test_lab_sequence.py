@@ -28,17 +28,14 @@ SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
 
 def section(result: Result, name: str) -> Section:
-    """One table of the report."""
     return next(one for one in SequenceExperiment.sections(result) if one.name == name)
 
 
 def tps_table(result: Result) -> Section:
-    """TPS by statement and clients."""
     return SequenceExperiment.sections(result)[0]
 
 
 def bulk_table(result: Result) -> Section:
-    """One INSERT … SELECT."""
     return SequenceExperiment.sections(result)[1]
 
 
@@ -46,25 +43,21 @@ class OnPaper(SequenceExperiment):
     """Writes down what is measured; nextval has half the TPS, and takes twice the time."""
 
     def prepare(self) -> None:
-        """Nothing yet."""
         self.asked: list[tuple[object, ...]] = []
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
-        """Noted."""
         self.asked.append((statement, kind, clients))
         tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
         gaps = {} if kind == CONSTANT else {"gaps": 99.0 if kind != "cache_1" else 0.0}
         return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800} | gaps
 
     def bulk(self, kind: str) -> Metrics:
-        """Noted."""
         self.asked.append((BULK, kind))
         seconds = 0.05 if kind == CONSTANT else 0.1
         return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
 
 def test_plans_are_those_published() -> None:
-    """P2's seconds, clients and rows; the short run keeps the six rounds that a difference needs, in two minutes."""
     for plan in (SequencePlan(), SequencePlan.of_size("full", {})):
         assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
         assert plan.caches == (1, 100, 1000)
@@ -74,7 +67,6 @@ def test_plans_are_those_published() -> None:
 
 
 def test_published_figures_stand_beside() -> None:
-    """With their ratios, of what was run."""
     result, _ = run_on_paper(OnPaper, SMALL)
     rows = {(row[0], row[1]): row[2:] for row in tps_table(result).shown()}
     assert len(rows) == 2 * 3 * len(SMALL.clients)
@@ -91,7 +83,6 @@ def test_published_figures_stand_beside() -> None:
 
 
 def test_the_caption_counts_the_rounds_there_are() -> None:
-    """Not those planned: an interrupted run is no surer than it is."""
     result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=6))
     assert "6 rounds: brackets hold an interval" in tps_table(result).caption
     result.runs = [run for run in result.runs if run.round <= 2]
@@ -99,7 +90,6 @@ def test_the_caption_counts_the_rounds_there_are() -> None:
 
 
 def test_published_milliseconds_are_those_of_as_many_rows() -> None:
-    """And left out beside another number of rows."""
     result, _ = run_on_paper(OnPaper, SMALL)
     assert bulk_table(result).shown()[1] == ["nextval, CACHE 1", "100.0", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
     assert section(result, "published_bulk").records()[1]["published"] == 183.7
@@ -108,7 +98,6 @@ def test_published_milliseconds_are_those_of_as_many_rows() -> None:
 
 
 def test_the_tables_fit_a_page() -> None:
-    """140 columns, with six rounds that show no difference."""
     result, _ = run_on_paper(OnPaper, SequencePlan(rounds=6))
     for run in result.runs:
         run.metrics["tps"] = 100_000.0 + run.round
@@ -120,7 +109,6 @@ def test_the_tables_fit_a_page() -> None:
 
 
 def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
-    """As an interrupted one may be."""
     result = empty_result(OnPaper, SMALL)
     assert [len(section.shown()) for section in SequenceExperiment.sections(result)] == [12, 3]
     assert SequenceExperiment.verdicts(result) == []
@@ -137,7 +125,6 @@ def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
     ],
 )
 def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> None:
-    """A loss only where the interval shows it."""
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = empty_result(OnPaper, plan)
     for number, value in enumerate(tps, 1):
@@ -148,7 +135,6 @@ def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> N
 
 
 def test_no_cpu_time_is_a_value() -> None:
-    """It is reported in ticks of 10 ms: a ratio to nothing is left out, and the file is none the worse."""
     result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=3))
     for run in result.runs:
         if run.kind == CONSTANT and (run.round == 1 or run.step == "insert_10"):
@@ -162,7 +148,6 @@ def test_no_cpu_time_is_a_value() -> None:
 
 
 def test_a_verdict_for_each_cache() -> None:
-    """No without a gain, with the gaps that it leaves; yes where the plainest sequence is slower."""
     result, _ = run_on_paper(OnPaper, SequencePlan(clients=(1,), caches=(1, 100, 1000), rounds=6))
     for run in result.select("insert_1", "cache_1000"):
         run.metrics["tps"] *= 2
@@ -176,7 +161,6 @@ def test_a_verdict_for_each_cache() -> None:
 @pytest.mark.long
 @pytest.mark.server
 def test_what_is_run_is_what_is_said(server: Server) -> None:
-    """More clients than a server takes by default; CACHE as said; WAL of nextval by its 32 values a record."""
     plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)
     with Cluster(server) as cluster:
         bench = SequenceExperiment(plan, ThrowAway(cluster), Progress())
@@ -201,7 +185,6 @@ def test_what_is_run_is_what_is_said(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """All turns, both tables, the sentence; the same again from the file."""
     result, printed = lab_run(
         "sequence --clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off"
     )
@@ -213,14 +196,12 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
 
 
 def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
-    """Anything else is one sentence."""
     done = inorder("lab", "run", "sequence", "--synchronous-commit", "maybe", folder=tmp_path)
     assert done.returncode == 2 and "--synchronous-commit is on or off, not 'maybe'" in done.stderr
 
 
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
 def test_the_space_it_asks_for(field: str, value: int) -> None:
-    """Grows with what is asked for most."""
     needed, _ = SequenceExperiment.room(SequencePlan.of_size("", {field: value}))
     small, _ = SequenceExperiment.room(SequencePlan.of_size("quick", {}))
     assert needed >= 130 * 10**9 and small < 10**9

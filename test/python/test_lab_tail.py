@@ -30,7 +30,6 @@ from tool import LabRun
 
 
 def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
-    """And what it wrote stays."""
     command = ["sh", "-c", "echo row; echo no such table >&2; exit 3"]
     with pytest.raises(InorderError, match="sh failed with exit code 3: no such table"):
         timed_command(command, os.environ, tmp_path / "rows")
@@ -38,7 +37,6 @@ def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None
 
 
 def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
-    """3 s of which one is the start, beside 1.5: three quarters of the speed; a round without one has no ratio."""
     seconds = {(COPY, 1): 1.5, ("tail_7", 1): 3.0, (COPY, 2): 1.0, ("tail_7", 2): 2.0}
     runs = [Run(JSON, kind, 10, number, {"seconds": value}) for (kind, number), value in seconds.items()]
     result = Result("tail", "now", "0", 1, {}, {}, {}, "", runs=[*runs, Run(NOTHING, "tail_7", 0, 1, {"seconds": 1.0})])
@@ -48,7 +46,6 @@ def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
 
 @pytest.mark.server
 def test_all_rows_are_written_by_each_command(server: Server) -> None:
-    """CSV has a header; a run without new rows writes nothing; nothing is left; missing rows are an error."""
     plan = TailPlan(rows=1050, batch_rows=(100,))
     assert plan.written == 1000
     with Cluster(server) as cluster:
@@ -69,7 +66,6 @@ def test_all_rows_are_written_by_each_command(server: Server) -> None:
 
 
 def test_what_the_report_says() -> None:
-    """A line for COPY and each size of batches, with the target."""
     result = recorded("tail")
     sections = {section.name: section.shown() for section in TailExperiment.sections(result)}
     for name in ("tail_json", "tail_csv"):
@@ -86,6 +82,5 @@ def test_what_the_report_says() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """One round of one size of batches."""
     _, printed = lab_run("tail --rows 2k --batch-rows 1k --rounds 1")
     assert "2,000 rows of 60 bytes into a file, as CSV" in printed

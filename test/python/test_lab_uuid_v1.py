@@ -49,7 +49,6 @@ TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
 
 
 def test_the_steps_are_those_of_the_study() -> None:
-    """COPY, a further COPY, COPY TO, ANALYZE, sizes, both VACUUMs, REINDEX, sizes."""
     assert list(STEPS) == [
         "copy_from", "copy_more", "copy_to", "analyze", "sizes", "vacuum_oldest", "vacuum_random", "reindex",
         "sizes_after", "recent",
@@ -82,7 +81,6 @@ def beside(result: Result, name: str) -> list[list[str]]:
 
 
 def test_ratios_are_paired_and_the_published_ones_beside() -> None:
-    """Of uuid to uuid_v1, none where uuid_v1 has nothing."""
     result = made_up(6)
     uuid_v1, *_, ratio = line_of(result, COPY_FROM, "seconds")
     assert ratio == Estimate(8.0, 8.0, 8.0, 6)
@@ -96,7 +94,6 @@ def test_ratios_are_paired_and_the_published_ones_beside() -> None:
 
 
 def test_rates_stand_beside_published_ones() -> None:
-    """Rows a second of uuid_v1 and of uuid; of the further rows a tenth of them are meant."""
     result = made_up(1)
     result.runs.append(Run(COPY_MORE, "uuid", 10**7, 1, {"seconds": 20.0}))
     assert beside(result, "published_rates") == [
@@ -107,13 +104,11 @@ def test_rates_stand_beside_published_ones() -> None:
 
 
 def test_few_rounds_claim_nothing() -> None:
-    """And say so."""
     claims = ["difference in time is claimed" in how_sure(made_up(rounds)) for rounds in (1, 5, 6)]
     assert claims == [True, True, False]
 
 
 def test_the_table_fits_a_terminal() -> None:
-    """80 columns, with intervals."""
     console = Console(width=80, record=True, file=io.StringIO())
     result = made_up(6)
     result.runs = [
@@ -128,7 +123,6 @@ def test_the_table_fits_a_terminal() -> None:
 
 @pytest.mark.server
 def test_the_data_and_what_is_deleted(server: Server) -> None:
-    """The same moments in three layouts, ascending over a year, from 9 nodes; the oldest tenth is the oldest."""
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25)
     total = ROWS + plan.more_rows
     with (
@@ -170,7 +164,6 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
 @pytest.mark.long
 @pytest.mark.server
 def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: Path) -> None:
-    """Rows of slow clocks are late; a file is read as it is; counts by time agree, and uuid needs an index for them."""
     file = tmp_path / "keys.txt"
     for plan in (
         UuidV1Plan(rows=ROWS, nodes=3, lag=7 * 86_400, memory_bytes=2**25),
@@ -216,7 +209,6 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: 
     ],
 )
 def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2, and nothing written."""
     done = inorder("lab", "run", "uuid-v1", *arguments, folder=tmp_path)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -225,7 +217,6 @@ def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str
 @pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    """Also while the keys are being made: exit code 130, a result marked incomplete if there is one, no leftovers."""
     command = [sys.executable, "-m", "inorder", "lab", "run", "uuid-v1", "--rows", "400k", "--rounds", "50"]
     path = tmp_path / "inorder-uuid-v1.jsonl"
     for wait_for_steps in (False, True):
@@ -250,7 +241,6 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Every step of every kind in the file and the table; reported again in every format; nothing left behind."""
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")
     assert Counter((run.step, run.kind) for run in result.runs) == Counter((s, k) for s in STEPS for k in KINDS)
     wanted = {"seconds", "wal_bytes", "full_page_images", "index_reads"}

@@ -62,7 +62,6 @@ def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
 
 @pytest.mark.parametrize("fillfactor", [70, 90, 100])
 def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
-    """Within 2 % at each step of two waves of 400 pages."""
     start = built_entries(fillfactor)
     rows = 400 * start
     sizes = tuple(rows * percent // 100 for percent in range(105, 300, 5))
@@ -74,7 +73,6 @@ def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
 @settings(deadline=None)
 @given(st.integers(146, CAPACITY), st.integers(1, 20))
 def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> None:
-    """The share ln 2, within 15 % after a thousandfold growth; pages never become fewer, or more than full."""
     sizes = (1000 * start, 1000 * start * growth, 1000 * start * 1000)
     pages = leaf_pages(start, 1000 * start, sizes)
     assert pages[0] == pytest.approx(1000) and list(pages) == sorted(pages)
@@ -84,7 +82,6 @@ def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> Non
 
 @pytest.mark.server
 def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
-    """Each split record is one page, a new root one more; CREATE INDEX fills pages as the model has it."""
     with Cluster(server) as cluster:
         experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Progress())
         experiment.prepare()
@@ -111,7 +108,6 @@ def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """The first wave of a built index comes when the model says, and is as high; a grown index has none."""
     result, _ = lab_run(f"{WAVES} --indexes built90,grown,v7 --rows 40k --growth 60")
     plan = WavesPlan(rows=40_000, growth=60)
     runs = {run.kind: run for run in result.runs}
@@ -135,7 +131,6 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
 
 
 def test_the_report_has_the_model_beside_each_figure() -> None:
-    """Of the recorded run: within a step, within a tenth of the splits and the WAL of each built index."""
     result = recorded(WAVES)
     (section,) = WavesExperiment.sections(result)
     rows = {record["index"]: record for record in section.records()}

@@ -19,7 +19,6 @@ PLAN = WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
 
 @pytest.fixture
 def experiment(server: Server) -> Iterator[WorkersExperiment]:
-    """One that is prepared."""
     with Cluster(server) as cluster:
         made = WorkersExperiment(PLAN, ThrowAway(cluster), Progress())
         made.prepare()
@@ -29,7 +28,6 @@ def experiment(server: Server) -> Iterator[WorkersExperiment]:
 
 @pytest.mark.server
 def test_each_row_is_processed_once(experiment: WorkersExperiment) -> None:
-    """By one worker and by three, which share them; one alone takes as long as all calls."""
     assert experiment.work(1, 0)["seconds"] > 0.06
     shared = experiment.work(3, 0)
     assert shared["seconds"] > 0.02 and 0 <= shared["least_share"] <= 1
@@ -37,7 +35,6 @@ def test_each_row_is_processed_once(experiment: WorkersExperiment) -> None:
 
 @pytest.mark.server
 def test_rows_that_are_left_are_an_error(experiment: WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And rows that were processed twice."""
     process = WorkersExperiment.process
 
     def twice(made: WorkersExperiment, session: Connection, number: int) -> list[str]:
@@ -53,7 +50,6 @@ def test_rows_that_are_left_are_an_error(experiment: WorkersExperiment, monkeypa
 
 
 def test_what_the_report_says() -> None:
-    """A line for each number of workers; the target beside four."""
     result = recorded("workers")
     (section,) = WorkersExperiment.sections(result)
     assert [(row[0], row[3]) for row in section.shown()] == [("1 worker", ""), ("2 workers", ""), ("4 workers", "2.5")]
@@ -63,6 +59,5 @@ def test_what_the_report_says() -> None:
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """Two numbers of workers."""
     _, printed = lab_run("workers --rows 40 --workers 1,2 --rounds 1")
     assert "40 rows in batches of 20, a call of 1,000 µs" in printed

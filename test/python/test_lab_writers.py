@@ -43,14 +43,12 @@ CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # nothing puts their ids in order
 
 @pytest.fixture
 def log(connection: Connection) -> Iterator[Connection]:
-    """An empty table of ids."""
     connection.execute("CREATE TABLE ids (id bigint)")
     yield connection
     connection.execute("DROP TABLE ids")
 
 
 def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> int:
-    """The count after these transactions, each with its ids."""
     for ids in transactions:
         connection.execute("INSERT INTO ids SELECT unnest(%s::bigint[])", (list(ids),))
     rows, found = count_misplaced(connection, ["ids"])
@@ -74,20 +72,17 @@ def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> 
     ],
 )
 def test_what_is_misplaced(log: Connection, transactions: list[list[int]], expected: int) -> None:
-    """Rows whose rank by id is not their rank by transaction and id."""
     assert misplaced(log, transactions) == expected
 
 
 @pytest.mark.server
 def test_every_row_that_a_shuffle_moves_is_misplaced(log: Connection) -> None:
-    """A transaction a row: the places that do not have their own number."""
     ids = random.Random(5).sample(range(60), 60)
     assert misplaced(log, [[number] for number in ids]) == sum(place != number for place, number in enumerate(ids)) > 0
 
 
 @pytest.mark.server
 def test_tables_are_ranked_each_by_itself(log: Connection) -> None:
-    """One writer's ids may be anywhere among another's."""
     log.execute("CREATE TABLE other_ids (id bigint)")
     try:
         log.execute("INSERT INTO ids VALUES (7)")
@@ -101,7 +96,6 @@ def test_tables_are_ranked_each_by_itself(log: Connection) -> None:
 
 @pytest.mark.server
 def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> None:
-    """The number of the later transaction is the smaller one there."""
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
@@ -125,10 +119,7 @@ def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> 
 
 
 class Few(WritersExperiment):
-    """So many transactions of each writer instead of seconds."""
-
     def load(self, clients: int) -> pgbench.Load:
-        """A number that the rows follow from."""
         return pgbench.Load(clients, CLIENTS, transactions=TRANSACTIONS)
 
 
@@ -145,7 +136,6 @@ def bench(server: Server) -> Iterator[Few]:
 @pytest.mark.parametrize("rows", STATEMENT_ROWS)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows: int) -> None:
-    """All rows, each writer's in its own table; in order where the form says so, with WAL and time."""
     found = bench.measure(form, CLIENTS, rows, 1)
     assert found["written"] == CLIENTS * TRANSACTIONS * rows
     assert form in CONCURRENT or found["misplaced"] == 0
@@ -170,13 +160,11 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
 @pytest.mark.server
 @pytest.mark.parametrize(("form", "ids", "expected"), [(LOCK_KEPT, [1, 1001, 2, 1002], 2), (LOCK, [1, 2, 3, 4], 0)])
 def test_a_lock_alone_does_not_order_cached_ids(bench: Few, form: str, ids: list[int], expected: int) -> None:
-    """Two writers, one after the other: each has ids of its own in store, unless it forgets them."""
     assert alternately(bench, form) == (ids, expected)
 
 
 @pytest.mark.server
 def test_forgotten_ids_are_lost(bench: Few) -> None:
-    """A lock and DISCARD put cached ids in order; each statement uses up all that were in store."""
     assert alternately(bench, LOCK_CACHED) == ([1, 1001, 2001, 3001], 0)
 
 
@@ -194,7 +182,6 @@ def alternately(bench: Few, form: str) -> tuple[list[int], int]:
 
 @pytest.mark.server
 def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
-    """All rows come; a key of one's own is refused."""
     bench.measure(XACT, CLIENTS, 1, 1)
     with bench.connection() as connection:
         connection.execute(f"SELECT feed_create('writers', '{TABLE}', start => 'beginning')".encode())
@@ -206,7 +193,6 @@ def test_the_feeds_form_is_guarded_and_can_be_read(bench: Few) -> None:
 
 @pytest.mark.server
 def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else was measured."""
     monkeypatch.setitem(FORMS, BASELINE, one_table("", behind=(f"DELETE FROM {TABLE} WHERE id = 3",)))
     with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
         bench.measure(BASELINE, CLIENTS, 1, 1)
@@ -224,7 +210,6 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
     ],
 )
 def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Exit code 2, before any server is made."""
     done = inorder("lab", "run", "writers", *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -232,7 +217,6 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
 
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    """One form, reported again just so; no leftovers."""
     result, printed = lab_run("writers --forms lock --seconds 1 --rounds 1 --clients 2")
     assert result.server["settings"]["synchronous_commit"] == "off"
     assert {(run.step, run.kind, run.rows) for run in result.runs} == {

@@ -11,7 +11,6 @@ PACKAGE = Path(inorder.__file__).parent
 
 
 def name_of(path: Path) -> str:
-    """The module in a file."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -48,12 +47,10 @@ def reached(start: str) -> set[str]:
 
 
 def is_in(name: str, *packages: str) -> bool:
-    """Whether a module is one of these, or in one."""
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
 def experiment_of(name: str) -> str:
-    """The experiment that a module is of."""
     return name.removeprefix("inorder.lab.experiments.").split(".")[0]
 
 
@@ -61,7 +58,6 @@ EXPERIMENTS = [name for name in MODULES if name.startswith("inorder.lab.experime
 
 
 def test_there_is_no_circle() -> None:
-    """No module needs itself, by whatever way."""
     assert [name for name in MODULES if name in reached(name)] == []
 
 
@@ -74,7 +70,6 @@ def folder_of(name: str) -> str:
 
 
 def test_there_is_no_circle_of_folders() -> None:
-    """A folder that another one needs does not need that; a module that is in no folder needs none."""
     below = {folder_of(name): set[str]() for name in MODULES}
     for name in MODULES:
         below[folder_of(name)] |= {folder_of(other) for other in IMPORTS[name]} - {folder_of(name)}
@@ -86,7 +81,6 @@ def test_there_is_no_circle_of_folders() -> None:
 
 
 def test_no_experiment_imports_another() -> None:
-    """What two have in common is a module of the laboratory."""
     pairs = [
         (name, other) for name in EXPERIMENTS for other in IMPORTS[name] if is_in(other, "inorder.lab.experiments")
     ]
@@ -94,13 +88,11 @@ def test_no_experiment_imports_another() -> None:
 
 
 def test_nobody_imports_an_experiment() -> None:
-    """Each is found by being there; but the demo runs two of them."""
     users = {name for name in MODULES if IMPORTS[name] & set(EXPERIMENTS) and name not in EXPERIMENTS}
     assert users <= {"inorder.commands.demo"}
 
 
 def test_what_an_operator_runs_is_not_of_the_laboratory() -> None:
-    """But choose calculates with the model of the laboratory."""
     laboratory = ("inorder.lab", "inorder.commands", "inorder.generate")
     commands = ("tail", "count", "prepare", "feeds", "citus", "install", "extension", "choose")
     run = [name for name in MODULES if is_in(name, *(f"inorder.{command}" for command in commands))]
@@ -114,7 +106,6 @@ ENGINES = ("inorder.dlt", "inorder.spark")
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
-    """Who does not ask for it needs none of its packages; and it needs nothing but what reads a table."""
     assert not [
         name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in IMPORTS[name])
     ]
@@ -126,7 +117,6 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
 
 @pytest.mark.parametrize("name", ["columns", "offsets", "options", "plan", "shards"])
 def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
-    """So it is tested without one."""
     source = MODULES[f"inorder.spark.{name}"].read_text(encoding="utf-8")
     assert not [line for line in source.splitlines() if "import" in line and ("pyspark" in line or "pyarrow" in line)]
 
@@ -142,7 +132,6 @@ def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
     ],
 )
 def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
-    """As they are drawn."""
     above = tuple(f"inorder.lab.{name}" for name in not_above)
     for name in MODULES:
         if is_in(name, package):
@@ -151,7 +140,6 @@ def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
 
 
 def test_a_report_needs_no_server() -> None:
-    """Reports read results; so does what calculates figures of them."""
     quiet = ("inorder.lab.report", "inorder.lab.analysis")
     assert [
         name
@@ -161,12 +149,10 @@ def test_a_report_needs_no_server() -> None:
 
 
 def test_statistics_import_nothing_of_ours() -> None:
-    """They could be anybody's."""
     assert IMPORTS["inorder.lab.analysis.stats"] == set()
 
 
 def test_no_experiment_asks_whose_server_it_is() -> None:
-    """It asks a Target."""
     servers = {"inorder.lab.server.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"}
     assert [name for name in EXPERIMENTS if IMPORTS[name] & servers] == []
     assert [name for name in EXPERIMENTS if ".cluster" in MODULES[name].read_text(encoding="utf-8")] == []

@@ -21,12 +21,10 @@ Noise = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
 
 def normal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """5 %."""
     return generator.normal(1, 0.05, rounds), generator.normal(1, 0.05, rounds)
 
 
 def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """30 %."""
     return generator.lognormal(0, 0.3, rounds), generator.lognormal(0, 0.3, rounds)
 
 
@@ -45,7 +43,6 @@ def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, n
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed, drifting])
 @pytest.mark.parametrize("rounds", [6, 9, 15])
 def test_equals_are_called_equal(noise: Noise, rounds: int) -> None:
-    """In at least 95 of 100 comparisons."""
     generator = np.random.default_rng([rounds, 1])
     pairs = (noise(generator, rounds) for _ in range(TRIALS))
     different = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
@@ -68,7 +65,6 @@ def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
 
 
 def share_found(noise: np.ndarray, true_ratio: float) -> float:
-    """How often a true difference is found in so much noise."""
     return float(np.mean([
         paired_ratio(list(true_ratio * np.exp(n)), [1.0] * len(n)).differs_from(1.0) for n in noise
     ]))  # fmt: skip

@@ -23,7 +23,6 @@ print(*sys.modules, file=sys.stderr)
 
 
 def loaded(command: str, driver: bool) -> set[str]:
-    """The modules that are loaded by the help of a command, or by a run of it."""
     program = LOADED.format(command=command, driver=driver)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert "Usage: " in done.stdout
@@ -32,24 +31,20 @@ def loaded(command: str, driver: bool) -> set[str]:
 
 @pytest.mark.parametrize("command", ["tail", "count", "feeds"])
 def test_the_help_loads_neither_the_lab_nor_the_driver(command: str) -> None:
-    """It is there at once."""
     modules = loaded(command, driver=False)
     assert not modules & {*LAB, "psycopg"} and "click" in modules
 
 
 def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
-    """click and psycopg are all that is installed with them."""
     modules = loaded("tail", driver=True)
     assert not modules & set(LAB) and "psycopg" in modules
 
 
 def test_a_choice_needs_no_package_of_the_laboratory() -> None:
-    """The model, which calculates it, is plain Python."""
     assert not loaded("choose", driver=False) & {*PACKAGES, "psycopg"}
 
 
 def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
-    """And how it is installed; the list of commands does not need it."""
     program = (
         "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
         "sys.argv = ['inorder', *sys.argv[1:]]; main()"

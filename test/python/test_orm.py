@@ -21,7 +21,6 @@ PROGRAMS = programs("docs/clients/orm.md")
 
 @pytest.fixture
 def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """A database with the extension."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS orm WITH (FORCE)")
         admin.execute(f"CREATE DATABASE orm TEMPLATE {template}".encode())
@@ -32,7 +31,6 @@ def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def write(folder: Path, kind: str) -> None:
-    """The programs of one kind, as files."""
     for name, program in PROGRAMS.items():
         if name.startswith(f"{kind}: "):
             path = folder / name.removeprefix(f"{kind}: ")
@@ -41,7 +39,6 @@ def write(folder: Path, kind: str) -> None:
 
 
 def run(cluster: Cluster, folder: Path, *arguments: str, **environment: str) -> str:
-    """Python, in a folder; what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments], cwd=folder, capture_output=True, text=True, check=False,
         env=os.environ | cluster.environment() | {"PGDATABASE": "orm", "PYTHONPATH": str(folder)} | environment,
@@ -95,7 +92,6 @@ print("done")
 
 
 def test_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """Keys come back, a feed moves with the session, and a cursor is refused."""
     write(tmp_path, "sqlalchemy")
     assert run(cluster, tmp_path, "-c", SQLALCHEMY) == "done\n"
 
@@ -141,7 +137,6 @@ print("done")
 
 
 def test_alembic(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """Up, once more, and down; a prepared table was not rewritten, and autogenerate finds no difference."""
     write(tmp_path, "sqlalchemy")
     write(tmp_path, "alembic")
     assert run(cluster, tmp_path, "-c", ALEMBIC) == "done\n"
@@ -208,7 +203,6 @@ print("done")
 
 
 def test_django(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """Migrations that Django makes and those of the document; keys come back; a feed moves with the transaction."""
     write(tmp_path, "django")
     (tmp_path / "settings.py").write_text(DJANGO_SETTINGS)
     for folder in (tmp_path / "shop", tmp_path / "shop" / "migrations"):

@@ -41,7 +41,6 @@ def loopback(fresh: Connection) -> dict[str, str]:
 
 @pytest.mark.parametrize("way", ["attached", "created"])
 def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, str], way: str) -> None:
-    """Every read is refused, and none of it moves the feed; without the partition the feed goes on."""
     options = ", ".join(f"{name} '{value}'" for name, value in loopback.items() if name != "user")
     run(fresh, *PARTS, "SELECT feed_create('f', 'events'), feed_create('out', 'events'), exact_count_start('events')")
     run(fresh, f"CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({options})")
@@ -62,7 +61,6 @@ def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, st
 
 
 def test_a_session_within_a_session(fresh: Connection, loopback: dict[str, str]) -> None:
-    """dblink: a key that another transaction made is refused; what that writes or reads is committed, or not, by it."""
     run(fresh, "SELECT feed_create('f', 'events'), feed_create('g', 'events')")
     fresh.execute("SELECT dblink_connect('other', %s)", [make_conninfo(**loopback)])
     key = "SELECT id, 1 FROM dblink('other', 'SELECT uuid_xact_nextval()') AS k(id uuid)"

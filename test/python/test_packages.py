@@ -28,7 +28,6 @@ FILES = f"/srv/dist/inorder-{__version__}"
 
 @pytest.fixture(scope="session", autouse=True)
 def _alone() -> Iterator[None]:
-    """Another run waits."""
     with trees.alone():
         yield
 
@@ -49,7 +48,6 @@ def dist() -> Path:
 
 
 def version(tree: trees.Tree) -> int:
-    """The major version of its server."""
     return SYSTEMS[tree.name]
 
 
@@ -72,18 +70,15 @@ def use(tree: trees.Tree, statements: dict[str, str | None]) -> None:
 
 
 def use_and_remove(tree: trees.Tree) -> None:
-    """What each way must end with, and what comes before its removal."""
     use(tree, STATEMENTS)
     use(tree, REMOVAL)
 
 
 def outside_home(paths: set[str]) -> set[str]:
-    """Paths that are not the user's."""
     return {path for path in paths if not path.startswith("/home/user")}
 
 
 def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
-    """As a user who may sudo: what is missing is named, and enough; only the copy is root's."""
     system.bring(dist, "/srv/dist")
     system.install("pipx")
     pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
@@ -109,7 +104,6 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
 
 
 def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
-    """On a system with a compiler and without PostgreSQL: all that the demo needs comes by pip, and goes again."""
     with trees.pristine("debian-13") as system:
         system.bring(dist, "/srv/dist")
         system.run("apt-get purge -y -qq 'postgresql*'")
@@ -134,7 +128,6 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
 
 
 def test_pgxn(system: trees.Tree, dist: Path) -> None:
-    """The client installs the file, and uninstalls it."""
     system.bring(dist, "/srv/dist")
     system.install(f"pgxnclient make gcc libc6-dev postgresql-server-dev-{version(system)}")
     before = system.files()
@@ -170,7 +163,6 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def container(dist: Path) -> Iterator[trees.Tree]:
-    """That system, with the tool."""
     with trees.pristine("debian-13", "container") as tree:
         tree.bring(dist, "/srv/dist")
         shutil.copy(ROOT / "script" / "embedded.txt", tree.changes / "srv")
@@ -183,7 +175,6 @@ def container(dist: Path) -> Iterator[trees.Tree]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_server_from_its_wheel(container: trees.Tree, way: str) -> None:
-    """Each way by which the extension is compiled: installed, used, and nothing left."""
     install, uninstall = WAYS[way]
     before = container.files()
     container.run(install)
@@ -222,7 +213,6 @@ UPDATE: dict[str, str | None] = {
 
 
 def make_next_version(tree: Path) -> None:
-    """The made-up next version, in a clone."""
     trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, tree)
     next_release.begin_next(tree)
     next_release.make_changes(tree)
@@ -255,7 +245,6 @@ def built(system: trees.Tree) -> Path:
 
 
 def test_debian_packages(system: trees.Tree, built: Path) -> None:
-    """Built twice, checked, installed, used, upgraded, purged."""
     system.bring(built, "/srv/dist")
     before, psycopg = system.files(), system.name != "debian-12"
     extension, tool = f"/srv/dist/postgresql-{version(system)}-inorder_*.deb", "/srv/dist/inorder_*.deb"
@@ -281,7 +270,6 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
 
 
 def test_dockerfile() -> None:
-    """Its instructions, in a system as that of the image: not run by Docker."""
     with trees.pristine("debian-sid") as image:
         before = image.files()
         run_dockerfile(ROOT / "Dockerfile", image, {"PG_MAJOR": "18"})

@@ -99,14 +99,12 @@ def looked_at(folder: Path, page: str, dark: bool) -> tuple[dict[str, Any], str]
 
 
 def brightness(colour: str) -> int:
-    """Of a colour as a browser tells it."""
     return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_in_a_browser(tmp_path: Path, dark: bool) -> None:
-    """No overflow at any width, nothing cut off in a chart, all reachable by keyboard, links that lead somewhere."""
     found, complaints = looked_at(tmp_path, render(results()), dark)
     assert complaints == "[]"
     for width in map(str, WIDTHS):

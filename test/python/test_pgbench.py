@@ -12,7 +12,6 @@ SAMPLES = Path(__file__).parent / "samples"
 
 
 def sample(name: str) -> str:
-    """A recorded output."""
     return (SAMPLES / name).read_text()
 
 
@@ -24,19 +23,16 @@ def sample(name: str) -> str:
     ],
 )
 def test_recorded_runs(name: str, expected: PgbenchResult) -> None:
-    """By time: transactions, TPS, latency and TPS by second."""
     seconds = [progress_of(line) for line in sample(f"{name}.err").splitlines()]
     assert parse(sample(f"{name}.out"), [found[1] for found in seconds if found]) == expected
 
 
 def test_recorded_runs_by_number() -> None:
-    """By number of transactions, "done/asked"."""
     assert parse(sample("pgbench-15-transactions.out"), []).transactions == 400
     assert parse(sample("pgbench-18-transactions.out"), []).tps == 187090.739008
 
 
 def test_the_report_by_statement() -> None:
-    """In the order of the script, none where nobody asked."""
     report = "statement latencies in milliseconds and failures:\n"
     report += "         3.880           0  SELECT pg_advisory_lock(1);\n         0.008           0  \\endif\n"
     assert parse(sample("pgbench-18.out") + report, []).statements_ms == (3.88, 0.008)
@@ -44,7 +40,6 @@ def test_the_report_by_statement() -> None:
 
 
 def test_failed_transactions_are_an_error() -> None:
-    """A run with failures measures something else."""
     failed = sample("pgbench-18.out").replace("failed transactions: 0", "failed transactions: 7")
     with pytest.raises(InorderError, match="7 failed transactions"):
         parse(failed, [])
@@ -52,7 +47,6 @@ def test_failed_transactions_are_an_error() -> None:
 
 @pytest.mark.parametrize("fact", ["number of transactions actually", "latency average", "tps =", "number of failed"])
 def test_a_missing_figure_is_an_error(fact: str) -> None:
-    """Whatever is not found is named together with what was read."""
     without = "\n".join(line for line in sample("pgbench-15.out").splitlines() if not line.startswith(fact))
     with pytest.raises(InorderError, match="pgbench reported no"):
         parse(without, [])
@@ -67,14 +61,12 @@ def stand_in(folder: Path, body: str) -> Path:
 
 
 def test_a_failing_run_shows_its_messages(tmp_path: Path) -> None:
-    """Exit status and stderr are in the error."""
     program = stand_in(tmp_path, "print('pgbench: error: no such table', file=sys.stderr); sys.exit(2)")
     with pytest.raises(InorderError, match="status 2:\npgbench: error: no such table"):
         run(program, tmp_path / "x.sql", Load(1, 1, seconds=1), 1, os.environ)
 
 
 def test_pgbench_never_outlives_the_call(tmp_path: Path) -> None:
-    """An exception while it runs, Ctrl-C for one, ends it."""
     pid_file = tmp_path / "pid"
     progress = "progress: 1.0 s, 10.0 tps, lat 0.1 ms stddev 0.1, 0 failed"
     body = (

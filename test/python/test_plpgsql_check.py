@@ -57,14 +57,12 @@ def checked(cluster: Cluster) -> Iterator[Connection]:
 
 
 def findings(connection: Connection, function: object) -> list[str]:
-    """What is found in a function, each on one line."""
     return [" ".join(str(text).split()) for (text,) in connection.execute(CHECK.encode(), [function])]
 
 
 @pytest.mark.regress
 @pytest.mark.server
 def test_plpgsql_check_finds_nothing(checked: Connection) -> None:
-    """Names, types, assignments, unused variables and dynamic SQL open to injection, in every function."""
     functions = {str(name): oid for oid, name in checked.execute(FUNCTIONS.encode())}
     assert len(functions) > 20
     assert {name for name, _ in ALLOWED} <= set(functions)
@@ -85,7 +83,6 @@ FAULTS = {
 @pytest.mark.server
 @pytest.mark.parametrize("body", FAULTS)
 def test_plpgsql_check_finds_a_planted_fault(checked: Connection, body: str) -> None:
-    """With the settings that the extension is checked with."""
     checked.execute(
         f"CREATE FUNCTION pg_temp.f(a text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN {body}; END $$".encode()
     )

@@ -25,11 +25,9 @@ class Parts:
         self.position = str(scalar(connection, "SELECT reader_start('events')::text"))
 
     def insert(self, n: int) -> None:
-        """A row."""
         self.connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
 
     def read(self) -> list[object]:
-        """What is new."""
         after = "SELECT reader_next_batch('events', %s::feed_position)::text"
         batch = str(scalar(self.connection, after, self.position))
         advance = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
@@ -45,13 +43,11 @@ class Parts:
         self.connection.execute(f"INSERT INTO events_{n} (n) VALUES ({n})".encode())
 
     def attach(self, n: int) -> None:
-        """Make it one."""
         self.connection.execute(f"ALTER TABLE events ATTACH PARTITION events_{n} FOR VALUES IN ({n})".encode())
 
 
 @pytest.fixture
 def in_schema(cluster: Cluster) -> Iterator[Connection]:
-    """A connection whose tables are its own."""
     with connect(cluster.dsn) as connection:
         name = f"s{uuid.uuid4().hex}"
         connection.execute(f"CREATE SCHEMA {name}; SET search_path = {name}, public".encode())
@@ -60,7 +56,6 @@ def in_schema(cluster: Cluster) -> Iterator[Connection]:
 
 
 def test_a_position_outlives_a_partition(in_schema: Connection) -> None:
-    """Dropped, detached or renamed: the text can still be read, and nothing is taken for new."""
     parts = Parts(in_schema, (1, 2, 3, 4))
     for n in (1, 2, 3, 4):
         parts.insert(n)
@@ -72,7 +67,6 @@ def test_a_position_outlives_a_partition(in_schema: Connection) -> None:
 
 
 def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema: Connection) -> None:
-    """Whatever its search_path finds."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     assert parts.read() == [1]
@@ -90,7 +84,6 @@ OF_ANOTHER_SERVER = (
 
 
 def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection) -> None:
-    """After a dump and restore they have other oids."""
     parts = Parts(in_schema, (1, 2))
     parts.insert(1)
     assert parts.read() == [1]
@@ -101,7 +94,6 @@ def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection)
 
 @pytest.mark.parametrize("partitions", [(), (1,)])
 def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[int, ...]) -> None:
-    """Its rows have passed: an error, also if it is the first one, and after polls that found nothing."""
     parts = Parts(in_schema, partitions)
     parts.filled(7)
     assert parts.read() == []
@@ -131,7 +123,6 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
 
 
 def test_a_partition_filled_anew_is_read(in_schema: Connection) -> None:
-    """What the error's hint says: new numbers and ATTACH in one transaction."""
     parts = Parts(in_schema, (1,))
     parts.filled(7)
     assert parts.read() == []
@@ -151,7 +142,6 @@ TAKES_ITS_NAME = {
 
 @pytest.mark.parametrize("way", TAKES_ITS_NAME)
 def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) -> None:
-    """Its rows came while the position moved in the other one, over their numbers."""
     parts = Parts(in_schema, (1,))
     in_schema.execute("CREATE TABLE events_new (LIKE events INCLUDING ALL); SELECT feed_enable('events_new')")
     in_schema.execute("INSERT INTO events_new (n) VALUES (100)")
@@ -182,7 +172,8 @@ def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connectio
     first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     position = scalar(in_schema, first)
     in_schema.execute("INSERT INTO events VALUES (2)")
-    read = "SELECT array_agg(n) FROM reader_batch_rows('events', reader_next_batch('events', %s::feed_position), null::events)"
+    batch = "reader_next_batch('events', %s::feed_position)"
+    read = f"SELECT array_agg(n) FROM reader_batch_rows('events', {batch}, null::events)"
     restored = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):
         scalar(in_schema, read, restored)

@@ -27,7 +27,6 @@ WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'ino
 
 @pytest.fixture
 def old(fresh: Connection) -> Connection:
-    """A table with rows, and no number."""
     fresh.execute(
         "CREATE TABLE old (k int PRIMARY KEY, n int); INSERT INTO old SELECT g, g FROM generate_series(1, 9) g"
     )
@@ -36,20 +35,17 @@ def old(fresh: Connection) -> Connection:
 
 @pytest.fixture
 def prepare(cluster: Cluster, tmp_path: Path) -> Tail:
-    """The tool on that database."""
     return Tail(cluster, tmp_path, command="prepare")
 
 
 @pytest.fixture
 def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
-    """A session with a row that is not committed."""
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as connection:
         connection.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
         yield connection
 
 
 def run(prepare: Tail, *arguments: str) -> list[str]:
-    """Run it to the end; the statements that it reports."""
     with prepare.started("old", *arguments) as running:
         assert running.stderr and running.wait(PATIENCE) == 0
         return running.stderr.read().decode().splitlines()
@@ -57,7 +53,6 @@ def run(prepare: Tail, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("method", ["brin", "btree"])
 def test_an_old_table_becomes_readable(prepare: Tail, old: Connection, method: str) -> None:
-    """Each statement as feed_prepare returns it; a second run has little left to do."""
     planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old', method => %s)", [method])]
     assert prepare("old", "--method", method, "--dry-run").splitlines() == [f"{statement};" for statement in planned]
     assert run(prepare, "--method", method) == planned
@@ -67,7 +62,6 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection, method: s
 
 
 def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
-    """It waits for the one who is there, again and again; those who come meanwhile have their turn."""
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "100") as running:
         wait_for(lambda: scalar(old, WAITS) is True)
         old.execute("SET lock_timeout = '10s'")  # a wait for the writer would be for ever
@@ -80,7 +74,6 @@ def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Con
 
 
 def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None:
-    """And says what it could not do."""
     message = prepare("old", "--lock-timeout", "10ms", "--tries", "2", code=1)
     assert (
         "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
@@ -90,7 +83,6 @@ def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, number: int) -> None:
-    """It leaves an index that is not valid, and no statement that goes on."""
     old.execute("ALTER TABLE old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT xact_id()")
     with connect(old.info.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
@@ -127,7 +119,6 @@ def plain(old: Connection) -> Iterator[Connection]:
 
 
 def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, plain: Connection) -> None:
-    """All of them; with all it comes to its end, and back."""
     prepare.environment["PGUSER"] = "prepare_plain"
     named = (
         "CREATE on schema parts; CREATE on schema s; EXECUTE on function public.feed_guard(); "
@@ -149,7 +140,6 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
 
 
 def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
-    """Where a later statement fails, for a reason that nobody foresees."""
     old.execute("ALTER TABLE old ENABLE ROW LEVEL SECURITY; CREATE TABLE child () INHERITS (old)")
     said = prepare("old", code=2)
     assert "stopped; done, and kept: ALTER TABLE public.old ADD COLUMN xact" in said
@@ -157,7 +147,6 @@ def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
 
 
 def test_undo(prepare: Tail, old: Connection) -> None:
-    """Guard and index; with the column nothing is left. A table that is read is left alone."""
     run(prepare)
     old.execute("SELECT feed_create('f', 'old')")
     assert "feed" in prepare("old", "--undo", code=2)
@@ -171,14 +160,12 @@ def test_undo(prepare: Tail, old: Connection) -> None:
 
 
 def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
-    """Only one whose default is xact_id() is dropped."""
     old.execute("ALTER TABLE old ADD xact bigint")
     assert len(run(prepare, "--undo", "--drop-column")) == 1
     old.execute("SELECT xact FROM old")
 
 
 def test_partitions(prepare: Tail, old: Connection) -> None:
-    """And back."""
     old.execute("DROP TABLE old; CREATE TABLE old (k int) PARTITION BY LIST (k)")
     old.execute("CREATE TABLE old_1 PARTITION OF old FOR VALUES IN (1); CREATE TABLE old_2 PARTITION OF old DEFAULT")
     run(prepare)
@@ -198,5 +185,4 @@ def test_partitions(prepare: Tail, old: Connection) -> None:
     ],
 )
 def test_bad_input(prepare: Tail, old: Connection, arguments: tuple[str, ...], message: str) -> None:
-    """Is one clear sentence."""
     assert message in prepare(*arguments, code=2)

@@ -8,7 +8,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_table_is_of_the_kept_samples() -> None:
-    """Each line of it, of as many rounds for each figure."""
     samples = load(DOCS / "results" / "price-18.json.gz")
     rounds = {len(values) for kinds in samples.values() for editions in kinds.values() for values in editions.values()}
     assert samples.keys() == MEASUREMENTS.keys() and min(rounds) == max(rounds) >= 15

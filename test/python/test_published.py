@@ -33,7 +33,6 @@ def measured(experiment: str, cells: list[Published]) -> Result:
 
 @pytest.mark.parametrize(("study", "table"), TABLES, ids=lambda one: one if isinstance(one, str) else one["name"])
 def test_every_figure_is_shown_where_it_was_measured(study: str, table: dict[str, Any]) -> None:
-    """With ours beside, or the ratio of ours to that of the base."""
     cells = cells_of(study, table)
     result = measured(table["experiment"], cells + of_base(cells))
     section = next(one for one in published_sections(result, lambda step, kind: f"{step} {kind}", sizes=SIZES)
@@ -46,7 +45,6 @@ def test_every_figure_is_shown_where_it_was_measured(study: str, table: dict[str
 
 
 def of_base(cells: list[Published]) -> list[Published]:
-    """The base of each, in the same place."""
     return [replace(cell, step=cell.base_place[0], kind=cell.base_place[1]) for cell in cells if "base" in cell.table]
 
 
@@ -61,7 +59,6 @@ def places(name: str) -> set[tuple[str, str, int]]:
 
 
 def test_the_full_runs_measure_every_published_figure() -> None:
-    """By step, kind and rows; those of an empty table beside a small one."""
     for experiment in {one["experiment"] for _, one in TABLES}:
         there = places(experiment)
         for study, one in TABLES:
@@ -74,7 +71,6 @@ def test_the_full_runs_measure_every_published_figure() -> None:
 
 
 def test_beside_which_rows_a_figure_stands() -> None:
-    """As many; few beside none; the most where the table says so; else none."""
     result = a_result()
     result.runs = [insert_run(kind, number, 100.0, 1.0, rows) for kind in ("random_char", "time_char", "bigint")
                    for rows in (5000, 9000, 1_000_000) for number in range(1, 7)]  # fmt: skip
@@ -90,14 +86,12 @@ def test_beside_which_rows_a_figure_stands() -> None:
 
 
 def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
-    """bigint alone says nothing beside random keys in char(32)."""
     result = a_result()
     result.runs = [insert_run("bigint", number, 100.0, 1.0, 1000) for number in range(1, 7)]
     assert published_sections(result, lambda _, kind: kind) == []
 
 
 def test_ratios_of_published_figures() -> None:
-    """To the base of the table; as printed where the study has made them; reckoned ones are noted."""
     assert [round(float(cell.ratio or 0), 2) for cell in of_table("P1", "insert keys")[:2]] == [0.70, 0.31]
     assert round(float(of_table("P1", "bulk builds")[0].ratio or 0), 2) == 2.06
     assert [cell.ratio for cell in of_table("P4", "uuid-v1 steps")][5] == "4–5"
@@ -108,7 +102,6 @@ def test_ratios_of_published_figures() -> None:
 
 
 def test_tables_of_study_p3_by_what_they_fit_into() -> None:
-    """The largest of each; without a limit of the page cache the smallest, the middle and the largest."""
     result = a_result()
     for rows, size in ((1000, 2**19), (2000, 2**20 + 1), (3000, 5 * 2**20), (4000, 5 * 2**20 + 1)):
         result.runs.append(Run("fill", "random", rows, 1, {"table_bytes": 0.0, "index_bytes": size}))
@@ -123,6 +116,5 @@ def test_tables_of_study_p3_by_what_they_fit_into() -> None:
 
 
 def test_each_study_has_its_source() -> None:
-    """Title, author, address, for the page."""
     assert list(STUDIES) == ["P1", "P2", "P3", "P4", "P5"]
     assert all(about[name] for about in STUDIES.values() for name in ("title", "author", "address", "summary"))

@@ -20,7 +20,6 @@ KINDS = ("bigint", "v7", "random")
 
 
 def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
-    """A run a value, a round each."""
     runs = [
         Run("insert", kind, 1000, number, {metric: value})
         for kind, some in values.items()
@@ -30,7 +29,6 @@ def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
 
 
 def test_an_outlier_is_reported_with_its_round_and_number() -> None:
-    """A slow turn, and where its seconds show it, the second."""
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     (found,) = findings(result)
@@ -44,14 +42,12 @@ def test_an_outlier_is_reported_with_its_round_and_number() -> None:
 
 @pytest.mark.parametrize(("metric", "why"), [("tps", "perhaps caches"), ("seconds", "perhaps a growing table")])
 def test_a_drift_is_reported_with_its_size(metric: str, why: str) -> None:
-    """More of TPS is faster, more of seconds slower."""
     (found,) = findings(result_of({"bigint": [100.0, 104.0, 108.0, 113.0, 117.0, 122.0]}, metric))
     assert isinstance(found, Finding) and (found.what, found.round) == ("drift", None)
     assert found.percent == pytest.approx(22, abs=1) and found.next_step.startswith(why)
 
 
 def test_too_few_rounds_show_nothing() -> None:
-    """Four of them, or one, however wild; nor counters."""
     assert findings(result_of({"bigint": [1.0, 100.0, 1000.0, 10_000.0]})) == []
     assert findings(result_of({"bigint": [1.0]})) == []
     assert findings(result_of({"bigint": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, "wal_bytes")) == []
@@ -61,7 +57,6 @@ def test_too_few_rounds_show_nothing() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """Of reports of three kinds at most 5 in 100 report an outlier, and a drift (three deviations of slack)."""
     generator, told = np.random.default_rng(rounds), {"outlier": 0, "drift": 0}
     trials = 400
     for _ in range(trials):
@@ -74,7 +69,6 @@ def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
 
 @pytest.mark.parametrize(("wal", "method", "told"), [(1, "mock", 1), (0, "mock", 0), (1, OWN_SERVER, 0)])
 def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, told: int) -> None:
-    """So much WAL that the server made one by itself; one's own does as it likes. The model speaks of one interval."""
     result = with_inserts(result_of({"bigint": [100.0]}))
     result.method = method
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
@@ -101,7 +95,6 @@ def with_inserts(result: Result) -> Result:
 
 
 def test_the_table_fits_a_terminal() -> None:
-    """80 columns; the next step wraps and is not cut."""
     result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
     console = Console(width=80, file=io.StringIO())
     console.print(*map(section_table, quality_sections(result)))

@@ -26,7 +26,6 @@ DAY = "2024-05-01"
 
 @pytest.fixture
 def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """A database with the extension."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS recipes WITH (FORCE)")
         admin.execute(f"CREATE DATABASE recipes TEMPLATE {template}".encode())
@@ -53,14 +52,12 @@ def run(connection: Connection, name: str, **values: object) -> list[tuple[Any, 
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function in a block."""
     defined: dict[str, Any] = {}
     exec(BLOCKS[name], defined)
     return defined[name.split(": ")[1]]  # type: ignore[no-any-return]
 
 
 def test_the_outbox(shop: Connection, other: Connection) -> None:
-    """Order 1 commits after order 2 was read: id > last never sees it; and what fails to be sent comes again."""
     run(shop, "outbox: tables")
     relay = function("outbox: relay")
     sent: list[int] = []
@@ -97,7 +94,6 @@ def test_the_outbox(shop: Connection, other: Connection) -> None:
 
 
 def test_the_subscription_to_an_event_store(shop: Connection, other: Connection) -> None:
-    """seq > last loses an event; a feed without an order column gives version 2 first; the recipe does neither."""
     run(shop, "events: tables")
     shop.execute("SELECT feed_create('unordered', 'events')")
     project = function("events: project")
@@ -120,7 +116,6 @@ def test_the_subscription_to_an_event_store(shop: Connection, other: Connection)
 
 
 def test_the_projection_notices_what_is_out_of_order(shop: Connection, other: Connection) -> None:
-    """On a feed without an order column it fails, and nothing moves."""
     run(shop, "events: tables")
     shop.execute("SELECT feed_drop('balances'), feed_create('balances', 'events')")
     with other.transaction():
@@ -134,7 +129,6 @@ def test_the_projection_notices_what_is_out_of_order(shop: Connection, other: Co
 
 @pytest.mark.parametrize("overlap", ["0", "1 hour"])
 def test_the_incremental_model(shop: Connection, other: Connection, overlap: str) -> None:
-    """A transaction that was open for longer than the overlap is not in the model of the usual way."""
     run(shop, "model: tables")
     run(shop, "model: sums")
     shop.execute("CREATE TABLE usual (LIKE sales INCLUDING ALL)")
@@ -162,18 +156,15 @@ def test_the_incremental_model(shop: Connection, other: Connection, overlap: str
 
 
 def insert(connection: Connection, at: str, amount: int) -> None:
-    """An order of that time."""
     connection.execute("INSERT INTO orders (at, amount) VALUES (%s, %s)", [at, amount])
 
 
 def run_as_usual(connection: Connection, overlap: str) -> None:
-    """The usual way, into a model of its own."""
     statement = BLOCKS["model: usual way"].replace("sales", "usual").replace(":overlap", f"'{overlap}'")
     connection.execute(statement.encode())
 
 
 def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
-    """Neither the model nor the position."""
     run(shop, "model: tables")
     insert(shop, f"{DAY} 10:00", 1)
     with pytest.raises(psycopg.errors.DivisionByZero), shop.transaction():
@@ -185,7 +176,6 @@ def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
 
 
 def test_the_export(shop: Connection, other: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """A row that commits after its hour was exported is in no file of the usual way."""
     run(shop, "export: tables")
     tail = Tail(cluster, tmp_path, "recipes")
     statement = "INSERT INTO clicks (at, body) VALUES (%s, %s)"

@@ -16,7 +16,6 @@ SUM = sum
 
 
 def read(path: Path) -> Any:
-    """What is in a compressed JSON file."""
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
@@ -29,7 +28,6 @@ def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tables_are_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every figure, to the last digit, in every version of Python."""
     monkeypatch.setattr(builtins, "sum", sum_of_whole)
     found = json.loads(json.dumps(tables_of(recorded(name))))
     expected = read(RECORDED / "tables" / f"{name}.json.gz")

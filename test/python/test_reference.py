@@ -9,5 +9,4 @@ pytestmark = pytest.mark.server
 
 
 def test_the_page_is_up_to_date(fresh: Connection) -> None:
-    """script/reference writes it."""
     assert reference.page(fresh) == reference.FILE.read_text(), "run script/reference"

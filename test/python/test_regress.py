@@ -19,7 +19,6 @@ SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER
 @pytest.mark.regress
 @pytest.mark.server
 def test_installcheck(server: Server, cluster: Cluster) -> None:
-    """Every function at each edge of its parameters, and sessions side by side."""
     build = build_folder(server, ROOT)
     command: list[str | Path] = ["make", "-s", "-C", build, "-f", ROOT / "Makefile"]
     done = subprocess.run(
@@ -37,7 +36,6 @@ def test_installcheck(server: Server, cluster: Cluster) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("pg_config", SYSTEM, ids=lambda path: path.parts[-3])
 def test_on_a_server_of_the_system(pg_config: Path) -> None:
-    """What is marked regress, in a run of its own: a run has one server."""
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
     files = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if "mark.regress" in path.read_text()]
     done = subprocess.run(

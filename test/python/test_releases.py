@@ -32,7 +32,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def joined(folder: Path) -> str:
-    """The install script of the sources there."""
     makefile = (folder / "Makefile").read_text().replace("\\\n", " ")
     names = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
     assert names
@@ -40,7 +39,6 @@ def joined(folder: Path) -> str:
 
 
 def versions(folder: Path) -> set[str]:
-    """Those of the scripts in sql/released."""
     return {path.stem.removeprefix("inorder--") for path in folder.glob("inorder--*.sql")}
 
 
@@ -56,20 +54,17 @@ def c_functions(script: str) -> dict[str, set[str]]:
 
 
 def replaced(script: str) -> set[str]:
-    """The functions that a script makes by OR REPLACE."""
     return {
         made for each in statements(script) if getattr(each.node, "replace", False) and (made := made_by(each.node))
     }
 
 
 def made(script: str) -> set[str]:
-    """All objects that a script makes."""
     return {name for each in statements(script) if (name := made_by(each.node))}
 
 
 @pytest.mark.parametrize("of_checkout", [True, False])
 def test_what_was_released_stays(tree: Path, of_checkout: bool) -> None:
-    """By its hash; and the sources of a released version are its script: a change of them begins the next one."""
     released = RELEASED if of_checkout else tree / "sql" / "released"
     hashes = (released / "SHA256SUMS").read_text() if released.exists() else ""
     listed = {name: digest for digest, name in (line.split("  ") for line in hashes.splitlines())}
@@ -82,7 +77,6 @@ def test_what_was_released_stays(tree: Path, of_checkout: bool) -> None:
 
 
 def test_every_release_can_be_updated() -> None:
-    """Each version has an update to the one after it, at last to this one."""
     steps = dict(path.stem.removeprefix("inorder--").split("--") for path in UPDATES.glob("inorder--*.sql"))
     later = sorted(versions(RELEASED) | {__version__}, key=lambda each: tuple(map(int, each.split("."))))
     assert steps == dict(pairwise(later))
@@ -90,7 +84,6 @@ def test_every_release_can_be_updated() -> None:
 
 @pytest.mark.parametrize("folder", ["checkout", "made up"])
 def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
-    """Each C function that a released script declares is still there, with the same arguments."""
     now, released = (ROOT, RELEASED) if folder == "checkout" else (tree, tree / "sql" / "released")
     declared = c_functions(joined(now))
     symbols = set(
@@ -106,7 +99,6 @@ def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
 
 @pytest.mark.parametrize("rule", OF_UPDATES, ids=lambda rule: rule.__name__)
 def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[str], Found]) -> None:
-    """They run as a superuser, too, in a schema that others may have filled."""
     for path in [*UPDATES.glob("inorder--*.sql"), *(tree / "sql" / "update").glob(f"inorder--*--{NEXT}.sql")]:
         assert not rules.broken(path.read_text(), rule), path.name
         assert not [each for each in rules.spotted(path.read_text()) if each.rule not in {"PS002"}], path.name
@@ -124,7 +116,6 @@ def test_updates_replace_only_what_is_there(tree: Path) -> None:
 
 
 def test_release_writes_the_version_everywhere(tree: Path) -> None:
-    """Where a test compares it; the changelog has a heading for each."""
     assert f"default_version = '{NEXT}'" in (tree / "inorder.control").read_text()
     assert f'__version__ = "{NEXT}"' in (tree / "inorder" / "__init__.py").read_text()
     assert (tree / "META.json").read_text().count(f'"version": "{NEXT}"') == 2
@@ -139,7 +130,6 @@ def test_release_writes_the_version_everywhere(tree: Path) -> None:
 
 
 def test_release_refuses(tmp_path: Path) -> None:
-    """A tree with changes, a version before this one, one that is none, and the next one before this is released."""
     folder = tmp_path / "tree"
     next_release.copy_tree(folder)
     for asked, said in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):

@@ -30,17 +30,14 @@ VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
 
 def kinds_of(result: Result) -> list[KindSummary]:
-    """Of the table of 1,000 rows."""
     return summarise(result, InsertExperiment.plan_in(result))[1000]
 
 
 def page_of(result: Result) -> str:
-    """The page of one result."""
     return render([Labelled("r.json", result, "study P1")])
 
 
 def test_ratios_are_paired_within_rounds() -> None:
-    """The rounds differ fourfold in speed, the ratio not at all."""
     bigint, random = kinds_of(a_result())
     assert random.ratio is not None and bigint.ratio is not None and random.wal_ratio is not None
     assert (random.ratio.median, random.ratio.low, random.ratio.high) == (0.25, 0.25, 0.25)
@@ -50,7 +47,6 @@ def test_ratios_are_paired_within_rounds() -> None:
 
 
 def test_counters_are_shown_per_row() -> None:
-    """Bytes, images and hit ratio are divided by what was inserted or asked for."""
     bigint, random = kinds_of(a_result())
     assert bigint.wal_per_row and bigint.wal_per_row.median == 170.0
     assert random.fpi_per_row and random.fpi_per_row.median == 0.5
@@ -61,7 +57,6 @@ def test_counters_are_shown_per_row() -> None:
 
 
 def test_a_table_without_an_index_has_no_figures_of_one() -> None:
-    """Neither hits nor a size."""
     result = a_result()
     result.plan["kinds"] = ["bigint_none"]
     metrics = result.runs[0].metrics | {"index_hits": 0.0, "index_reads": 0.0}
@@ -74,7 +69,6 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
 
 
 def test_the_method_is_shown() -> None:
-    """What made the table larger than memory, or that nothing did."""
     assert memory_note(a_result()).endswith("is read from the device.")
     limited = a_result()
     limited.plan["iops"] = 3000
@@ -96,14 +90,12 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Noted."""
         self.count[tag] = self.count.get(tag, 0) + 1
         self.fetched += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Must be the last one open."""
         if tag not in VOID:
             assert self.open.pop() == tag
 
@@ -112,7 +104,6 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
-    """Well-formed, nothing fetched, dark and light, charts and table with the same figures."""
     text = page_of(a_result())
     page = Page(text)
     assert page.open == []
@@ -125,7 +116,6 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
 
 
 def test_the_page_holds_every_raw_number(tmp_path: Path) -> None:
-    """It is read back as the result files were; a page of anything else is no such file."""
     page, other = tmp_path / "page.html", a_result()
     other.notes = ["</script><b>"]
     page.write_text(render([Labelled("a", a_result()), Labelled("b", other)]), encoding="utf-8")
@@ -136,20 +126,17 @@ def test_the_page_holds_every_raw_number(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_says_so() -> None:
-    """And only then."""
     assert "was interrupted" in page_of(a_result(complete=False))
     assert "was interrupted" not in page_of(a_result())
 
 
 def test_a_page_before_the_first_run() -> None:
-    """Nothing measured is no crash."""
     result = a_result(complete=False)
     result.runs = []
     assert "Too little was measured to answer." in page_of(result)
 
 
 def test_two_sizes_make_a_line_chart() -> None:
-    """Three a size, and speed by rows in the table and by index to memory."""
     result = a_result()
     result.plan["rows"] = [1000, 4000]
     result.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4000) for kind in ("bigint", "random")]
@@ -157,7 +144,6 @@ def test_two_sizes_make_a_line_chart() -> None:
 
 
 def test_the_tables_fit_a_terminal_of_80_columns() -> None:
-    """No cell is cut, with the largest figures that are likely."""
     result = a_result()
     for run in result.select("insert"):
         run.metrics["tps"] *= 1000
@@ -184,7 +170,6 @@ def test_the_tables_fit_a_terminal_of_80_columns() -> None:
 
 
 def test_a_table_that_grew_says_so() -> None:
-    """Rounds add to it: a small one soon is of another size than its title says."""
     for before, told in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
         result = a_result()
         result.select("insert")[-1].metrics["rows_before"] = before
@@ -192,7 +177,6 @@ def test_a_table_that_grew_says_so() -> None:
 
 
 def test_data_formats() -> None:
-    """CSV has a header and a line a kind; JSON the same; an estimate is three columns. What stands out comes behind."""
     records = INSERT.records(a_result())
     lines = as_csv(records).splitlines()
     assert [line.split(",")[0] for line in lines] == ["table", "rows_1000", "rows_1000", *["quality"] * 4]
@@ -201,7 +185,6 @@ def test_data_formats() -> None:
 
 
 def test_what_an_insert_costs_besides() -> None:
-    """Percentiles, the split of the WAL, blocks and device, each where it was measured, with their charts."""
     result = a_result()
     for run in result.select("insert", "random"):
         run.metrics.update(p50_ms=0.1, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, record_bytes=19 * 2**20,
@@ -221,7 +204,6 @@ def test_what_an_insert_costs_besides() -> None:
 
 
 def test_clients_stand_side_by_side() -> None:
-    """One number of sessions makes no table."""
     result = a_result()
     result.plan["clients"] = [8, 1]
     result.runs += [replace(run, step="insert@1", metrics={"tps": 7.0}) for run in result.select("insert", "bigint")]
@@ -230,7 +212,6 @@ def test_clients_stand_side_by_side() -> None:
 
 
 def test_results_of_one_experiment_stand_side_by_side() -> None:
-    """A column a result under each name, rows by their label, empty where one has none."""
     other = a_result()
     other.plan["kinds"] = ["random", "sequence"]
     randoms = other.select("insert", "random")
@@ -249,7 +230,6 @@ def test_results_of_one_experiment_stand_side_by_side() -> None:
 
 
 def test_results_are_distinct() -> None:
-    """By file, by date, by number."""
     one, later = a_result(), a_result()
     later.created = "later"
     assert [r.label for r in distinct([Labelled("a", one), Labelled("b", one)])] == ["a", "b"]
@@ -258,7 +238,6 @@ def test_results_are_distinct() -> None:
 
 
 def test_speed_second_by_second_begins_each_round_together() -> None:
-    """Also where one kind's turn reported a second more."""
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0, 2.0, 3.0] if (run.kind, run.round) == ("random", 1) else [1.0, 2.0]
@@ -278,7 +257,6 @@ def points(svg: str) -> dict[tuple[str, int], tuple[float, float]]:
 
 
 def test_checkpoints_are_marked_where_they_ended() -> None:
-    """On the line of the kind in whose turn they did."""
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [10.0, 20.0, 40.0]
@@ -292,7 +270,6 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
 
 
 def test_a_long_run_is_drawn_in_means() -> None:
-    """A chart has room for 600 points, not for four hours of seconds."""
     kind = kinds_of(a_result())[0]
     line = seconds_line(kind, {second: float(second) for second in range(9)}, [4], 3)
     assert line.points == ((0.0, 1.0), (3.0, 4.0), (6.0, 7.0)) and line.moments == (3.0,)
@@ -304,7 +281,6 @@ def test_a_long_run_is_drawn_in_means() -> None:
 
 @pytest.mark.parametrize("name", all_experiments())
 def test_nothing_measured_makes_no_section(name: str) -> None:
-    """Nor data, nor a verdict."""
     result = Result(name, "now", "0", 1, all_experiments()[name].Plan().as_dict(), {}, {}, "m")
     report = Report(all_experiments()[name])
     assert (list(report.sections(result)), report.records(result)) == ([], [])
@@ -312,7 +288,6 @@ def test_nothing_measured_makes_no_section(name: str) -> None:
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:
-    """Readers run at the same time; and what was done fewer times than planned is not called sure."""
     reader = Result("reader", "now", "0", 1, {"writers": 1, "rounds": 6, "seconds": 1}, {}, {}, "m")
     assert "in shuffled order" in page_of(a_result()) and "in shuffled order" not in page_of(reader)
     result = a_result()

@@ -27,20 +27,15 @@ from on_paper import empty_result, run_on_paper
 
 
 class OnPaper(WritersExperiment):
-    """Writes down what is measured."""
-
     def prepare(self) -> None:
-        """Nothing yet."""
         self.asked: list[tuple[str, int, int]] = []
 
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        """Noted."""
         self.asked.append((name, clients, rows))
         return turn_metrics(100.0)
 
 
 def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
-    """What a turn measures."""
     return {
         "rows_per_second": speed, "tps": speed, "latency_ms": 1.5, "written": 200, "misplaced": misplaced,
         "wal_bytes": 80_000, "wal_records": 600, "full_page_images": 2,
@@ -48,13 +43,11 @@ def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
 
 
 def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
-    """Of one round."""
     alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
     return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
 
 
 def test_only_the_forms_that_are_asked_for() -> None:
-    """One session only where that says something."""
     _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
     plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
     assert sorted(bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
@@ -72,12 +65,10 @@ def a_result(clients: int = 16) -> Result:
 
 
 def section(result: Result, name: str) -> Section:
-    """One of them."""
     return next(one for one in WritersExperiment.sections(result) if one.name == name)
 
 
 def test_speeds_stand_beside_published_ones() -> None:
-    """Ratios are paired within their round; a figure of 16 sessions says nothing of 15."""
     assert section(a_result(), "writers_speed_1").shown() == [
         ["one table", "1", "2,000", "", "2,000.0"],
         ["one table", "16", "3,500", "", "3,500.0"],
@@ -99,7 +90,6 @@ def with_lock(clients: int) -> Result:
 
 
 def beside(result: Result, name: str) -> dict[str, list[str]]:
-    """The published figures that are shown, by what they are of."""
     found: dict[str, list[str]] = {}
     for record in section(result, name).records():
         found.setdefault(record["figure"], []).append(str(record["published"]))
@@ -107,7 +97,6 @@ def beside(result: Result, name: str) -> dict[str, list[str]]:
 
 
 def test_misplaced_rows_are_summed_over_the_rounds() -> None:
-    """Beside all that were written; WAL is to a row."""
     assert section(a_result(), "writers_order_1").shown() == [
         ["one table", "1", "400 B", "1,200", "0"],
         ["one table", "16", "400 B", "1,200", "42"],
@@ -117,7 +106,6 @@ def test_misplaced_rows_are_summed_over_the_rounds() -> None:
 
 
 def test_the_wait_for_the_lock_is_shown_where_there_is_one() -> None:
-    """Beside the published one, which is of the lock with CACHE 1000."""
     result = with_lock(16)
     assert section(result, "writers_latency_1").shown() == [
         ["one table", "1", "1.500", "", "", "", ""],
@@ -132,7 +120,6 @@ def test_the_wait_for_the_lock_is_shown_where_there_is_one() -> None:
 
 
 def test_what_was_not_measured_is_not_shown() -> None:
-    """No section of 600 rows without a run of them; no ratio without the plain form."""
     result = a_result()
     names = [one.name for one in WritersExperiment.sections(result)]
     assert [name for name in names if "published" not in name] == [
@@ -147,7 +134,6 @@ def test_what_was_not_measured_is_not_shown() -> None:
 
 
 def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
-    """In order of their number; the published figures stand beside those of as many."""
     plan = WritersPlan(forms=(BASELINE, LOCK_CACHED), clients=(16, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
     wanted = Counter([(BASELINE, 1), *((form, clients) for form in plan.forms for clients in plan.clients)] * 2)
@@ -162,7 +148,6 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
 
 
 def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
-    """The fastest serial form whose rows were all in order, by rows of a statement; the lock alone is not one."""
     result = a_result()
     assert WritersExperiment.verdicts(empty_result(WritersExperiment, WritersPlan())) == []
     (verdict,) = WritersExperiment.verdicts(result)

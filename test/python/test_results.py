@@ -18,13 +18,11 @@ from tool import inorder
 
 
 def result() -> Result:
-    """A small one."""
     runs = [Run("insert", "v7", 1000, 1, {"tps": 1.5}, {"tps": [1.0, 2.0]})]
     return Result("insert", "now", "0", 1, {"rows": [1000]}, {"version": "18"}, {"cores": 2}, "mock", ["a note"], runs)
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    """What is loaded equals what was saved."""
     path = tmp_path / "r.json"
     save(result(), path)
     assert load(path) == result()
@@ -32,7 +30,6 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
-    """And no partial one."""
     path = tmp_path / "r.json"
     save(result(), path)
     before = path.read_text()
@@ -45,7 +42,6 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
-    """As root a file could take the place of /dev/null."""
     (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
     save(result(), tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink() and load(tmp_path / "r.json") == result()
@@ -57,7 +53,6 @@ def test_a_link_is_followed_and_a_device_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And leaves what was there."""
     save(result(), tmp_path / "r.json")
 
     def full(*_: object, **__: object) -> None:
@@ -70,7 +65,6 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
-    """Whatever path leads to it; one after the other they may."""
     (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
     for _ in range(2):
         with only_writer(tmp_path / "r.json"), only_writer(tmp_path / "other.json"):
@@ -80,7 +74,6 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
 
 
 def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
-    """Which it is made of."""
     done = inorder("lab", "run", "bulk", "--out", "x", "--html", "../" + tmp_path.name + "/x", folder=tmp_path)
     assert done.returncode == 2 and "--out and --html are the same file" in done.stderr
     save(result(), tmp_path / "x")
@@ -92,7 +85,6 @@ HEAD = lines_of(Result("insert", "now", "0", 1, {}, {}, {}, "mock")).decode().st
 
 
 def test_each_measurement_is_a_line_more(tmp_path: Path) -> None:
-    """What is there is not written again; anything else than more measurements is."""
     path, grown = tmp_path / "r.jsonl", result()
     journal = Journal(path)
     journal.save(grown)
@@ -110,7 +102,6 @@ def test_each_measurement_is_a_line_more(tmp_path: Path) -> None:
 
 
 def test_a_compressed_file_is_read(tmp_path: Path) -> None:
-    """By its content, whatever its name; one that is cut off or damaged is an error that names it."""
     path, packed = tmp_path / "r.jsonl.gz", gzip.compress(lines_of(result()))
     path.write_bytes(packed)
     assert load(path) == result() and load_all(path) == [result()]
@@ -121,7 +112,6 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
 
 
 def test_half_a_line_at_the_end_is_none(tmp_path: Path) -> None:
-    """As a full disk or a crash leaves it; a run that goes on writes the file anew."""
     path, whole = tmp_path / "r.jsonl", lines_of(result())
     for end in range(whole.index(b"\n") + 1, len(whole)):
         path.write_bytes(whole[:end])
@@ -131,7 +121,6 @@ def test_half_a_line_at_the_end_is_none(tmp_path: Path) -> None:
 
 
 def head_of_version(version: int, **more: str) -> str:
-    """The first line of a file."""
     return json.dumps({"result": {"schema": version} | more}) + "\n"
 
 
@@ -159,7 +148,6 @@ def head_of_version(version: int, **more: str) -> str:
     ],
 )
 def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: str) -> None:
-    """One sentence with the file's name."""
     path = tmp_path / "r.json"
     path.write_text(content)
     with pytest.raises(InputError, match=rf"r\.json.*{message}"):
@@ -169,7 +157,6 @@ def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: s
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "1" + 400 * "0"], ids=["nan", "inf", "1e308", "10**400"])
 @pytest.mark.parametrize("part", ["metrics", "series"])
 def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, part: str) -> None:
-    """No report and no page can be made of it."""
     path, found = tmp_path / "r.json", result()
     found.runs = [replace(found.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
     path.write_text(lines_of(found).decode().replace("4711" if part == "metrics" else "4712", value))
@@ -179,14 +166,12 @@ def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, pa
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
-    """With its name."""
     with pytest.raises(InputError, match=r"cannot read .*none\.json: No such file"):
         load(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(("part", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
 def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
-    """Before the page is written, or a run is gone on with whose page could not be."""
     path = tmp_path / "r.json"
     damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())
     getattr(damaged, part).update(damage)

@@ -30,13 +30,11 @@ def a_result(machine: dict[str, object]) -> Result:
     ],
 )
 def test_halves_that_do_not_fit_are_refused(version: str, method: str, here: dict[str, object], message: str) -> None:
-    """Another server, method or machine."""
     with pytest.raises(InputError, match=message):
         check_same_place(a_result(MACHINE), version, method, MACHINE | here)
 
 
 def test_what_fits_goes_on() -> None:
-    """Another commit or kernel is no other machine; nor is one of which nothing was noted yet."""
     check_same_place(a_result(MACHINE), "18.6", "direct I/O", MACHINE | {"commit": "def", "kernel": "7"})
     check_same_place(a_result({}), "18.6", "direct I/O", MACHINE)
 
@@ -58,7 +56,6 @@ def test_what_fits_goes_on() -> None:
     ],
 )
 def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value: object, message: str) -> None:
-    """Before a server is started: one sentence that names the value."""
     result = a_result({})
     result.plan = InsertPlan().as_dict() | {name: value}
     save(result, tmp_path / "r.json")
@@ -68,7 +65,6 @@ def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value
 
 @pytest.mark.server
 def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Server) -> None:
-    """The whole round is kept, the one that was cut off is made anew; a complete file is refused."""
     asked = ("--keys", "bigint,v7", "--rows", "1000", "--inserts", "80", "--rounds", "2", "--out", "r.json")
     done = inorder("lab", "run", "insert", *asked, folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr

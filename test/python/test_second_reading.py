@@ -38,28 +38,23 @@ P2_MS = """
 
 
 def numbers(block: str) -> list[list[float]]:
-    """Of each line."""
     return [[float(word) for word in line.split()] for line in block.strip().splitlines()]
 
 
 def values(study: str, name: str) -> list[float | str]:
-    """The figures of a table, in its order."""
     return [cell.value for cell in of_table(study, name)]
 
 
 def in_columns(study: str, name: str, columns: int = 3) -> list[list[float | str]]:
-    """Likewise, a line a key."""
     found = values(study, name)
     return [found[place : place + columns] for place in range(0, len(found), columns)]
 
 
 def notes(study: str) -> str:
-    """What is said beneath its tables."""
     return " ".join(one.get("note", "") for one in STUDIES[study]["tables"])
 
 
 def test_study_p1() -> None:
-    """TPS, runs, device, indexes, latencies."""
     cells = of_table("P1", "insert keys")
     for line, (key, tps, device) in enumerate(zip(KEYS, numbers(P1_TPS), numbers(P1_DEVICE), strict=True)):
         for place, rows in enumerate(P1_ROWS):
@@ -80,7 +75,6 @@ def test_study_p1() -> None:
 
 
 def test_the_loads_of_study_p1() -> None:
-    """Seconds with the key, without an index, of adding the key; sizes; builds of both indexes."""
     loads = {name: values("P1", f"bulk {name}")[1:] for name in ("with_key", "no_index", "add_key", "size")}
     assert loads == {
         "with_key": [43.390, 30.585, 9.819], "no_index": [1159.7, 454.0, 352.2], "add_key": [845.2, 932.2, 148.1],
@@ -92,14 +86,12 @@ def test_the_loads_of_study_p1() -> None:
 
 
 def test_study_p2() -> None:
-    """TPS of six statements, and of one in bulk."""
     assert in_columns("P2", "sequence select") + in_columns("P2", "sequence insert") == numbers(P2_TPS)
     assert [[float(run) for run in cell.detail.split()] for cell in of_table("P2", "sequence bulk")] == numbers(P2_MS)
     assert values("P2", "sequence bulk") == [sorted(runs)[1] for runs in numbers(P2_MS)]
 
 
 def test_study_p3() -> None:
-    """Relative TPS, WAL in 4 hours, hits, blocks: all rounded there, some only in words."""
     assert in_columns("P3", "insert generators") == [[1, 1, 1], [0.30, 1, 1], [0.20, 0.50, 1]]
     assert values("P3", "insert hits") == [85, 99, 93, 99]
     assert values("P3", "insert blocks") == ["less", "more than 2", "less"]
@@ -111,7 +103,6 @@ def test_study_p3() -> None:
 
 
 def test_study_p4() -> None:
-    """Ratios, rates, and bloat as what is left of a page."""
     bloat = f"<{100 - 30}:{100 - 20}–{100 - 10}"
     assert values("P4", "uuid-v1 steps") == [7.8, round(618 / 26, 1), 1.5, 1, bloat, "4–5", "4–5", "1.1–1.2"]
     assert in_columns("P4", "uuid-v1 rates", 2) == [[623_000, 80_000], [618_000, 26_000]]
@@ -119,7 +110,6 @@ def test_study_p4() -> None:
 
 
 def test_study_p5() -> None:
-    """Rows a second, TPS, milliseconds. Three of its TPS it prints twice, with different last digits."""
     assert values("P5", "writers speed") == [10_796, 76_200, "unchanged", 88_613, 3_863, 79_800]
     assert values("P5", "writers tps") == [10_796, 127.2, 3_863, 133.0]
     assert [cell.detail for cell in of_table("P5", "writers tps")] == ["10,797", "", "3,867", "133.2"]

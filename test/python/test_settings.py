@@ -96,7 +96,6 @@ REST = (
 
 
 def outcome(session: Connection, step: str) -> object:
-    """The rows of a statement, or its error."""
     try:
         cursor = session.execute(step.encode())
         return cursor.fetchall() if cursor.description else None
@@ -128,7 +127,6 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
 
 @pytest.mark.editions
 def test_no_setting_of_the_caller_changes_an_answer(fresh: Connection) -> None:
-    """Of the same calls, on tables made anew."""
     expected = outcomes(fresh, {})
     rows = [answer for step, answer in expected if step.startswith("SELECT n FROM feed_peek")]
     assert rows == [[(1,), (2,), (3,)]] * 2 + [[(2,), (3,), (4,)]] * 2

@@ -22,7 +22,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_in_the_navigation(site: Path) -> None:
-    """Of the first page, which is the one that a browser opens."""
     first = (site / "index.html").read_text()
     for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/clients/*.md"), ROOT / "CONTRIBUTING.md"]:
         assert f'href="{page.relative_to(ROOT).with_suffix(".html")}"' in first, page
@@ -31,7 +30,6 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
 
 
 def test_it_needs_no_network(site: Path) -> None:
-    """No script, style, font or picture of another host."""
     loaded = re.compile(
         r"""<(?:script|img|source|iframe)[^>]*\bsrc(?:set)?=["'](?:https?:)?//|<link[^>]*href=["'](?:https?:)?//"""
     )
@@ -42,14 +40,12 @@ def test_it_needs_no_network(site: Path) -> None:
 
 
 def test_pages_can_be_searched(site: Path) -> None:
-    """By the words in them."""
     index = (site / "searchindex.js").read_text()
     assert all(f'"{word}":' in index or f"{word}:" in index for word in ("standbi", "tstzrang"))
 
 
 @pytest.mark.parametrize("link", ["other.md", "other.md#nowhere", "#nowhere", "b.md#nowhere"])
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path, link: str) -> None:
-    """Named, with its page."""
     docs = tmp_path / "docs"
     docs.mkdir()
     shutil.copy(ROOT / "docs" / "conf.py", docs)

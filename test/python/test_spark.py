@@ -30,7 +30,6 @@ SECRET = "hunter2-is-not-written-down"
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes its event log."""
     return tmp_path_factory.mktemp("events")
 
 
@@ -64,19 +63,15 @@ class Shop:
         self.options: dict[str, Any] = {"dsn": dsn, "table": "events"}
 
     def batch(self, **options: Any) -> Any:
-        """A data frame of what is there."""
         return self.spark.read.format("inorder").options(**self.options | options).load()
 
     def numbers(self, **options: Any) -> list[int]:
-        """The column n of it."""
         return sorted(row.n for row in self.batch(**options).select("n").collect())
 
     def stream(self, **options: Any) -> Any:
-        """A data frame that grows."""
         return self.spark.readStream.format("inorder").options(**self.options | options).load()
 
     def to_parquet(self, frame: Any, now: bool = True) -> Any:
-        """A query into the folder; with ``now`` it has ended."""
         writer = frame.writeStream.format("parquet").option("path", str(self.folder / "out"))
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         query = (
@@ -87,20 +82,17 @@ class Shop:
         return query
 
     def written(self) -> list[Any]:
-        """The rows in the folder."""
         frame = self.spark.read.option("mergeSchema", "true").parquet(str(self.folder / "out"))
         return sorted(frame.collect(), key=lambda row: int(row.n))
 
 
 @pytest.fixture
 def shop(spark: Any, cluster: Cluster, fresh: Connection, tmp_path: Path) -> Shop:
-    """With ten events."""
     insert(fresh, 10)
     return Shop(spark, f"{cluster.dsn} dbname=tail", tmp_path)
 
 
 def test_a_batch_read_is_all_that_is_there(shop: Shop) -> None:
-    """In as many parts as asked for, with all columns or some."""
     frame = shop.batch(parts=3)
     assert [field.simpleString() for field in frame.schema] == ["id:string", "n:int"]
     assert frame.rdd.getNumPartitions() == 3 and frame.count() == 10
@@ -111,7 +103,6 @@ def test_a_batch_read_is_all_that_is_there(shop: Shop) -> None:
 
 
 def test_a_stream_ends_with_what_is_available_and_goes_on_from_its_checkpoint(shop: Shop, fresh: Connection) -> None:
-    """Each row once, in batches of at most so many rows."""
     query = shop.to_parquet(shop.stream(max_rows=4, parts=2))
     assert [progress.numInputRows for progress in query.recentProgress] == [4, 4, 2]
     insert(fresh, 5, 11)
@@ -139,7 +130,6 @@ def test_the_progress_has_the_backlog(shop: Shop, fresh: Connection) -> None:
 
 
 def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Connection) -> None:
-    """The running query goes on with its own columns."""
     query = shop.to_parquet(shop.stream(), now=False)
     query.processAllAvailable()
     fresh.execute("ALTER TABLE events ADD note text")
@@ -153,7 +143,6 @@ def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Conne
 
 
 def test_several_servers_are_one_stream(shop: Shop, cluster: Cluster, template: str) -> None:
-    """Each with its own position."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS second WITH (FORCE)")
         admin.execute(f"CREATE DATABASE second TEMPLATE {template}".encode())
@@ -168,7 +157,6 @@ def test_several_servers_are_one_stream(shop: Shop, cluster: Cluster, template: 
 
 
 def test_no_password_is_written_down(shop: Shop, events: Path) -> None:
-    """Not into the checkpoint, the output or the event log, nor shown by explain()."""
     del shop.options["dsn"]
     frame = shop.stream(dsn_env="SHOP_DSN")
     shop.to_parquet(frame)
@@ -184,7 +172,6 @@ def test_no_password_is_written_down(shop: Shop, events: Path) -> None:
 def test_the_calls_of_pyspark_4_1_leave_nothing_out(
     shop: Shop, fresh: Connection, monkeypatch: pytest.MonkeyPatch, start: str
 ) -> None:
-    """It asks for the end of the first batch before its start, and does not say where the next one begins."""
     source = pytest.importorskip("inorder.spark.source")
     monkeypatch.setattr(source, "SAYS_START", False)
     options = parsed({"dsn": shop.dsn, "table": "events", "start": start})
@@ -218,7 +205,6 @@ def test_shards_require_to_know_where_a_batch_begins(monkeypatch: pytest.MonkeyP
 
 
 def test_arrow_batches_have_the_types_that_spark_takes() -> None:
-    """Of every type that a column may have."""
     arrow, types = pytest.importorskip("inorder.spark.arrow"), pytest.importorskip("pyspark.sql.pandas.types")
     kinds = [*arrow.TYPES, "decimal(38,10)"]
     fields = [Field(f"c{n}", kind, "") for n, kind in enumerate([*kinds, *(f"array<{kind}>" for kind in kinds)])]
@@ -228,7 +214,6 @@ def test_arrow_batches_have_the_types_that_spark_takes() -> None:
 
 
 def test_an_error_is_the_one_of_inorder(shop: Shop) -> None:
-    """With what is wrong, and a hint."""
     for options, said in (
         ({"max_row": 5}, "unknown option 'max_row'"),
         ({"table": "nothing"}, 'relation "nothing" does not exist'),

@@ -48,7 +48,6 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
-    """With its value, and what it may be."""
     with pytest.raises(InputError) as error:
         parsed(options)
     assert said in str(error.value)
@@ -73,7 +72,6 @@ def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
 
 
 def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the machine that connects, at that time."""
     monkeypatch.delenv("SHOP_DSN", raising=False)
     (server,) = parsed({"dsn_env": "SHOP_DSN", "read_dsn": "service=standby", "table": "t"}).servers
     with pytest.raises(InputError, match="SHOP_DSN is not set"):
@@ -83,7 +81,6 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
 
 
 def test_a_table_may_have_another_name_on_a_server() -> None:
-    """As shards have."""
     options = parsed({"dsn.b": "service=b", "dsn.a": "service=a", "table": "t", "table.b": "t_2"})
     assert [(server.name, server.table) for server in options.servers] == [("a", "t"), ("b", "t_2")]
 
@@ -99,13 +96,11 @@ def test_a_table_may_have_another_name_on_a_server() -> None:
     ],
 )
 def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
-    """A checkpoint of another source, or of servers that are not there any more."""
     with pytest.raises(InputError, match=said):
         decoded(offset, ("a",))
 
 
 def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
-    """By default it ignores case."""
     with pytest.raises(InputError, match="columns 'a' and 'A' of t"):
         fields_of([Column("a", "integer", "int4"), Column("A", "integer", "int4")], "t")
 
@@ -115,7 +110,6 @@ def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
     [({"b": "int"}, "column 'b' is not in t"), ({"a": "bigint"}, "column 'a' of t is integer, which is int")],
 )
 def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], said: str) -> None:
-    """It was dropped, or its type was changed."""
     with pytest.raises(InputError, match=said):
         wanted([Column("a", "integer", "int4")], schema, "t")
     assert wanted([Column("a", "integer", "int4")], {"a": "string"}, "t")[0].type == "string"
@@ -129,20 +123,17 @@ class Shop:
         self.plans: list[Plan] = []
 
     def plan(self, **options: str) -> Plan:
-        """With these options."""
         plan = Plan(parsed({"dsn": self.dsn, "table": "events"} | options))
         self.plans.append(plan)
         return plan
 
     def read(self, tasks: list[Task]) -> list[int]:
-        """The rows of tasks."""
         found = [self.connection.execute(ROWS.encode(), [task.slice.batch]).fetchall() for task in tasks]
         return [int(str(n)) for rows in found for (n,) in rows]
 
 
 @pytest.fixture
 def shop(cluster: Cluster, fresh: Connection) -> Iterator[Shop]:
-    """A shop with ten events."""
     insert(fresh, 10)
     made = Shop(f"{cluster.dsn} dbname=tail", fresh)
     yield made
@@ -152,7 +143,6 @@ def shop(cluster: Cluster, fresh: Connection) -> Iterator[Shop]:
 
 @pytest.mark.server
 def test_batches_follow_each_other_and_an_idle_source_has_none(shop: Shop) -> None:
-    """The same offset is the same text: Spark then runs nothing, whatever other tables do."""
     plan = shop.plan()
     start = plan.start()
     first = plan.next(start, 4)
@@ -176,7 +166,6 @@ def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
 
 @pytest.mark.server
 def test_what_is_available_now_ends(shop: Shop, cluster: Cluster) -> None:
-    """Nothing that ends later is read, also with a lower number; then the rest follows."""
     with connect(shop.dsn) as long:
         long.execute("BEGIN")
         insert(long, 2, 100)
@@ -197,7 +186,6 @@ def test_what_is_available_now_ends(shop: Shop, cluster: Cluster) -> None:
 
 @pytest.mark.server
 def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop) -> None:
-    """Its rows are of transactions that count as read while the batch is found."""
     connection = shop.connection
     connection.execute("CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     connection.execute("CREATE INDEX ON p (id)")
@@ -221,7 +209,6 @@ def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop)
 
 @pytest.mark.server
 def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster: Cluster, template: str) -> None:
-    """A server without a position begins in one batch, and is read from the next one on."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS second WITH (FORCE)")
         admin.execute(f"CREATE DATABASE second TEMPLATE {template}".encode())
@@ -253,7 +240,6 @@ def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster:
 
 @pytest.mark.server
 def test_it_starts_where_it_is_told(shop: Shop) -> None:
-    """At the beginning, now, or at an offset, as in the progress of a query."""
     plan = shop.plan(start="now")
     insert(shop.connection, 2, 11)
     start = plan.start()
@@ -271,7 +257,6 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
 
 @pytest.mark.server
 def test_a_position_of_another_server_is_accepted_if_told_so(shop: Shop) -> None:
-    """After a switchover; the error names the option."""
     start = shop.plan().start()
     position = json.loads(start["server"]["position"]) | {"origin": "1/1"}
     other = {"server": start["server"] | {"position": json.dumps(position)}}
@@ -285,7 +270,6 @@ def test_a_position_of_another_server_is_accepted_if_told_so(shop: Shop) -> None
 
 @pytest.mark.server
 def test_the_backlog_is_shown(shop: Shop) -> None:
-    """Transactions exactly, rows by an estimate."""
     plan = shop.plan()
     start = plan.start()
     end = plan.next(start, None)
@@ -297,7 +281,6 @@ def test_the_backlog_is_shown(shop: Shop) -> None:
 
 @pytest.mark.server
 def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But a server that never was there is an error at once."""
     plan = shop.plan()
     start = plan.start()
     shop.connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inorder' "
@@ -310,7 +293,6 @@ def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.server
 def test_shards_are_of_citus(shop: Shop) -> None:
-    """Where there is none, the error says so."""
     with (
         ShardsPlan(parsed({"dsn": shop.dsn, "table": "events", "shards": "true"})) as plan,
         pytest.raises(InputError, match="has no extension citus"),

@@ -27,12 +27,10 @@ UTC = datetime.UTC
 
 
 def plan_of(cluster: Cluster, **options: str) -> Plan:
-    """A plan for the table events."""
     return Plan(parsed({"dsn": f"{cluster.dsn} dbname=tail", "table": "events"} | options))
 
 
 def read(plan: Plan, dsn: str, schema: dict[str, str] | None = None, wait: int = 60) -> list[dict[str, object]]:
-    """All rows of a table, as an executor reads them."""
     with plan:
         names = schema or {field.name: field.type for field in plan.fields()}
         start = plan.start()
@@ -40,7 +38,6 @@ def read(plan: Plan, dsn: str, schema: dict[str, str] | None = None, wait: int =
 
 
 def rows_of(tasks: list[Task], dsn: str, names: dict[str, str], wait: int = 60) -> list[dict[str, object]]:
-    """The rows of tasks."""
     found = [batch for task in tasks for batch in rows.read(dsn, task, names, wait)]
     assert all(batch.schema.names == list(names) for batch in found)
     return [row for batch in found for row in batch.to_pylist()]
@@ -86,7 +83,6 @@ VALUES = [
 
 
 def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> None:
-    """Its values are those of the server, and null is null; what has none is its text."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE TYPE pair AS (a int, b int)")
     fresh.execute("CREATE DOMAIN small AS numeric(5,2)")
@@ -137,7 +133,6 @@ def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
 def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
     cluster: Cluster, fresh: Connection
 ) -> None:
-    """Not one of pyarrow's or of the system's, without what the server says of it."""
     fresh.execute("ALTER TABLE events ADD body text")
     fresh.execute("INSERT INTO events (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 50000) AS g")
     dsn = f"{cluster.dsn} dbname=tail"
@@ -163,7 +158,6 @@ def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection
 
 
 def test_columns_that_change_under_a_stream_are_clear(cluster: Cluster, fresh: Connection) -> None:
-    """One that is added is read after a restart; without one that was dropped nothing is read."""
     dsn = f"{cluster.dsn} dbname=tail"
     insert(fresh, 1)
     schema = {"id": "string", "n": "int"}
@@ -182,7 +176,6 @@ def test_columns_that_change_under_a_stream_are_clear(cluster: Cluster, fresh: C
 
 
 def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> None:
-    """It may have a table of this name, and of this oid if it was cloned."""
     insert(fresh, 1)
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS clone WITH (FORCE)")
@@ -197,7 +190,6 @@ def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> Non
 
 @pytest.fixture(scope="module")
 def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
-    """A primary and its standby."""
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as connection:
@@ -210,7 +202,6 @@ def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
 
 
 def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
-    """Until it has replayed what the driver saw on the primary; not for ever."""
     primary, standby = pair
     with connect(primary.dsn) as writer, connect(standby.dsn) as other:
         standby.catch_up()
@@ -227,7 +218,6 @@ def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
 
 @pytest.fixture
 def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
-    """Servers that have WAIT FOR LSN."""
     with connect(pair[1].dsn) as connection:
         if connection.info.server_version < rows.HAS_WAIT_FOR_LSN:
             pytest.skip(f"WAIT FOR LSN is of PostgreSQL 19, this is {connection.info.server_version // 10000}")
@@ -235,7 +225,6 @@ def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
 
 
 def test_from_19_on_the_server_itself_waits(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By WAIT FOR LSN, until the WAL is replayed or the time is over: nothing looks again and again."""
     monkeypatch.setattr(rows, "looked_for", lambda *_: pytest.fail("the client looked"))
     primary, standby = of_19
     with (
@@ -259,7 +248,6 @@ def test_from_19_on_the_server_itself_waits(of_19: tuple[Cluster, Standby], monk
 
 
 def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple[Cluster, Standby]) -> None:
-    """The wait ends at once, and the batch is of another timeline: its rows may be lost there."""
     primary, _ = of_19
     with Standby(primary) as standby, ThreadPoolExecutor(1) as pool:
         standby.start(SETTINGS)
@@ -280,7 +268,6 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
 
 
 def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other in a process; not by one on which a part failed, nor by one that the server has ended."""
     opened, made = [], rows.opened
 
     def counted(dsn: str) -> object:

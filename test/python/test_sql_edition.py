@@ -40,7 +40,6 @@ NAMES = re.compile(r"^def (test_\w+)", re.M)
 
 
 def listed(name: str) -> list[str]:
-    """The tests that the Makefile names."""
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     found = re.search(rf"^{name} *= *(.*)$", text, re.M)
     assert found is not None
@@ -48,7 +47,6 @@ def listed(name: str) -> list[str]:
 
 
 def test_every_test_is_run_or_not_with_a_reason() -> None:
-    """Whoever adds a test decides whether the SQL edition has what it tests."""
     assert sorted([*REGRESS, *ISOLATION, *NOT_RUN]) == sorted(listed("REGRESS") + listed("ISOLATION"))
     tests = {name for path in (ROOT / "test" / "python").glob("test_*.py") for name in NAMES.findall(path.read_text())}
     assert set(NOT_RUN_IN_PYTHON) <= tests
@@ -58,7 +56,6 @@ def test_every_test_is_run_or_not_with_a_reason() -> None:
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)])
 def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]) -> None:
-    """The outputs of the C extension, but for what is listed."""
     if not program(server, kind).exists():
         pytest.skip(f"{server.name} has no {program(server, kind).name}")
     shared_folder.chmod(0o777)
@@ -68,7 +65,6 @@ def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kin
 
 
 def test_no_function_runs_as_its_owner() -> None:
-    """And none is in C: so the role that installs it gives nobody its privileges."""
     text = script("inorder")
     # In no line that is not a comment.
     assert not re.findall(r"^(?!--|').*SECURITY\s+DEFINER", text, re.M | re.I)
@@ -77,18 +73,15 @@ def test_no_function_runs_as_its_owner() -> None:
 
 
 def test_no_literal_has_a_backslash() -> None:
-    """Without standard_conforming_strings it is an escape in the bodies, too, which are read as they run."""
     text = re.sub(r"--[^\n]*", "", script("inorder"))
     assert [line for line in text.splitlines() if "\\" in line] == []
 
 
 def test_the_file_is_the_same_each_time() -> None:
-    """Nothing in it depends on when or where it was made."""
     assert script() == script()
 
 
 def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
-    """Each function that executes a query over them has the setting by which the script knows it, and refuses views."""
     found = {
         name: "SET constraint_exclusion = off" in head
         for name, head, body in FUNCTION.findall(script("inorder"))

@@ -21,6 +21,7 @@ from sql_edition import install, write_edition
 
 # Who owns the database and installs the edition, and who uses it.
 ROLES = ("hosted_owner", "hosted_user")
+FIRST_BATCH = "reader_next_batch('events', reader_start('events'))"
 # Functions that a view calls are called by its reader, so they are needed with the view.
 REVOKE_THE_REST = """
 DO $do$
@@ -66,12 +67,10 @@ def hosted(cluster: Cluster) -> Iterator[Connection]:
 
 
 def needed(folder: Path) -> list[str]:
-    """What the script names."""
     return names(write_edition(folder, "inorder").read_text())
 
 
 def test_each_entry_has_its_source(shared_folder: Path) -> None:
-    """Of the providers for which the edition is, and nothing of it is needed."""
     entries = documented()
     assert {entry["provider"] for entry in entries} == {"Aurora", "Azure", "Cloud SQL", "Neon", "RDS", "Supabase"}
     assert all(entry["privilege"] in ("execute", "select") for entry in entries)
@@ -81,7 +80,6 @@ def test_each_entry_has_its_source(shared_folder: Path) -> None:
 
 @pytest.mark.server
 def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path) -> None:
-    """Keys, feeds, counts, guard and views, where all else of pg_catalog is revoked; for a role without privileges."""
     hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
     for entry in documented():
         assert not may_use(hosted, entry, "hosted_user"), entry
@@ -102,9 +100,7 @@ def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: C
         "SELECT feed_next_batch('f')": [(1,)],
         "SELECT n FROM feed_batch_rows('f', 1, null::events)": [(2,)],
         "SELECT feed_finish_batch('f', 1)": [(True,)],
-        "SELECT count(*) FROM reader_batch_rows('events', reader_next_batch('events', reader_start('events')), null::events)": [
-            (2,)
-        ],
+        f"SELECT count(*) FROM reader_batch_rows('events', {FIRST_BATCH}, null::events)": [(2,)],
         "SELECT transactions FROM reader_backlog('events', reader_start('events', 'now'))": [(0,)],
         "SELECT exact_count('events')": [(2,)],
         "SELECT name, worker_batches FROM feeds": [("f", 0)],
@@ -115,7 +111,6 @@ def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: C
 
 @pytest.mark.server
 def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
-    """Of all of them at once: what --check says is what happens; and all of it goes again."""
     tool = Tool(cluster, tmp_path, hosted, "hosted_owner")
     revoke(hosted)
     assert not any(may_use(hosted, entry, "hosted_owner") for entry in documented())
@@ -131,7 +126,6 @@ def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Conn
 
 @pytest.mark.server
 def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
-    """The parameter that it needs is named, and nothing is written."""
     rows(hosted, AURORA)
     before = rows(hosted, OBJECTS)
     refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)
@@ -148,7 +142,6 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
 def test_a_server_that_lacks_what_it_names_is_refused(
     server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path, name: str, statement: str
 ) -> None:
-    """Before anything is there, with what is missing."""
     hosted.execute(statement.encode())
     with pytest.raises(AssertionError, match=rf"this server does not .* {name}\n"):
         install(server, cluster, write_edition(shared_folder, "inorder"), "hosted", role="hosted_owner")

@@ -32,7 +32,6 @@ ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
 
 def run(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
-    """The rows of the last one."""
     for statement in statements[:-1]:
         connection.execute(statement.encode())
     cursor = connection.execute(statements[-1].encode())
@@ -40,7 +39,6 @@ def run(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
 
 
 def as_role(connection: Connection, role: str) -> None:
-    """Be this role from now on, with the functions on the path."""
     run(connection, "RESET ROLE", f"SET ROLE {role}", "SET search_path = inorder, app")
 
 
@@ -72,7 +70,6 @@ def edition(server: Server, cluster: Cluster, shared_folder: Path) -> Iterator[C
 
 @pytest.mark.server
 def test_roles_use_it(edition: Connection) -> None:
-    """The owner of the table, and a reader with a feed of its own."""
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     assert run(edition, "SELECT exact_count('events')") == [(5,)]
     as_role(edition, "plain_reader")
@@ -116,7 +113,6 @@ REFUSED = (
 @pytest.mark.server
 @pytest.mark.parametrize("role", ["plain_reader", "plain_stranger"])
 def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
-    """Not by SQL without the functions, either: statements find no row, or are refused."""
     before = (
         "SELECT f::text, s::text, t::text, k::text, p::text FROM inorder_internal.feed AS f, "
         "inorder_internal.feed_state AS s, inorder_internal.feed_table AS t, "
@@ -141,7 +137,6 @@ def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
 
 @pytest.mark.server
 def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
-    """A role of feed_grant moves it, and cannot give it away, rename it, or point it at another table."""
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 1, 'plain_owner')") == [(1,)]
@@ -157,7 +152,6 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
-    """It stays one row, of the same feed and table, and is not deleted."""
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
     for statement in (
@@ -174,7 +168,6 @@ def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
-    """A role that may move a feed works on it; a reader of its table sees what is not finished; others see nothing."""
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
     ((batch, token),) = run(edition, "SELECT number, token FROM feed_take_batch('f', 'w', 2, owner => 'plain_owner')")
@@ -201,7 +194,6 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
-    """Neither new ones, nor those of a table that was dropped, which are their owner's to see and to drop."""
     ((victim,),) = run(edition, "SELECT id FROM inorder_internal.feed")
     run(
         edition, "RESET ROLE", "CREATE SCHEMA theirs AUTHORIZATION plain_stranger", "SET ROLE plain_stranger",
@@ -265,7 +257,6 @@ def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Conne
 
 @pytest.mark.server
 def test_the_caller_is_the_current_role(edition: Connection) -> None:
-    """Not the session's: what a table's owner makes a superuser run does not act for the superuser."""
     run(
         edition, "RESET ROLE", "GRANT CREATE ON SCHEMA app TO plain_stranger", "SET ROLE plain_stranger",
         "CREATE FUNCTION app.steal() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS "
@@ -277,7 +268,6 @@ def test_the_caller_is_the_current_role(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_a_forged_row_runs_nothing(edition: Connection) -> None:
-    """The owner of a table may write its row of the state: a key of a type of his own is not compared as a reader."""
     run(
         edition, "CREATE DOMAIN app.odd AS int", "ALTER TABLE events ADD COLUMN k app.odd",
         "UPDATE inorder_internal.feed_table SET order_columns = '{id}'",
@@ -308,7 +298,6 @@ def test_every_function_has_its_path(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
-    """Though a schema that is searched first has functions and operators of the same names and arguments."""
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.numbers (xact bigint DEFAULT xact_id(), n int)",
         "CREATE INDEX ON app.numbers (xact)", "SELECT feed_enable('numbers')", "RESET ROLE", "CREATE SCHEMA odd",
@@ -353,7 +342,6 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
 def test_a_restored_table_waits_for_feed_rebase(
     server: Server, cluster: Cluster, edition: Connection, shared_folder: Path
 ) -> None:
-    """Neither its feed nor its guard takes what the dump says for what is here; batches of workers come again."""
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
     dump = shared_folder / "dump.sql"
@@ -388,7 +376,6 @@ def test_a_restored_table_waits_for_feed_rebase(
 
 @pytest.mark.server
 def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edition: Connection) -> None:
-    """Then the state tells that it was restored, in a new session, also to a role that only writes."""
     run(
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON numbers (xact)", "SELECT feed_create('g', 'numbers')",
@@ -414,7 +401,6 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
 
 @pytest.mark.server
 def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, edition: Connection) -> None:
-    """It does not see the state of the table, which was made readable here."""
     run(edition, "CREATE TABLE app.later (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     with connect(f"{cluster.dsn} dbname=plain") as writer:
         as_role(writer, "plain_owner")
@@ -427,7 +413,6 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
 
 @pytest.mark.server
 def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Connection, shared_folder: Path) -> None:
-    """Of INSERT statements only those for that table fail, or none if there is an empty one of its name."""
     run(
         edition, "CREATE TABLE app.more (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "SELECT feed_create('m', 'more')",
@@ -458,7 +443,6 @@ def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Conne
 
 @pytest.mark.server
 def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, edition: Connection) -> None:
-    """Each edition reads what the other one makes: the same layouts and bounds."""
     if not server.can_build():
         pytest.skip(f"the C extension cannot be built for {server.name}")
     with connect(cluster.dsn) as extension:
@@ -478,7 +462,6 @@ def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, editi
 
 @pytest.mark.server
 def test_keys_that_someone_has_set(edition: Connection) -> None:
-    """By SET, SET LOCAL, for the database, or for a SECURITY DEFINER function: none has another's number."""
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.made (id uuid DEFAULT uuid_xact_nextval())",
         "CREATE FUNCTION app.make() RETURNS uuid SECURITY DEFINER SET search_path = inorder, app, pg_temp "
@@ -520,7 +503,6 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_a_key_that_carries(edition: Connection) -> None:
-    """From the 62 bits into the 12, with version and variant as they were; and not beyond these."""
     last = (
         "SELECT set_config('inorder.keys', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
         "|| '{}bfffffffffffffff', true)"
@@ -537,10 +519,7 @@ def test_a_key_that_carries(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_keys_that_are_made_together(edition: Connection) -> None:
-    """Ascend by steps of 1 to 2^43 from one list to the next, with or without a base, and go on after a rollback."""
-
     def value(key: object) -> int:
-        """The 74 bits between version and variant and after these."""
         number = int(str(key).replace("-", ""), 16)
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1
 
@@ -561,7 +540,6 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
-    """With that of the transaction, also by a plan that is kept."""
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.kept (xact bigint DEFAULT xact_id(), n int)",
         "CREATE INDEX ON app.kept (xact)", "SELECT feed_enable('kept')",
@@ -588,7 +566,6 @@ def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
-    """With what to do instead."""
     for statement in (
         "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
     ):  # fmt: skip
@@ -599,7 +576,6 @@ def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_nobody_locks_the_state(edition: Connection) -> None:
-    """Not by LOCK TABLE, in no mode but that of SELECT, though each role changes and deletes what is its own."""
     named = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'inorder_internal'::regnamespace"
     relations = [str(name) for (name,) in run(edition, f"{named} AND relkind IN ('r', 'v')")]
     assert len(relations) == 2 * len(STATE) + len(["upgrade_mark"])
@@ -627,7 +603,6 @@ def test_nobody_locks_the_state(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) -> None:
-    """As docs/security.md says; the others go on."""
     run(
         edition, "SET ROLE plain_installer", "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC",
         "GRANT USAGE ON SCHEMA inorder_internal TO plain_owner, plain_reader",

@@ -23,7 +23,6 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::feed_batch, null::events)"
 
 @pytest.fixture(scope="module")
 def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
-    """A primary and its standby."""
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as connection:
@@ -40,15 +39,12 @@ class Two:
         self.primary, self.standby, self.server = primary, standby, server
 
     def catch_up(self) -> None:
-        """Let the standby have everything."""
         self.server.catch_up()
 
     def insert(self, *numbers: int) -> None:
-        """Rows of one transaction."""
         self.primary.execute("INSERT INTO events (n) SELECT unnest(%s::int[])", [list(numbers)])
 
     def batch(self, connection: Connection, position: str, max_rows: int | None = None) -> tuple[list[object], str]:
-        """The rows of the next batch, and the position after it."""
         batch = str(scalar(connection, BATCH, position, max_rows))
         rows = [n for (n,) in connection.execute(ROWS.encode(), [batch])]
         return rows, str(scalar(connection, ADVANCE, position, batch))
@@ -83,7 +79,6 @@ END LOOP; END $$
 @pytest.mark.parametrize("savepoints", [0, 1, 64, 65, 200])
 @pytest.mark.parametrize("prepared", [False, True])
 def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoints: int, prepared: bool) -> None:
-    """Though pg_current_snapshot() shows none of them there, and not all savepoints are in a snapshot."""
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute("INSERT INTO events (n) VALUES (0)")
@@ -116,7 +111,6 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
 
 @pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
 def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
-    """A reader that writes to the table it reads gets its later rows with the next batch, savepoint or not."""
     two.primary.execute("BEGIN")
     two.insert(1)
     number = scalar(two.primary, "SELECT xact_id()")
@@ -132,7 +126,6 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
 
 
 def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
-    """By rows that the standby shows, not by WAL that it received; a feed's wait as a reader's."""
     position = str(scalar(two.standby, "SELECT reader_start('events', 'now')::text"))
     waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::feed_position)")
     assert scalar(two.standby, "SELECT feed_wait('f', '0')") is False
@@ -150,7 +143,6 @@ def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
 
 
 def test_counts_follow_folds_to_the_standby(two: Two) -> None:
-    """A fold with one transaction open, seen on the standby before and after that commits."""
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
         two.insert(2, 3)
@@ -180,7 +172,6 @@ def test_counts_follow_folds_to_the_standby(two: Two) -> None:
     ],
 )
 def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> None:
-    """As read-only, with the code for it."""
     two.insert(1)
     two.catch_up()
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match=r"in a read-only transaction|during recovery"):
@@ -189,7 +180,6 @@ def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> N
 
 @pytest.mark.parametrize("call", ["feed_passed('events')", "feed_passed_partitions('events')"])
 def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) -> None:
-    """Newer ones may not have come."""
     two.primary.execute(sql.SQL("SELECT ") + sql.SQL(call))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="needs the primary"):
         two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
@@ -219,7 +209,6 @@ def test_peek_works_on_a_standby(two: Two) -> None:
 
 
 def test_a_batch_from_the_future_is_refused(two: Two) -> None:
-    """As long as the standby has not replayed its transactions; then it gives the rows."""
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2)
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
@@ -232,7 +221,6 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 
 def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:
-    """The position stopped after row 2 of one transaction, on the primary; the standby has not even its first row."""
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2, 3, 4, 5)
@@ -249,7 +237,6 @@ def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None
 
 
 def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
-    """A partition that the standby has not got yet is neither unknown to it nor new to the primary afterwards."""
     two.primary.execute("DROP TABLE events")
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
@@ -299,7 +286,6 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
 
 
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
-    """A position of the old timeline is refused, and goes on without its origin. The last test: it ends the pair."""
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1)
     rows, position = two.batch(two.primary, position)
@@ -326,7 +312,6 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
 
 
 def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Server) -> None:
-    """It still says what was in progress when it was taken."""
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with Standby(primary) as standby:

@@ -50,18 +50,15 @@ def others(fresh: Connection) -> Iterator[Connection]:
 
 
 def as_role(connection: Connection, role: str) -> None:
-    """Be this role from now on."""
     execute(connection, "RESET ROLE", f"SET ROLE {role}")
 
 
 def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
-    """As she finds them, without naming herself."""
     as_role(connection, "alice")
     return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
 def test_the_owner_of_a_table_occupies_no_name(others: Connection) -> None:
-    """Neither by a feed of another role on it, nor by one that it gives away; the owner of a feed renames it."""
     changes = (
         f"owner = {ALICES}", f"owner = {ALICES}, system = 'elsewhere'", "system = 'elsewhere'", "owner_name = 'alice'",
         "owner = 'alice'::regrole",
@@ -86,7 +83,6 @@ def test_the_owner_of_a_table_occupies_no_name(others: Connection) -> None:
 
 
 def test_a_role_of_the_same_name_gets_no_feed(others: Connection) -> None:
-    """That of a dropped role stays that role's, also where the owner of the table says that it was restored."""
     execute(others, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
             "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
     as_role(others, "mallory")
@@ -110,7 +106,6 @@ def forge_partitions(connection: Connection, edition: str) -> None:
 
 
 def test_what_is_inserted_of_a_partition_stops_nobody(others: Connection, edition_name: str) -> None:
-    """The owner of the database, or of the partition, who may restore it: its guard is that of the table above it."""
     forge_partitions(others, edition_name)
     execute(others, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
@@ -124,7 +119,6 @@ def test_what_is_inserted_of_a_partition_stops_nobody(others: Connection, editio
 
 @pytest.mark.editions("c")
 def test_who_installed_it_restores_what_is_its_own(others: Connection) -> None:
-    """Without owning the database: rows of other roles' tables and feeds are left out, and nobody notices."""
     execute(others, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
             f"GRANT CREATE ON DATABASE {others.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
             "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip

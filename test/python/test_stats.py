@@ -13,7 +13,6 @@ positive = st.floats(min_value=1e-3, max_value=1e6)
 
 @given(st.lists(positive, min_size=2, max_size=20))
 def test_the_interval_holds_the_median_and_is_of_the_sample(values: list[float]) -> None:
-    """Its ends are values of the sample."""
     result = estimate(values)
     assert result.low is not None and result.high is not None
     assert result.low <= result.median <= result.high
@@ -23,14 +22,12 @@ def test_the_interval_holds_the_median_and_is_of_the_sample(values: list[float])
 
 @given(st.lists(positive, min_size=1, max_size=20), st.floats(min_value=0.01, max_value=100))
 def test_a_constant_ratio_is_found_exactly(baseline: list[float], factor: float) -> None:
-    """However much the rounds differ."""
     result = paired_ratio([value * factor for value in baseline], baseline)
     assert result.median == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 30])
 def test_noise_is_rarely_called_a_difference(rounds: int) -> None:
-    """A against A with 5 % noise: at most 5 in 100, at any number of rounds (three standard deviations of slack)."""
     generator = np.random.default_rng(rounds)
     trials = 600
     differences = sum(
@@ -42,7 +39,6 @@ def test_noise_is_rarely_called_a_difference(rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", [6, 9])
 def test_a_true_difference_is_found(rounds: int) -> None:
-    """20 % less with 5 % noise."""
     generator = np.random.default_rng(7)
     pairs = ((generator.normal(0.8, 0.05, rounds), generator.normal(1, 0.05, rounds)) for _ in range(100))
     found = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
@@ -57,5 +53,4 @@ def test_the_rank_is_the_largest_that_keeps_the_promise(count: int) -> None:
 
 
 def test_one_round_shows_no_difference() -> None:
-    """Whatever its ratio."""
     assert not paired_ratio([1.0], [100.0]).differs_from(1.0)

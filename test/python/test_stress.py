@@ -21,7 +21,6 @@ LEAST_CHECKS = 20
 @pytest.mark.server
 @pytest.mark.parametrize(("edition", "seconds"), [("c", 6), ("sql", 5)])
 def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, seconds: float) -> None:
-    """Writers, readers of every kind and counts at once, on a primary and a standby. A failure shows the seed."""
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
     print(show(result))
     assert not result.failed
@@ -32,7 +31,6 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, s
 @pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_no_worker_forgets_what_another_was_given_meanwhile(server: Server, edition: str) -> None:
-    """While its feed_seek() waits for the transaction in which the other asks for a batch, as nobody sees before."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         world = World(cluster.dsn, seed=1, edition=EDITIONS[edition])

@@ -26,8 +26,6 @@ COUNT = re.compile(r"\d[\d,]*( [kM])?\b")
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that a study has."""
-
     study: str
     part: str
     what: str
@@ -36,17 +34,14 @@ class Line:
 
     @property
     def commands(self) -> list[list[str]]:
-        """The words of each."""
         return [command.split() for command in re.findall(r"`([^`]+)`", self.answer) if command[0] != "-"]
 
     @property
     def answering(self) -> list[list[str]]:
-        """Those that reproduce it."""
         return [] if self.answer.startswith(MISSING) else self.commands
 
 
 def lines() -> Iterator[Line]:
-    """Of the table."""
     section = text("docs/lab.md").split("## Which command reproduces which table?\n")[1].split("\n## ")[0]
     for row in re.findall(r"^\| (P\d .*) \|$", section, re.M):
         yield Line(*(cell.strip() for cell in row.split("|")))
@@ -56,7 +51,6 @@ LINES = list(lines())
 
 
 def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Each option with its value, "" for none."""
     place = 0
     while place < len(words):
         takes = OF_RUNS.get(words[place], 1)
@@ -74,7 +68,6 @@ def title_pattern(title: str) -> str:
 
 
 def titles() -> dict[str, set[str]]:
-    """Of the tables that the reports of each experiment can have."""
     found: dict[str, set[str]] = {name: set() for name in KINDS}
     for name in recorded_names():
         result = recorded(name)
@@ -92,7 +85,6 @@ TITLES = titles()
 
 @pytest.mark.parametrize("study", ["P1", "P2", "P3", "P4", "P5"])
 def test_each_study_has_all_its_parts(study: str) -> None:
-    """Its system, parameters, tables and claims; each either with a command or with a reason."""
     of_study = [line for line in LINES if line.study == study]
     parts = {line.part for line in of_study}
     assert parts <= PARTS and {"system", "parameter", "table", "claim"} <= parts
@@ -103,12 +95,10 @@ def test_each_study_has_all_its_parts(study: str) -> None:
 
 
 def options_of(command: click.Command) -> set[str]:
-    """What it takes."""
     return {option for parameter in command.params for option in parameter.opts}
 
 
 def named(words: list[str]) -> click.Command:
-    """The command of the tool that these begin with."""
     group: click.Command = cli
     for word in words:
         if not isinstance(group, click.Group):
@@ -124,7 +114,6 @@ COMMANDS = {" ".join(command): command for line in LINES for command in line.com
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_the_commands_run_as_written(command: list[str], tmp_path: Path) -> None:
-    """The experiments as far as their plan, which is allowed; the tool's others to the end, with fewer values."""
     if command[0] == "inorder":
         assert {word for word in command if word.startswith("--")} <= options_of(named(command[1:]))
         few = [{"217M": "217"}.get(word, word) for word in command[1:]]
@@ -146,14 +135,12 @@ def test_the_commands_run_as_written(command: list[str], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.title], ids=lambda line: f"{line.study}-{line.what}")
 def test_the_tables_are_in_the_reports(line: Line) -> None:
-    """Of the first command, by the beginning of its title."""
     (command, *_) = line.answering
     found = {title_pattern(title) for title in TITLES[command[0]]}
     assert any(title.startswith(title_pattern(line.title)) for title in found), sorted(found)
 
 
 def test_every_table_beside_a_study_is_listed() -> None:
-    """As are all experiments that follow a study."""
     listed = {line.title for line in LINES if line.title.startswith("Beside study")}
     beside = {title for found in TITLES.values() for title in found if title.startswith("Beside study")}
     assert {title for title in beside if not any(title.startswith(one) for one in listed)} == set()

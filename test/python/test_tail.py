@@ -26,7 +26,6 @@ pytestmark = pytest.mark.server
 
 @pytest.mark.editions
 def test_each_run_goes_on_where_the_last_one_stopped(tail: Tail, fresh: Connection) -> None:
-    """Beginning, new rows, nothing new; transactions in the order of their numbers; batches of any size."""
     insert(fresh, 25)
     assert numbers(tail("events", "--position", "p", "--batch-rows", "7")) == list(range(1, 26))
     assert tail("events", "--position", "p") == ""
@@ -41,7 +40,6 @@ def test_each_run_goes_on_where_the_last_one_stopped(tail: Tail, fresh: Connecti
 
 
 def test_start_now_leaves_out_what_is_there(tail: Tail, fresh: Connection) -> None:
-    """And is kept though there were no rows."""
     insert(fresh, 5)
     assert tail("events", "--position", "p", "--start", "now") == ""
     insert(fresh, 2, 10)
@@ -50,7 +48,6 @@ def test_start_now_leaves_out_what_is_there(tail: Tail, fresh: Connection) -> No
 
 @pytest.mark.editions
 def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection) -> None:
-    """Batch by batch, finished when written; no file of ours."""
     fresh.execute("SELECT feed_create('it''s', 'events')")
     insert(fresh, 25)
     assert numbers(tail("--feed", "it's", "--batch-rows", "10")) == list(range(1, 26))
@@ -74,7 +71,6 @@ def reader(fresh: Connection) -> Iterator[str]:
 
 @pytest.mark.editions
 def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection, reader: str) -> None:
-    """For a position in a file and for a feed of the role's own; who may not is told."""
     insert(fresh, 2)
     tail.environment["PGUSER"] = reader
     assert "permission denied for table public.events" in tail("events", "--position", "p", code=2)
@@ -86,7 +82,6 @@ def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection, reader: str) -
 
 
 def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> None:
-    """Is named with its owner, and must have been granted; feeds of one name are kept apart."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     grantee = sql.Identifier(reader)
@@ -121,7 +116,6 @@ def test_a_batch_in_the_hands_of_another_program(tail: Tail, fresh: Connection) 
 
 
 def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
-    """As objects in the file; one that comes with rows of passed transactions is an error, an empty one is not."""
     fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     fresh.execute("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1); CREATE INDEX ON parts (id)")
     fresh.execute("CREATE TABLE parts_2 (LIKE parts INCLUDING DEFAULTS); INSERT INTO parts_2 (n) VALUES (2)")
@@ -137,7 +131,6 @@ def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
 
 
 def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
-    """String, URI, service; each over the environment."""
     insert(fresh, 3)
     tail.environment = {name: value for name, value in tail.environment.items() if not name.startswith("PG")}
     host = str(cluster.folder / "run")
@@ -185,7 +178,6 @@ def awkward(fresh: Connection) -> Connection:
 
 @pytest.mark.editions
 def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connection) -> None:
-    """Equal to to_jsonb on the server; numbers digit by digit; one line a row, whatever is in it."""
     line = tail(ODD, "--position", "p")
     assert line.count("\n") == 1 and line.endswith("\n")
     assert scalar(
@@ -215,7 +207,6 @@ TWO_LINES = {
 
 @pytest.mark.parametrize("kind", TWO_LINES)
 def test_a_row_is_one_line_whatever_column_has_line_ends(tail: Tail, fresh: Connection, kind: str) -> None:
-    """Also one that is added between two batches, which the server finds out for each."""
     made, of_type, value = TWO_LINES[kind]
     insert(fresh, 1)
     text = tail("events", "--position", "p")
@@ -226,7 +217,6 @@ def test_a_row_is_one_line_whatever_column_has_line_ends(tail: Tail, fresh: Conn
 
 
 def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> None:
-    """Of the role or the environment; only the time zone is the user's."""
     first = tail(ODD, "--position", "p")
     tail.environment |= {
         "PGOPTIONS": "-c extra_float_digits=0 -c bytea_output=escape -c intervalstyle=iso_8601",
@@ -239,7 +229,6 @@ def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> No
 
 
 def test_csv_loads_into_a_copy_of_the_table(tail: Tail, awkward: Connection) -> None:
-    """All columns equal, by their text; the header names them."""
     text = tail(ODD, "--position", "p", "--format", "csv")
     assert text.startswith("id,e,n %,nan,")
     awkward.execute(f"CREATE TABLE again (LIKE {ODD})".encode())
@@ -251,7 +240,6 @@ def test_csv_loads_into_a_copy_of_the_table(tail: Tail, awkward: Connection) -> 
 
 @pytest.mark.editions("c")
 def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
-    """In a schema of an odd name that is in no search_path."""
     fresh.execute("DROP EXTENSION inorder CASCADE")
     fresh.execute("DROP TABLE events")
     fresh.execute('CREATE SCHEMA "In {order}"')
@@ -264,7 +252,6 @@ def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.editions
 def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
-    """Batches cut within a transaction; partitions in the position, one of them gone meanwhile."""
     fresh.execute("""
         CREATE TABLE parts (k text, n int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (n, k))
             PARTITION BY RANGE (n);
@@ -286,7 +273,6 @@ def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
 
 
 def test_the_header_comes_once_a_stream(tail: Tail, fresh: Connection) -> None:
-    """In a file once for all runs, in a pipe at the start of each run with rows, for a command with each batch."""
     insert(fresh, 4)
     csv = ("events", "--format", "csv", "--batch-rows", "2", "--position")
     assert tail(*csv, "p").count("id,n\n") == 1
@@ -300,7 +286,6 @@ def test_the_header_comes_once_a_stream(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
-    """Half a batch is in the file, the next run takes it back; also after a run into something else."""
     insert(fresh, 300_000)
     arguments = ("events", "--position", "p", "--batch-rows", "100k")
     out = tail.folder / "out"
@@ -316,7 +301,6 @@ def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connec
 
 
 def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
-    """Small batches, joined later: between rows, file and position; also while the position file is replaced."""
     arguments = ("events", "--position", "p", "--batch-rows", "3")
     chance = random.Random(1)
     for turn in range(8):
@@ -332,7 +316,6 @@ def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connect
 
 
 def size_of(tail: Tail) -> int:
-    """The bytes of the output file."""
     return (tail.folder / "out").stat().st_size if (tail.folder / "out").exists() else 0
 
 
@@ -352,7 +335,6 @@ def killed_by_its_command(tail: Tail, *arguments: str) -> str:
 
 
 def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: Connection) -> None:
-    """The very same rows, though there are more by now; for a table and for a feed."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     for arguments in (("events", "--position", "p"), ("--feed", "f")):
@@ -365,7 +347,6 @@ def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: 
 
 
 def test_a_command_that_fails_gets_its_batch_again(tail: Tail, fresh: Connection) -> None:
-    """One that reads nothing and is content gets the next."""
     insert(fresh, 5)
     arguments = ("events", "--position", "p", "--batch-rows", "2", "--exec")
     assert "'exit 3' failed with exit code 3" in tail(*arguments, "exit 3", code=1)
@@ -375,7 +356,6 @@ def test_a_command_that_fails_gets_its_batch_again(tail: Tail, fresh: Connection
 
 
 def test_a_command_that_fails_is_run_again(tail: Tail, fresh: Connection) -> None:
-    """With all of the same batch, whatever the last run has read of it; at most so many times."""
     insert(fresh, 4)
     count = 'echo "$INORDER_BATCH" >> names; test $(wc -l < names) -ge 3 && exec cat >> got; read row; exit 1'
     arguments = ("events", "--position", "p", "--batch-rows", "3", "--exec", count, "--retries")
@@ -392,7 +372,6 @@ def test_a_command_that_fails_is_run_again(tail: Tail, fresh: Connection) -> Non
 
 
 def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Connection) -> None:
-    """The batch comes again in the next run."""
     insert(fresh, 1)
     arguments = ("events", "--position", "p", "--follow", "--exec", "echo x >> ran; exit 1", "--retries", "1M")
     with tail.started(*arguments) as running:
@@ -403,7 +382,6 @@ def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Co
 
 
 def test_a_reader_that_has_enough(tail: Tail, fresh: Connection) -> None:
-    """Exit code 141, quietly, and the batch comes again: what lies in the pipe unread is not delivered."""
     insert(fresh, 100)
     with tail.started("events", "--position", "p", "--follow") as running:
         assert running.stdout and os.read(running.stdout.fileno(), 10) == b'{"id":"000'
@@ -414,7 +392,6 @@ def test_a_reader_that_has_enough(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_reader_that_leaves_while_there_is_nothing_new(tail: Tail, fresh: Connection) -> None:
-    """Is noticed without another row, and has what it read."""
     insert(fresh, 1)
     with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
         assert running.stdout and b'"n":1' in running.stdout.readline()
@@ -426,7 +403,6 @@ def test_a_reader_that_leaves_while_there_is_nothing_new(tail: Tail, fresh: Conn
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_lets_the_batch_be_finished(tail: Tail, fresh: Connection, number: int, code: int) -> None:
-    """So that nothing comes twice; between batches it ends at once."""
     insert(fresh, 50_000)
     with tail.started("events", "--position", "p", "--follow", "--batch-rows", "20k") as running:
         assert running.stdout
@@ -444,7 +420,6 @@ def test_a_signal_lets_the_batch_be_finished(tail: Tail, fresh: Connection, numb
 
 
 def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
-    """For a reader that does not read; the batch comes again."""
     insert(fresh, 20_000)
     with tail.started("events", "--position", "p", "--batch-rows", "20k") as running:
         wait_for(lambda: (tail.folder / "p").exists() and b'"batch"' in (tail.folder / "p").read_bytes())
@@ -456,7 +431,6 @@ def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
 
 
 def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
-    """On a position file, on a feed, on an output file."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 1)
     with (
@@ -477,7 +451,6 @@ def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
-    """Refused with the server's own words, detail and hint, until it is said to be right."""
     insert(fresh, 1)
     assert numbers(killed_by_its_command(tail)) == [1]
     text = (tail.folder / "p").read_text()
@@ -528,13 +501,11 @@ def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
 def test_bad_input_is_one_clear_sentence(
     tail: Tail, fresh: Connection, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    """The exit code, and no file left."""
     assert message in tail(*arguments, code=code)
     assert list(tail.folder.iterdir()) == []
 
 
 def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> None:
-    """Ten times the rows in a batch, hardly more memory."""
     fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), t text)")
     fresh.execute("SELECT feed_enable('wide')")
     program = (
@@ -555,7 +526,6 @@ def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> N
 
 
 def test_an_idle_poll_writes_nothing(tail: Tail, fresh: Connection) -> None:
-    """Though transactions of other tables end all the time."""
     insert(fresh, 1)
     with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
         assert running.stdout and b'"n":1' in running.stdout.readline()
@@ -570,7 +540,6 @@ def test_an_idle_poll_writes_nothing(tail: Tail, fresh: Connection) -> None:
 
 
 def test_every_option_is_documented() -> None:
-    """In the table of docs/tail.md."""
     text = (ROOT / "docs" / "tail.md").read_text()
     for parameter in cli.commands["tail"].params:
         assert all(f"`{name}" in text for name in parameter.opts if name.startswith("-")), parameter.name

@@ -57,7 +57,6 @@ def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
 
 
 def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None:
-    """Each row once, in order; no other file stays. At every third step, with script/test --long at each."""
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
     for number in points:
@@ -67,7 +66,6 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
 
 @pytest.mark.long
 def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
-    """Each reader gets batches as they are, from their first row to their last, or none; all of them come."""
     insert(fresh, ROWS)
     whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
     points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
@@ -79,7 +77,6 @@ def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None
 
 
 def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> None:
-    """It never gets a part of a batch, and knows one that comes again by its name."""
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "none", "events", "--position", "p{n}", "--exec", NOTE)
     for number in points:
@@ -95,7 +92,6 @@ def check_notes(path: Path) -> None:
 
 
 def wait_until_spooled(process: Run, size: int) -> None:
-    """Until its temporary file is larger."""
     wait_for(lambda: spooled(process) > size)
 
 
@@ -118,7 +114,6 @@ def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Conne
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """It has its whole batch, and until it ends no other run begins one; then the batch comes again, by its name."""
     insert(fresh, 5)
     fresh.execute("SELECT feed_create('f', 'events')")
     os.mkfifo(tail.folder / "gate")
@@ -138,7 +133,6 @@ def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: 
 
 
 def test_a_kill_while_a_pipe_is_written(tail: Tail, fresh: Connection) -> None:
-    """Its reader gets the rest of the batch, at its own pace, and then the end."""
     insert(fresh, 100_000)
     with tail.started("events", "--position", "p", "--batch-rows", "60k") as running:
         assert running.stdout
@@ -150,7 +144,6 @@ def test_a_kill_while_a_pipe_is_written(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connection) -> None:
-    """systemd sends SIGTERM to all processes of a service: the one that writes the pipe does not hear it."""
     insert(fresh, 100_000)
     with tail.started("events", "--position", "p", "--batch-rows", "60k") as running:
         assert running.stdout
@@ -195,7 +188,6 @@ class Frames:
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """A reader that remembers one name takes each row once, even if who writes the pipe is killed, too."""
     insert(fresh, 100_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     frames = Frames()
@@ -217,7 +209,6 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
 
 
 def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
-    """Elsewhere they are refused."""
     assert "--frame excludes --exec" in tail("events", "--position", "p", "--frame", "--exec", "cat", code=2)
     with tail.started("events", "--position", "p", "--frame", to="out") as running:
         assert running.wait(PATIENCE) == 2
@@ -238,7 +229,6 @@ def limited(tail: Tail, size: int, *arguments: str) -> "subprocess.CompletedProc
 
 @pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
 def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
-    """An error that says where; nobody gets a part, and the next run gives all of it."""
     insert(fresh, 20_000)
     failed = limited(tail, 100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
     assert failed.returncode == 1 and failed.stdout == b""
@@ -250,7 +240,6 @@ def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...
 
 
 def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) -> None:
-    """Whole batches, whenever it is killed; the last one may be there twice."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 200_000)
     for _ in range(3):
@@ -270,7 +259,6 @@ def test_a_feed_into_a_file_leaves_no_half_row(tail: Tail, fresh: Connection) ->
 
 
 def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
-    """While it works, the server keeps nothing for it."""
     insert(fresh, 5)
     os.mkfifo(tail.folder / "gate")
     with tail.started("events", "--position", "p", "--exec", "touch began; read go < gate") as running:
@@ -284,7 +272,6 @@ def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, clus
 
 
 def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection) -> None:
-    """A command's batch whose reading is cut off, and whose columns change then, has the new ones throughout."""
     insert(fresh, 300_000)
     arguments = (
         "events",

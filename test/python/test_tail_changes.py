@@ -37,7 +37,6 @@ class Writer:
         self.thread = threading.Thread(target=self.write)
 
     def write(self) -> None:
-        """On a connection of its own."""
         with connect(self.dsn) as connection:
             while not self.stopped.wait(0.002):
                 insert(connection, 10, self.rows + 1)
@@ -63,7 +62,6 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
 def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change: str, isolation: str) -> None:
-    """Each row once, with the new type or columns, whatever transactions are by default; it does not end."""
     fresh.execute("ALTER TABLE events ADD v int DEFAULT 1")
     fresh.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
@@ -82,21 +80,20 @@ def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change:
 
 
 def tail_rows(tail: Tail) -> int:
-    """The number of lines so far."""
     return (tail.folder / "out").read_bytes().count(b"\n")
 
 
 @pytest.mark.parametrize("output", FORMATS)
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
-    """The session knows the old type, and waits for the lock of ALTER TABLE: it gets all rows, as they are then."""
     insert(fresh, 3)
     fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
     session = Session(fresh.info.dsn)
     table = session.table("public.events")
     rows = session.statement(
-        sql.SQL("{inorder}.reader_batch_rows({table}::oid, (SELECT {inorder}.reader_next_batch({table}::oid, "
-                "{inorder}.reader_start({table}::oid))), NULL::{row_type})"), table=table.oid, row_type=table.identifier,
+        sql.SQL("{inorder}.reader_batch_rows({table}::oid, (SELECT {inorder}.reader_next_batch("
+                "{table}::oid, {inorder}.reader_start({table}::oid))), NULL::{row_type})"),
+        table=table.oid, row_type=table.identifier,
     )  # fmt: skip
 
     def read() -> list[bytes]:
@@ -129,7 +126,6 @@ UNCHANGEABLE = "standard_conforming_strings"
 
 @pytest.fixture
 def odd_settings(fresh: Connection) -> None:
-    """Settings of the database, which a session begins with."""
     for name, value in SETTINGS.items():
         if name == UNCHANGEABLE and fresh.info.server_version >= 190000:
             continue
@@ -151,7 +147,6 @@ def hidden_operators(connection: Connection) -> Iterator[None]:
 
 
 def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
-    """Of the database or the role: the same rows, as the same text; a feed moves; a count counts and folds."""
     fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), at timestamptz, took interval, "
                   "f float8, b bytea, t text, a int[], class regclass)")  # fmt: skip
     fresh.execute("SELECT feed_create('f', 'wide')")
@@ -178,7 +173,6 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) -> None:
-    """Isolation, writing and settings are those of each transaction; nothing stays in the session."""
     with connect(cluster.dsn) as other:
         other.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
@@ -217,7 +211,6 @@ def failing(connection: Connection, table: str, code: str, times: int) -> None:
 @pytest.mark.parametrize("code", CONFLICTS)
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, follow: bool) -> None:
-    """By a feed that moves: a few times in a row with one, and each row comes once."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 5)
     failing(fresh, "feed_state", code, 3)
@@ -235,7 +228,6 @@ def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, fol
 
 @pytest.mark.parametrize("code", CONFLICTS)
 def test_a_conflict_of_a_fold_is_tried_again(tail: Tail, fresh: Connection, cluster: Cluster, code: str) -> None:
-    """By inorder count, once and at an interval."""
     count = Tail(cluster, tail.folder, command="count")
     fresh.execute("SELECT exact_count_start('events')")
     insert(fresh, 5)
@@ -250,7 +242,6 @@ def test_a_conflict_of_a_fold_is_tried_again(tail: Tail, fresh: Connection, clus
 
 
 def test_a_lock_timeout_while_rows_are_read(tail: Tail, fresh: Connection) -> None:
-    """It does not end a run that follows; the rows come."""
     fresh.execute("ALTER DATABASE tail SET lock_timeout = '200ms'")
     insert(fresh, 20)
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -275,7 +266,6 @@ def test_a_lock_timeout_while_rows_are_read(tail: Tail, fresh: Connection) -> No
 
 @pytest.mark.parametrize("follow", [(), POLL])
 def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
-    """With the server's own words: SQLSTATE 55000 is none that passes."""
     insert(fresh, 5)
     tail.appended(*EVENTS)
     fresh.execute("ALTER TABLE events DISABLE TRIGGER ALL")
@@ -292,7 +282,6 @@ MEASURED = (
 
 @pytest.mark.parametrize(("output", "sink"), [("csv", "file"), pytest.param("json", "command", marks=pytest.mark.long)])
 def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
-    """A bytea of 140 MB, 280 MB as text: four times that is more than a value may have."""
     size = 140_000_000
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET STORAGE EXTERNAL; SELECT feed_enable('big')")
@@ -309,7 +298,6 @@ def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, outpu
 
 
 def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:
-    """Is an error of the server's, which says what can be done."""
     session = Session(fresh.info.dsn)
     statement = sql.SQL("COPY (SELECT pg_catalog.repeat(pg_catalog.repeat('x', 1000000), 1100)) TO STDOUT").format()
     with pytest.raises(

@@ -21,12 +21,10 @@ def ordered(fresh: Connection) -> Connection:
 
 
 def write(connection: Connection, *values: int) -> None:
-    """Rows of one transaction."""
     connection.execute("INSERT INTO events (n) SELECT unnest(%s::int[])", [list(values)])
 
 
 def test_rows_come_in_the_order_of_the_column(tail: Tail, ordered: Connection) -> None:
-    """Of all transactions that have ended; what comes meanwhile is delivered by the same run, afterwards."""
     with connect(ordered.info.dsn) as early, early.transaction():
         write(early, 1)
         write(ordered, 2, 3)
@@ -51,7 +49,6 @@ def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection)
 
 
 def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
-    """Another one is refused, and so is a feed's."""
     write(ordered, 1)
     tail("events", "--position", "plain")
     tail("events", "--position", "p", "--order-by", "s q")
@@ -71,7 +68,6 @@ def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
 
 
 def test_a_feed_delivers_all_sets(tail: Tail, ordered: Connection) -> None:
-    """The rest of one, which is no full batch, and the next."""
     ordered.execute("SELECT feed_create('f', 'events', order_column => 's q')")
     write(ordered, *range(1, 8))
     ordered.execute("SELECT count(*) FROM feed_read('f', null::events, 5)")
@@ -80,7 +76,6 @@ def test_a_feed_delivers_all_sets(tail: Tail, ordered: Connection) -> None:
 
 
 def test_whole_transactions(tail: Tail, fresh: Connection) -> None:
-    """A batch ends with a transaction, also where it has more rows then."""
     for size in (3, 1, 2, 1, 4):
         write(fresh, *[size] * size)
     lines = "tr '\\n' ' ' >> got; echo >> got"

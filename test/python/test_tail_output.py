@@ -25,7 +25,6 @@ LARGE = (*EVENTS, "--batch-rows", "50k")
 
 
 def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
-    """A run that is killed when half of a batch is in the file."""
     size = (tail.folder / to).stat().st_size if (tail.folder / to).exists() else 0
     with tail.started(*arguments, to=to) as running:
         wait_for(lambda: (tail.folder / to).stat().st_size > size + 500_000)
@@ -35,7 +34,6 @@ def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
 
 
 def refused(tail: Tail, *arguments: str, to: str | Path = "out") -> str:
-    """What a run says that must not write."""
     path = tail.folder / to
     before = path.read_bytes() if path.exists() else b""
     with tail.started(*arguments, to=str(to)) as running:
@@ -48,7 +46,6 @@ def refused(tail: Tail, *arguments: str, to: str | Path = "out") -> str:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """A folder on another file system, if there is one."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
@@ -56,7 +53,6 @@ def elsewhere() -> Iterator[Path]:
 
 @pytest.mark.parametrize("copied", [shutil.copy, shutil.copy2, shutil.move])
 def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, elsewhere: Path, copied: object) -> None:
-    """Half a batch is in it, with another device number, another inode, with or without its attributes."""
     assert callable(copied)
     insert(fresh, 120_000)
     tail.appended(*LARGE)
@@ -86,7 +82,6 @@ def mounted(image: Path, place: Path) -> Iterator[int]:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root mounts")
 def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
-    """Under another device number, as after a reboot, with half a batch in the file."""
     insert(fresh, 120_000)
     image, place = tail.folder / "image", tail.folder / "mounted"
     place.mkdir()
@@ -109,7 +104,6 @@ def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
 
 
 def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
-    """By rename, with a new file or without one: the next run begins it, with a header; nothing is lost or repeated."""
     csv = (*EVENTS, "--format", "csv")
     for turn in range(4):
         insert(fresh, 10, 10 * turn + 1)
@@ -124,7 +118,6 @@ def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
 
 
 def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
-    """Rename, SIGHUP or SIGTERM, start anew: the old file is completed first."""
     chance = random.Random(3)
     first = 1
     for turn in range(6):
@@ -162,7 +155,6 @@ def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, crea
 
 
 def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> None:
-    """The other way that the error names: the batch then comes whole into the new file."""
     insert(fresh, 120_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
@@ -173,7 +165,6 @@ def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> 
 
 
 def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
-    """While it runs, at once; between runs, by what lies with the file; accepted if the user says so."""
     insert(fresh, 10)
     out = tail.folder / "out"
     with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:
@@ -201,7 +192,6 @@ def has_attributes(folder: Path) -> bool:
 
 @pytest.mark.parametrize("mode", ["ab", "r+b"])
 def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -> None:
-    """The position does not move over what was cut away, also where writing goes on at the old offset."""
     insert(fresh, 10)
     tail.appended(*LARGE)
     insert(fresh, 300_000, 11)
@@ -220,7 +210,6 @@ def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -
 
 
 def test_what_others_do_to_the_file(tail: Tail, fresh: Connection) -> None:
-    """Another file, a shorter one, one with more in it: an error that says what, and nothing is touched."""
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     whole = (tail.folder / "out").read_bytes()
@@ -239,7 +228,6 @@ def test_what_others_do_to_the_file(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
-    """Restored beside a file of today: refused; cut as the error says, each row is there once."""
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     shutil.copy(tail.folder / "p", tail.folder / "yesterday")
@@ -253,7 +241,6 @@ def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
 
 
 def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection) -> None:
-    """Killed at its beginning nothing is before it that a file could be known by: its own first bytes are."""
     insert(fresh, 120_000)
     half_a_batch(tail, *EVENTS, "--batch-rows", "1M")
     notes = b"of another\n" * 100_000
@@ -282,7 +269,6 @@ def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connec
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_an_interrupted_run_leaves_whole_batches(tail: Tail, fresh: Connection, signals: int) -> None:
-    """One signal: the batch is completed; two: what is there of it is taken back."""
     insert(fresh, 400_000)
     with tail.started(*EVENTS, "--batch-rows", "200k", to="out") as running:
         wait_for(lambda: tail_has(tail.folder / "out", 20_000))
@@ -297,7 +283,6 @@ def test_an_interrupted_run_leaves_whole_batches(tail: Tail, fresh: Connection, 
 
 @pytest.mark.parametrize("truncating", [True, False])
 def test_a_file_that_is_not_appended_to(tail: Tail, fresh: Connection, truncating: bool) -> None:
-    """By > each run has a file of its own, also after a kill; by 1<> it goes on at its end."""
     insert(fresh, 120_000)
     out = tail.folder / "out"
     half_a_batch(tail, *LARGE)
@@ -313,7 +298,6 @@ def test_a_file_that_is_not_appended_to(tail: Tail, fresh: Connection, truncatin
 
 
 def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
-    """A new position, and a file that has something and is not appended to, or ends within a line."""
     insert(fresh, 1)
     out = tail.folder / "out"
     out.write_bytes(b"something\n")
@@ -362,7 +346,6 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
 
 
 def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
-    """What was written of the batch is taken back at once; nothing is lost."""
     insert(fresh, 20_000)
     program = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))\n"
@@ -380,7 +363,6 @@ def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
 
 
 def test_the_position_says_where_the_file_ends(tail: Tail, fresh: Connection) -> None:
-    """Its size, and no device and no inode that the file could lose."""
     insert(fresh, 5)
     tail.appended(*EVENTS)
     output = tail.state()["output"]

@@ -20,17 +20,14 @@ FILES = "*.parquet"
 
 
 def rows(folder: Path) -> list[int]:
-    """The numbers in all files."""
     return sorted(n for path in (folder / "out").glob(FILES) for n in parquet.read_table(path).column("n").to_pylist())
 
 
 def has_files(folder: Path, least: int) -> bool:
-    """Whether there are so many."""
     return len(list((folder / "out").glob(FILES))) >= least
 
 
 def test_a_file_for_each_batch(fresh: Connection, tail: Tail) -> None:
-    """And none without rows; nothing else stays in the directory."""
     insert(fresh, 25)
     assert tail(*RUN, "--batch-rows", "10") == ""
     assert rows(tail.folder) == list(range(1, 26))
@@ -43,7 +40,6 @@ def test_a_file_for_each_batch(fresh: Connection, tail: Tail) -> None:
 
 
 def test_a_feed(fresh: Connection, tail: Tail) -> None:
-    """The name is the number of the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     run = ("--feed", "f", "--format", "parquet", "--directory", "out")
@@ -54,7 +50,6 @@ def test_a_feed(fresh: Connection, tail: Tail) -> None:
 
 
 def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> None:
-    """It was written, and the position could not be moved."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     run = ("--feed", "f", "--format", "parquet", "--directory", "out")
@@ -72,7 +67,6 @@ def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> No
 
 
 def test_killed_at_any_moment_each_row_is_in_one_file(fresh: Connection, tail: Tail) -> None:
-    """While rows come."""
     for first in range(1, 2000, 100):
         insert(fresh, 100, first)
     for kills in range(1, 5):
@@ -104,7 +98,6 @@ VALUES = {
 
 
 def test_values(fresh: Connection, tail: Tail) -> None:
-    """Each as it was, in the type that Parquet has for it, or as text."""
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, _, _) in VALUES.items())
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
     fresh.execute("SELECT feed_enable('v')")
@@ -128,7 +121,6 @@ def test_values(fresh: Connection, tail: Tail) -> None:
     ],
 )
 def test_a_value_that_parquet_has_not(fresh: Connection, tail: Tail, kind: str, value: str) -> None:
-    """Names its column, and nothing is written."""
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), odd {kind})".encode())
     fresh.execute("SELECT feed_enable('v')")
     fresh.execute("INSERT INTO v (odd) VALUES (%s)", [value])
@@ -137,7 +129,6 @@ def test_a_value_that_parquet_has_not(fresh: Connection, tail: Tail, kind: str, 
 
 
 def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
-    """Whose null is an empty line in CSV."""
     fresh.execute("CREATE TABLE v (t text, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     fresh.execute("CREATE INDEX ON v (xact)")
     fresh.execute("SELECT feed_enable('v')")
@@ -161,7 +152,6 @@ def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
 
 
 def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
-    """Between two runs, and while it waits."""
     insert(fresh, 1)
     with tail.started(*RUN, "--follow") as running:
         wait_for(lambda: (tail.folder / "out").exists() and rows(tail.folder) == [1])
@@ -180,12 +170,10 @@ def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
      (["--format", "parquet", "--directory", "no/where"], "cannot make the directory no/where: No such file")],
 )  # fmt: skip
 def test_usage(fresh: Connection, tail: Tail, options: list[str], says: str) -> None:
-    """What excludes what."""
     assert says in tail("events", "--position", "p", *options, code=2)
 
 
 def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> None:
-    """An error before anything is read, also for root; then the position is that of the beginning."""
     insert(fresh, 3)
     assert "cannot write /proc/.inorder" in tail(*RUN[:-1], "/proc", code=1)
     (tail.folder / "p").unlink()
@@ -194,7 +182,6 @@ def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> No
 
 
 def test_an_older_copy_of_the_position_file(fresh: Connection, tail: Tail) -> None:
-    """Refused, whatever the batch that comes next; taken with --accept-output, where somebody has removed the files."""
     insert(fresh, 20)
     tail(*RUN, "--batch-rows", "10")
     older, before = (tail.folder / "p").read_bytes(), set((tail.folder / "out").glob(FILES))
@@ -219,7 +206,6 @@ def test_an_older_copy_of_the_position_file(fresh: Connection, tail: Tail) -> No
 
 
 def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
-    """Of one of the same name, of another database of that name: its number says nothing."""
     run = ("--feed", "f", "--format", "parquet", "--directory", "out", "--batch-rows", "1")
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 2)

@@ -32,12 +32,10 @@ MARK = {"size": 5, "last": "0" * 64, "id": None}
 
 
 def changed(**parts: object) -> bytes:
-    """A good file with other parts."""
     return json.dumps(STATE | parts).encode()
 
 
 def position_of(**parts: object) -> bytes:
-    """A good file with other parts of the position."""
     return changed(position=STATE["position"] | parts)
 
 
@@ -47,7 +45,6 @@ def pending(**parts: object) -> bytes:
 
 
 def test_what_can_be_read() -> None:
-    """A position; with a batch, a key, a mark; all it may have."""
     member = {"relation": 1, "name": "public.events", "system": "1", "attached": [1, 2]}
     for content in (
         changed(), pending(), changed(output=MARK), changed(output=MARK | {"id": "x"}),
@@ -87,13 +84,11 @@ def test_what_can_be_read() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read(content: bytes) -> None:
-    """One reason, and no other exception; NEW is known before."""
     with pytest.raises(ValueError, match=r"^(it is damaged, or no position file: |Exceeds the limit)"):
         decode(content)
 
 
 def test_a_position_of_another_format() -> None:
-    """A later inorder wrote it."""
     with pytest.raises(ValueError, match="its format is 2, this inorder knows 1"):
         decode(changed(format=2, new=1))
     with pytest.raises(ValueError, match="its format is 'x', this inorder knows 1"):
@@ -101,7 +96,6 @@ def test_a_position_of_another_format() -> None:
 
 
 def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever step fails: the old file stays, no other one does, and the next save succeeds."""
     state = decode(changed())
     for step in ("fsync", "fchmod"):
         path = tmp_path / step
@@ -120,12 +114,10 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def full(*_: object) -> None:
-    """A disk without room."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the file system has no files without names; and not at all if the disk is full."""
     real = os.open
 
     def without(path: str | Path, flags: int, *mode: int) -> int:
@@ -147,14 +139,12 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:
-    """It was killed before: the file says that it is new."""
     (tmp_path / "p").write_bytes(NEW)
     with PositionFile(tmp_path / "p") as file:
         assert file.read() is None
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not read into memory."""
     monkeypatch.setattr(position, "MOST_BYTES", 1000)
     (tmp_path / "p").write_bytes(b" " * 1001)
     with PositionFile(tmp_path / "p") as file, pytest.raises(InputError, match="it has 1,001 bytes, and a position"):
@@ -190,7 +180,6 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: bytes, message: str) -> None:
-    """One sentence, exit code 2, and the file stays as it is."""
     (tail.folder / "p").write_bytes(content)
     assert message in tail(*EVENTS, code=2)
     assert [(path.name, path.read_bytes()) for path in tail.folder.iterdir()] == [("p", content)]
@@ -198,7 +187,6 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: by
 
 @pytest.mark.server
 def test_the_position_file_stays_what_it_was(tail: Tail, fresh: Connection) -> None:
-    """A link, with its mode."""
     insert(fresh, 2)
     (tail.folder / "p").symlink_to("real")
     assert numbers(tail(*EVENTS)) == [1, 2]
@@ -212,7 +200,6 @@ def test_the_position_file_stays_what_it_was(tail: Tail, fresh: Connection) -> N
 
 @pytest.mark.server
 def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
-    """A named pipe stays, and a position that was there before, when a run fails."""
     os.mkfifo(tail.folder / "fifo")
     assert tail("events", "--position", "fifo", code=2) == "inorder: fifo is not a regular file\n"
     (tail.folder / "p").write_bytes(changed())
@@ -224,7 +211,6 @@ def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("limit", [0, 20, 100])
 def test_no_room_for_the_position(tail: Tail, fresh: Connection, limit: int) -> None:
-    """An error, exit code 1 or 2, and what was there is there: nothing, or the old position."""
     program = (
         f"import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from inorder.cli import main\nmain()"
@@ -247,7 +233,6 @@ def test_no_room_for_the_position(tail: Tail, fresh: Connection, limit: int) -> 
 
 @pytest.mark.server
 def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
-    """Cut within a transaction, over partitions: what the server wrote passes the checks, also without an origin."""
     fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)")
     fresh.execute("CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 1, REMAINDER 0)")
     fresh.execute("CREATE INDEX ON parts (id); SELECT feed_enable('parts')")
@@ -265,7 +250,6 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
 def test_which_states_a_crash_of_the_host_may_take_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
-    """Those after the first that knows the output of the run, until there is no batch left; each after the output."""
     synced: list[Path] = []
     kept: list[None] = []
     monkeypatch.setattr(position, "sync_folder", synced.append)
@@ -297,7 +281,6 @@ def test_which_states_a_crash_of_the_host_may_take_back(
 def test_small_batches_into_a_file_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int, size: int, asked: int
 ) -> None:
-    """Up to 100,000 rows or ten megabytes and ten times as many as before; never fewer than --batch-rows."""
     found: list[int] = []
     monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
     with PositionFile(tmp_path / "p") as file:

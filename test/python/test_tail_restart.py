@@ -33,7 +33,6 @@ POLL = ("--follow", "--interval", "20ms")
 
 @pytest.fixture
 def private(server: Server, edition_name: str) -> Iterator[Cluster]:
-    """A server to stop and kill."""
     with Cluster(server) as running:
         running.start(LAZY)
         install_edition(edition_name, server, running, "postgres")
@@ -82,7 +81,6 @@ class Writers:
             thread.join()
 
     def write(self, number: int) -> None:
-        """Go on over crashes."""
         while not self.stopped.is_set():
             with suppress(psycopg.OperationalError), connect(self.dsn) as connection:
                 connection.execute("SET synchronous_commit = off")
@@ -102,7 +100,6 @@ class Writers:
 
 
 def test_twenty_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
-    """The file has each row of the table once and no other: none that a crash took back was ever delivered."""
     tail = Tail(private, tmp_path, "postgres")
     with tail.started("events", "--position", "p", *POLL, to="out") as running:
         with Writers(private.dsn):
@@ -123,13 +120,11 @@ def test_twenty_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
 
 
 def ids(folder: Path) -> list[str]:
-    """The keys in the output."""
     return [line[7:43] for line in (folder / "out").read_text().splitlines()]
 
 
 @pytest.mark.editions
 def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
-    """The WAL is flushed past the commit that a batch has rows of."""
     with connect(private.dsn) as connection:
         connection.execute("SET synchronous_commit = off")
         for _ in range(20):
@@ -142,7 +137,6 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
-    """It goes on after it: the reader of a pipe does not notice."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
@@ -167,7 +161,6 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
 
 
 def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) -> None:
-    """It goes on after the last row."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
@@ -184,7 +177,6 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
-    """What has arrived does not come again: the next session knows that it has."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         connection.execute("SELECT feed_create('f', 'events')")
@@ -204,7 +196,6 @@ def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path:
 
 
 def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Path) -> None:
-    """Exit code 1, one sentence; the next run goes on."""
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
@@ -222,7 +213,6 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
 
 
 def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
-    """Over a restart, until Ctrl-C."""
     count = Tail(private, tmp_path, "postgres", command="count")
     with connect(private.dsn) as connection:
         connection.execute("SELECT exact_count_start('events')")

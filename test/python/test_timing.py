@@ -19,7 +19,6 @@ WORK = "SELECT count(*) FROM generate_series(1, 2000000)"
 
 
 def wait_for(reached: Callable[[], bool]) -> None:
-    """Half a minute at most."""
     deadline = time.monotonic() + 30
     while not reached():
         assert time.monotonic() < deadline
@@ -27,7 +26,6 @@ def wait_for(reached: Callable[[], bool]) -> None:
 
 
 def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
-    """All that a statement takes is there, though one asks in the middle of it."""
     with connect(cluster.dsn) as session, ThreadPoolExecutor(1) as pool:
         process = ServerProcess(session)
         before = process.cpu_seconds()
@@ -39,7 +37,6 @@ def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
 
 
 def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Connection) -> None:
-    """However many there were in the beginning: what the last of them has taken is not left to the next reading."""
     assert cluster.process is not None
     earlier = connect(cluster.dsn)
     ended = EndedSessions(cluster.process.pid)

@@ -25,7 +25,6 @@ SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^
 
 
 def sql_source() -> str:
-    """All SQL of the extension."""
     return "".join(path.read_text() for path in sorted((ROOT / "sql").glob("*.sql")))
 
 
@@ -38,13 +37,11 @@ def behind_other_objects(source: str) -> set[str]:
 
 
 def test_each_file_in_c_is_listed() -> None:
-    """Where inorder.c says what is where."""
     listed = set(re.findall(r"^ \*\t  (\w+\.c)\t", text("src/inorder.c"), re.M))
     assert listed == {path.name for path in C_FILES if path.suffix == ".c"} - {"inorder.c"}
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    """Control file, package, META.json, the newest entry of both changelogs, and the files that docs name."""
     control = re.search(r"default_version = '(.+)'", text("inorder.control"))
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.M)
     debian = re.search(r"^inorder \((.+)-\d+\)", text("debian/changelog"))
@@ -64,7 +61,6 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_every_sql_function_is_documented_and_commented() -> None:
-    """What is public by a COMMENT; and what users call has a signature in docs and a test in pg_regress."""
     docs = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     tests = "".join(path.read_text() for path in (ROOT / "test" / "sql").glob("*.sql"))
     source = sql_source()
@@ -80,7 +76,6 @@ def test_every_sql_function_is_documented_and_commented() -> None:
 
 
 def test_every_internal_function_is_used() -> None:
-    """Another function, the view, or C calls it, as the body of a public one too."""
     source = sql_source()
     calling = source + "".join(path.read_text() for path in C_FILES)
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', 'as_owner'", source)
@@ -93,7 +88,6 @@ def test_every_internal_function_is_used() -> None:
 
 
 def test_every_c_function_is_used() -> None:
-    """Callable ones are declared in SQL or by the lab; every other function and macro has a user."""
     joined = "".join(path.read_text() for path in C_FILES)
     declared = "".join(path.read_text() for path in [*PYTHON_FILES, *(ROOT / "sql").glob("*.sql")])
     declared_words = set(re.findall(r"\w+", declared))
@@ -108,7 +102,6 @@ def test_every_c_function_is_used() -> None:
 
 
 def test_c_functions_fit_on_a_screen() -> None:
-    """Under 60 lines each, and every file says what it is."""
     texts = {path.name: path.read_text() for path in C_FILES}
     assert [name for name, content in texts.items() if not content.startswith(f"/*\n * {name}\n *\t  ")] == []
     bodies = {name: re.findall(r"^\{\n(.*?)^\}", content, re.M | re.S) for name, content in texts.items()}
@@ -117,17 +110,14 @@ def test_c_functions_fit_on_a_screen() -> None:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """A file in Python."""
     return ast.parse(path.read_text())
 
 
 def functions_of(path: Path) -> list[ast.FunctionDef]:
-    """Those of a file, also in others and in classes."""
     return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
 
 
 def is_long(node: ast.FunctionDef) -> bool:
-    """Whether a function has 40 lines or more."""
     assert node.end_lineno is not None
     return node.end_lineno - node.lineno >= 40
 
@@ -144,21 +134,18 @@ def undocumented(path: Path) -> list[str]:
 
 
 def test_python_files_and_functions_are_small_and_documented() -> None:
-    """Files under 400 lines, functions under 40, a docstring on every module, class and function."""
     assert [path.name for path in PYTHON_FILES if path.read_text().count("\n") >= 400] == []
     assert [node.name for path in PYTHON_FILES for node in functions_of(path) if is_long(node)] == []
     assert [name for path in PYTHON_FILES for name in undocumented(path)] == []
 
 
 def test_tests_share_helpers_only() -> None:
-    """No test imports another test; and a function of them is not longer than one of the tool."""
     imports = re.compile(r"^\s*(?:from|import) test_", re.M)
     assert [path.name for path in TESTS if imports.search(path.read_text())] == []
     assert [node.name for path in TESTS for node in functions_of(path) if is_long(node)] == []
 
 
 def test_modules_depend_one_way() -> None:
-    """Nobody imports cli; layouts of keys know no server."""
     for path in PYTHON_FILES:
         imports = set(re.findall(r"^\s*(?:from|import) (inorder[\w.]*)", path.read_text(), re.M))
         name = str(path.relative_to(ROOT / "inorder"))
@@ -169,12 +156,10 @@ def test_modules_depend_one_way() -> None:
 
 
 def test_only_compat_knows_server_versions() -> None:
-    """One file holds every difference."""
     assert [path.name for path in C_FILES if "PG_VERSION_NUM >" in path.read_text().replace("<", ">")] == ["compat.h"]
 
 
 def test_every_dependency_has_its_reason() -> None:
-    """Named in CONTRIBUTING, with a range in pyproject.toml."""
     project = tomllib.loads(text("pyproject.toml"))["project"]
     reasons = text("CONTRIBUTING.md")
     extras = project["optional-dependencies"]
@@ -185,7 +170,6 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_every_kind_of_key_is_documented_and_styled() -> None:
-    """In docs/lab.md, and with a colour of its own in the page."""
     for name in BASE_KINDS:
         assert f"`{name}`" in text("docs/lab.md")
         assert (name in SHADES) != (f"--kind-{name}: " in text("inorder/lab/report/page/style.css"))
@@ -198,7 +182,6 @@ def test_the_long_tests_are_there() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Relative links in every Markdown file."""
     for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
@@ -210,14 +193,12 @@ SHELL_SCRIPTS = [path for path in sorted((ROOT / "script").iterdir()) if "--help
 
 @pytest.mark.parametrize("path", SHELL_SCRIPTS, ids=lambda path: path.name)
 def test_scripts_say_what_they_are_for(path: Path) -> None:
-    """--help prints the comment at the beginning, whole, and does nothing."""
     printed = subprocess.run([path, "--help"], check=True, capture_output=True, text=True, timeout=10)
     comment = path.read_text().partition("\nset -eu")[0].splitlines()[1:]
     assert printed.stdout.splitlines() == [re.sub("^# ?", "", line) for line in comment] and comment
 
 
 def test_no_registry_host_is_named() -> None:
-    """Lock files and scripts carry hashes, never index URLs."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
     listed = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT)
     # But for the name of a format, which debian/copyright must have.

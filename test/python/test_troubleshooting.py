@@ -15,24 +15,20 @@ MESSAGES = messages()
 
 
 def stands_for(entry: str, message: str) -> bool:
-    """Whether a reader who searches for the message finds the entry."""
     return re.fullmatch(".+".join(map(re.escape, entry.split("…"))), message) is not None
 
 
 def test_every_message_has_an_entry() -> None:
-    """With its cause, and what to do."""
     lacking = [message for message in MESSAGES if not any(stands_for(entry, message) for entry in ENTRIES)]
     assert {message: MESSAGES[message] for message in lacking} == {}, "docs/troubleshooting.md lacks them"
 
 
 def test_every_entry_is_a_message() -> None:
-    """Which some source raises, and which the entry says most of."""
     assert [entry for entry in ENTRIES if len(re.findall(r"[a-z]", entry)) < LEAST_LETTERS] == []
     assert [entry for entry in ENTRIES if not any(stands_for(entry, message) for message in MESSAGES)] == []
 
 
 def test_all_messages_are_found() -> None:
-    """Those that other tests know by heart."""
     assert len(MESSAGES) > 170 and len(ENTRIES) == len(set(ENTRIES))
     for message in (
         'cannot … "…": it is insert-only', "table … has lost the guard of column …", "column … of table … may be null",

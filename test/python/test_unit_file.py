@@ -21,7 +21,6 @@ def complaints(verify: str, unit: Path) -> list[str]:
 
 
 def test_the_unit_files_of_the_documentation(tmp_path: Path) -> None:
-    """systemd knows every key and value of them, and nothing in them is missing but the program."""
     if (verify := shutil.which("systemd-analyze")) is None:
         pytest.skip("this system has no systemd")
     path = tmp_path / "export@.service"

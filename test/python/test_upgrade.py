@@ -48,7 +48,6 @@ class Place:
     stages: dict[str, Path]
 
     def install(self, version: str) -> None:
-        """Put library and scripts of a version there."""
         next_release.install(self.cluster, self.stages[version])
 
     @contextmanager
@@ -80,7 +79,6 @@ def stages(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.fixture(scope="module")
 def running(server: Server) -> Iterator[Cluster]:
-    """A server for all tests here."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as admin:
@@ -90,7 +88,6 @@ def running(server: Server) -> Iterator[Cluster]:
 
 @pytest.fixture
 def place(running: Cluster, stages: dict[str, Path]) -> Place:
-    """With the version of the checkout installed, and no other."""
     for path in (running.server.sharedir / "extension").glob("inorder--*.sql"):
         path.unlink()
     made = Place(running, stages)
@@ -99,27 +96,23 @@ def place(running: Cluster, stages: dict[str, Path]) -> Place:
 
 
 def put_script(place: Place, version: str, text: str) -> None:
-    """An install script of another version, which a package no longer has."""
     path = place.cluster.server.sharedir / "extension" / f"inorder--{version}.sql"
     path.write_text(text)
     path.chmod(0o644)
 
 
 def refusal(connection: Connection, statement: str) -> tuple[str, str]:
-    """What a statement is refused with: the message and the hint."""
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         connection.execute(statement.encode())
     return str(refused.value.diag.message_primary), str(refused.value.diag.message_hint)
 
 
 def version(connection: Connection) -> object:
-    """That of the SQL."""
     return scalar(connection, "SELECT extversion FROM pg_extension WHERE extname = 'inorder'")
 
 
 @pytest.mark.parametrize("released", sorted(RELEASED | {__version__}))
 def test_an_update_keeps_everything(place: Place, released: str) -> None:
-    """Before it, while sessions have different libraries, and after it; all objects are those of an installation."""
     if released in RELEASED:
         put_script(place, released, (ROOT / "sql" / "released" / f"inorder--{released}.sql").read_text())
     with place.database(released) as dsn, connect(dsn) as before:
@@ -147,7 +140,6 @@ def test_an_update_keeps_everything(place: Place, released: str) -> None:
 
 
 def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
-    """It cannot update the extension; the hint is to connect again."""
     with place.database() as dsn, connect(dsn) as before:
         kept = Kept(before)
         place.install(NEXT)
@@ -169,7 +161,6 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
     ("0", NEXT, f"SQL of inorder {__version__} is too old for the library of inorder {NEXT}", f"Run {UPDATE}"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, says: str, hints: str) -> None:
-    """A library that needs another interface than the SQL serves: calls that need the state say what to do."""
     with place.database() as dsn, connect(dsn) as session:
         kept = Kept(session)
         place.install(NEXT)
@@ -189,14 +180,12 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
 
 
 def test_a_library_from_before_the_script_is_refused(place: Place) -> None:
-    """The scripts of a version came without its library, as from a package that was unpacked in part."""
     next_release.install(place.cluster, place.stages[NEXT], library=False)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is older than the SQL"), place.database():
         pass
 
 
 def test_what_was_never_released_is_not_updated(place: Place) -> None:
-    """To no version; and the library does not work with what it does not know."""
     current = place.cluster.server.sharedir / "extension" / f"inorder--{__version__}.sql"
     text = current.read_text().replace(
         "CREATE TYPE inorder_internal.interface_version", "CREATE TYPE inorder_internal.other"
@@ -211,7 +200,6 @@ def test_what_was_never_released_is_not_updated(place: Place) -> None:
 
 
 def test_make_install_replaces_the_library(server: Server, stages: dict[str, Path]) -> None:
-    """It does not write into the file that sessions have mapped."""
     stage = stages[NEXT]
     (library,) = stage.rglob("inorder.so")
     with library.open("rb") as mapped:
@@ -248,7 +236,6 @@ def edition(place: Place) -> Callable[..., str]:
 def test_an_update_of_the_sql_edition_keeps_everything(
     place: Place, stages: dict[str, Path], edition: Callable[..., str], tmp_path: Path, released: str
 ) -> None:
-    """By the script that make sql-edition writes, twice refused; then all objects are those of an installation."""
     tree = stages[NEXT].parents[1] / "tree"
     before = tree / "sql" / "released" / f"inorder-sql--{released}.sql"
     update = write(tree, tmp_path, "--update", released)
@@ -275,7 +262,6 @@ def test_an_update_of_the_sql_edition_keeps_everything(
 
 
 def test_the_tool_updates_the_sql_edition(place: Place, stages: dict[str, Path], edition: Callable[..., str]) -> None:
-    """By inorder install of the next version, which finds nothing that differs afterwards."""
     tree = stages[NEXT].parents[1] / "tree"
     dsn = edition(tree / "sql" / "released" / f"inorder-sql--{__version__}.sql")
     said = [
@@ -287,7 +273,6 @@ def test_the_tool_updates_the_sql_edition(place: Place, stages: dict[str, Path],
 
 
 def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:
-    """Into another major version, with both editions; also into a later library, whose SQL comes afterwards."""
     others = pg_upgrading.other_majors(server)
     if not others:
         pytest.skip("pg_upgrade needs servers of two major versions")
@@ -328,7 +313,6 @@ LOOKUPS = "SELECT count(*) FROM old_keys AS k WHERE EXISTS (SELECT FROM old_keys
 
 
 def of_both_editions(server: Server, cluster: Cluster, new: Server) -> dict[str, tuple[Kept, dict[str, list[Any]]]]:
-    """A database with each edition, and what is in the middle of being read there."""
     made = {}
     for database in ("c", "sql"):
         with connect(cluster.dsn) as admin:

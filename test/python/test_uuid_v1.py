@@ -31,7 +31,6 @@ def standard(value: int) -> str:
 
 
 def version_1(generator: random.Random) -> str:
-    """A random version-1 UUID in the standard form."""
     return standard(generator.getrandbits(128) & ~(0xF << 76) & ~(3 << 62) | 1 << 76 | 2 << 62)
 
 
@@ -68,7 +67,6 @@ def judge(connection: Connection) -> Iterator[Connection]:
 
 
 def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster: Cluster) -> None:
-    """But for the version; and what both accept is the same UUID."""
     generator = random.Random(3)
     soft = cluster.server.major >= 16
     inputs = INPUTS if soft else INPUTS // 20  # without soft errors each takes two subtransactions
@@ -96,7 +94,6 @@ def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster
 
 
 def copy_binary(connection: Connection, values: list[bytes]) -> None:
-    """COPY raw 16-byte values into fuzz.raw."""
     rows = b"".join(struct.pack(">hi", 1, 16) + value for value in values)
     with connection.cursor() as cursor, cursor.copy("COPY fuzz.raw FROM STDIN (FORMAT binary)") as copy:
         copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows + struct.pack(">h", -1))
@@ -122,7 +119,6 @@ def test_binary_input_takes_only_what_text_input_takes(judge: Connection) -> Non
 
 
 def test_drivers_see_the_bytes_of_uuid(judge: Connection) -> None:
-    """COPY in binary format gives for both types the same bytes, in the order of the RFC."""
     outputs = []
     for type_name in ("uuid", "uuid_v1"):
         statement = f"COPY (SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::{type_name}) TO STDOUT (FORMAT binary)"
@@ -162,7 +158,6 @@ def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
-    """As text and in binary, and so by a dump; or else the time is refused with the range."""
     for type_name in ("uuid", "uuid_v1"):
         judge.execute(f"CREATE TABLE fuzz.made_{type_name} (id {type_name})".encode())
     judge.execute("SET timezone = 'UTC'")
@@ -190,7 +185,6 @@ def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
 
 @pytest.mark.parametrize("step", ["CREATE", "REINDEX", "CLUSTER"])
 def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluster, step: str) -> None:
-    """amcheck finds every row in the index, and ORDER BY by index equals the sort without."""
     if not (cluster.server.sharedir / "extension" / "amcheck.control").exists():
         pytest.skip("this server has no amcheck")
     judge.execute("CREATE EXTENSION IF NOT EXISTS amcheck")
@@ -217,7 +211,6 @@ def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluste
 
 @pytest.mark.parametrize(("key", "time"), [("uuid_v1", "uuid_v1_get_timestamp"), ("uuid", "uuid_v7_time")])
 def test_many_comparisons_agree_with_their_definition(connection: Connection, key: str, time: str) -> None:
-    """Keys and moments within a few microseconds of each other, for all six operators and both sides."""
     make = "uuid_v1" if key == "uuid_v1" else "uuid_v7"
     wrong = " OR ".join(
         f"(id {op}~ at) <> ({time}(id) {op} at) OR (at {op}~ id) <> (at {op} {time}(id))"
@@ -238,7 +231,6 @@ def test_many_comparisons_agree_with_their_definition(connection: Connection, ke
 
 
 def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
-    """With a partitioned table, a BRIN index, a default, and a view over a rewritten comparison."""
     for name in ("v1_source", "v1_target"):
         connection.execute(f"CREATE DATABASE {name}".encode())
     environment = cluster.environment()
@@ -287,7 +279,6 @@ def check_indexes(cluster: Cluster, connection: Connection) -> None:
 
 
 def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluster) -> None:
-    """A query on the second column of an index gives the same rows by index as by scan, at both ends of the type."""
     judge.execute("CREATE TABLE fuzz.pairs (id uuid_v1, n int)")
     ends = ("00000000-0000-1000-8000-000000000000", "ffffffff-ffff-1fff-bfff-ffffffffffff")
     for end in ends:
@@ -323,7 +314,6 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
 
 
 def test_nextval_after_the_clock_steps_back(connection: Connection) -> None:
-    """A new clock sequence, the clock's time, and no value twice."""
     readings = [5_000_000, 5_000_000, 4_000_000, 4_000_000, 5_000_000, 5_000_001]
     rows = [connection.execute("SELECT test_v1(%s)::text", (reading,)).fetchone() for reading in readings]
     values = [uuid.UUID(str(row[0])) for row in rows if row]

@@ -21,7 +21,6 @@ from replay import recorded, recorded_names
 
 
 def cut(result: Result, rounds: int) -> Result:
-    """The same with its first rounds only."""
     return replace(result, runs=[run for run in result.runs if run.round <= rounds])
 
 
@@ -39,7 +38,6 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
 
 
 def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> None:
-    """A checkpoint that ended within a turn halves them."""
     result = a_result()
     for run in result.select("insert", "random"):
         run.series["checkpoints"] = [1.0]
@@ -47,7 +45,6 @@ def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> No
 
 
 def test_a_key_is_advised_where_no_loss_that_matters_is_left_open() -> None:
-    """Equal speed in six rounds is enough; a scatter from half to twice is not."""
     for spread, answer in ((1.01, "version 7"), (2.0, "Not decided")):
         result = a_result()
         result.plan["kinds"] = ["bigint", "v7", "random"]
@@ -62,7 +59,6 @@ def test_a_key_is_advised_where_no_loss_that_matters_is_left_open() -> None:
 
 
 def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
-    """Never fewer than six rounds."""
     assert decided(Estimate(0.5, 0.4, 0.6, 6)) and not decided(Estimate(0.5, 0.4, 0.6, 5))
     assert not decided(Estimate(0.5, None, None, 1)) and not decided(Estimate(1.0, 0.9, 1.5, 6))
     assert Compared("speed", "bigint", {}).words == Compared("speed", "bigint", {}).to_decide == ""
@@ -72,7 +68,6 @@ def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
 
 @pytest.mark.parametrize("name", sorted(all_experiments()))
 def test_every_experiment_answers_a_question(name: str) -> None:
-    """On the page each has a row that begins with it; nothing measured answers nothing."""
     result = recorded(name.replace("-", "_"))
     verdicts = report_of(result).verdicts(result)
     assert verdicts and all(one.question.endswith("?") and one.figures.endswith(".") for one in verdicts)
@@ -85,7 +80,6 @@ def test_every_experiment_answers_a_question(name: str) -> None:
 
 
 def test_what_explains_is_folded() -> None:
-    """Method, settings, columns and raw data open on demand; a cell of the main column has its bar."""
     page = render([Labelled("a", a_result())])
     folded = re.findall(r"<summary>([^<]*)</summary>", page)
     assert folded == ["What the columns mean", "Method and settings", "Raw data"]
@@ -98,7 +92,6 @@ WITHOUT_BARS = {"noise", "quality"}  # of different units, of ratios, or of word
 
 @pytest.mark.parametrize("name", recorded_names())
 def test_the_main_columns_of_each_table_have_bars(name: str) -> None:
-    """The longest of each scale fills its cell, and none is longer."""
     result = recorded(name)
     for section in report_of(result).sections(result):
         lengths = [length for row in cell_bars(section) for length in row if length is not None]
@@ -108,7 +101,6 @@ def test_the_main_columns_of_each_table_have_bars(name: str) -> None:
 
 
 def test_a_scale_is_of_a_column_a_row_or_of_several_results() -> None:
-    """Figures of one unit are compared, and no others."""
     columns = [Column("a", ""), Column("b", "", bar=True), Column("c", "", bar=True), Column("d", "")]
     section = Section("s", "S", columns, [["x", 1.0, 8.0, 9.0], ["y", 4.0, None, 9.0], ["z", -1.0, 4.0, 9.0]])
     assert [row[1:3] for row in cell_bars(section)] == [[25.0, 100.0], [100.0, None], [0.0, 50.0]]
@@ -118,7 +110,6 @@ def test_a_scale_is_of_a_column_a_row_or_of_several_results() -> None:
 
 
 def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
-    """On a page; a printed first page has the verdict, the picture and the table."""
     result = recorded("insert")
     page = render([Labelled("a", result)])
     titles = re.findall(r'<h3 id="[^"]*">([^<]*)</h3>', page)
@@ -131,6 +122,5 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
 
 
 def test_the_manual_lists_each_question() -> None:
-    """With the experiment that answers it."""
     manual = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
     assert all(f"| {name} | {kind.question} |" in manual for name, kind in all_experiments().items())

@@ -14,7 +14,6 @@ import preloaded
 
 
 def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str]:
-    """The environment: which server, and where it lives."""
     choice = {"PG_CONFIG": str(server.bindir / "pg_config")} if server else {}
     return os.environ | choice | ({"TMPDIR": str(temporary)} if temporary else {})
 

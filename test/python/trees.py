@@ -30,7 +30,6 @@ exec chroot "$folder/root" /bin/su - "$user" -c "$script"
 
 
 def missing() -> str:
-    """Why there can be no such system here; empty if there can."""
     if os.geteuid() != 0:
         return "a system in a folder needs root"
     lacking = [name for name in ("debootstrap", "unshare", "apt-get") if shutil.which(name) is None]
@@ -54,7 +53,6 @@ class Tree:
             (folder / made).mkdir(parents=True, exist_ok=True)
 
     def bring(self, folder: Path, place: str) -> None:
-        """Copy a folder of this machine into it."""
         shutil.copytree(folder, self.changes / place.lstrip("/"), dirs_exist_ok=True)
 
     def attempt(self, script: str, user: str = "root") -> subprocess.CompletedProcess[str]:
@@ -70,13 +68,11 @@ class Tree:
         )  # fmt: skip
 
     def run(self, script: str, user: str = "root") -> str:
-        """The same, and what it printed; an error with that if it fails."""
         done = self.attempt(script, user)
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def install(self, packages: str) -> None:
-        """Packages of Debian."""
         options = "-y -qq -o Dpkg::Options::=--force-confold --no-install-recommends"
         self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install {options} {packages}")
 
@@ -97,7 +93,6 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def pristine(name: str, use: str = "system") -> Iterator[Tree]:
-    """A new one, which is removed afterwards."""
     folder = KEPT / f"{name}-{use}"
     shutil.rmtree(folder, ignore_errors=True)
     try:

@@ -37,7 +37,6 @@ def make(connection: Connection) -> None:
 
 
 def check(connection: Connection) -> None:
-    """After it."""
     for name, changes in CHANGES.items():
         run(connection, *(change.replace("{0}", name) for change in changes), INSERT.format(name))
         found = {read: state(connection, read.format(name)) for read in READS}

@@ -8,7 +8,6 @@ PATIENCE = 60
 
 
 def running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -16,7 +15,6 @@ def running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> bool:
-    """Whether the process ends in time."""
     deadline = time.monotonic() + PATIENCE
     while running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -24,7 +22,6 @@ def wait_until_gone(pid: int) -> bool:
 
 
 def wait_until_empty(folder: Path) -> bool:
-    """Whether it becomes so in time."""
     deadline = time.monotonic() + PATIENCE
     while list(folder.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -32,7 +29,6 @@ def wait_until_empty(folder: Path) -> bool:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Until it is true."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline

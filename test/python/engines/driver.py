@@ -51,13 +51,11 @@ class Driver:
         return True
 
     def kill(self) -> None:
-        """All of it: driver, executors and their workers."""
         with suppress(ProcessLookupError):  # it has ended, and all that it had started
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def kill_executor(self, rng: random.Random) -> bool:
-        """One executor; whether there was one."""
         executors = [pid for pid in processes_of(self.process.pid) if EXECUTOR in command_of(pid)]
         if executors:
             os.kill(rng.choice(executors), signal.SIGKILL)
@@ -65,7 +63,6 @@ class Driver:
 
 
 def processes_of(group: int) -> list[int]:
-    """The processes of a group."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -85,13 +82,11 @@ def command_of(pid: int) -> bytes:
 
 
 def batches(folder: Path) -> int:
-    """How many batches are committed."""
     names = [path.name for path in (folder / "checkpoint" / "commits").glob("[0-9]*")]
     return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
 
 
 def await_batch(folder: Path, after: int, driver: Driver) -> None:
-    """Wait until one more is committed."""
     deadline = time.monotonic() + PATIENCE
     while batches(folder) <= after:
         has_ended = driver.process.poll() is not None

@@ -29,7 +29,6 @@ OPTIONS: dict[str, object] = {"table": "events", "max_rows": 100_000, "parts": 2
 
 @contextmanager
 def servers(count: int) -> Iterator[list[str]]:
-    """Servers of their own, each with the table in another form."""
     with ExitStack() as stack:
         dsns = []
         for place in range(count):
@@ -95,7 +94,6 @@ def main(kills: int, seed: int | None) -> None:
 
 
 def report(found: Counter[tuple[int, int]], there: set[tuple[int, int]], done: Counter[str], errors: list[str]) -> None:
-    """What was found; exit code 1 if it is not what is there."""
     lost, phantom = there - found.keys(), found.keys() - there
     repeated = [row for row, times in found.items() if times > 1]
     click.echo(f"killed {done['drivers']} drivers and {done['executors']} executors")

@@ -58,7 +58,6 @@ def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
 
 
 def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: list[int]) -> Run:
-    """Reading and transforming all rows of a table."""
     work = f"aggregate(sequence(1, {steps}), 0L, (sum, step) -> sum + (token * step) % 7) AS work"
     frame = spark.read.format("inorder").options(dsn=dsn, table=table, parts=parts).load()
     cpu, begun = cpu_of(roots), time.monotonic()
@@ -77,7 +76,6 @@ def fill(connection: Connection, rows: int) -> str:
 
 
 def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
-    """A line about the rounds of one cost."""
     gains = sorted(one.wall / four.wall for one, four in rounds)
     most = statistics.median(one.wall * CORES / four.cpu for one, four in rounds)
     cost = statistics.median(one.cpu for one, _ in rounds) / rows * 1000

@@ -24,7 +24,6 @@ SETTINGS = {
 
 
 def session(master: str, **more: str) -> SparkSession:
-    """A Spark on this machine, with the source."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("inorder")
     for name, value in (SETTINGS | more).items():
@@ -44,7 +43,6 @@ class Stream:
     key: list[str]
 
     def start(self, spark: SparkSession, folder: Path, **trigger: Any) -> Any:
-        """The query."""
         frame = spark.readStream.schema(self.schema).format("inorder").options(**self.options).load()
         writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
         return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()

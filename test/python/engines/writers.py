@@ -55,26 +55,21 @@ class Writer(threading.Thread):
             self.error = error
 
     def insert(self, rows: int) -> None:
-        """So many rows, with tokens that were never used."""
         self.connection.execute(INSERT.encode(), [self.number, self.used + 1, self.used + rows])
         self.used += rows
 
     def row(self) -> None:
-        """One row."""
         self.insert(1)
 
     def several(self) -> None:
-        """A statement of many."""
         self.insert(self.rng.randint(2, 300))
 
     def undone(self) -> None:
-        """Rolled back."""
         self.connection.execute("BEGIN")
         self.insert(self.rng.randint(1, 100))
         self.connection.execute("ROLLBACK")
 
     def savepoints(self) -> None:
-        """Some rolled back, more than 64 now and then."""
         self.connection.execute("BEGIN")
         for _ in range(self.rng.choice((3, 70))):
             self.connection.execute("SAVEPOINT s")
@@ -84,7 +79,6 @@ class Writer(threading.Thread):
         self.connection.execute("COMMIT")
 
     def two_phase(self) -> None:
-        """The first phase."""
         gid = f"{self.name} {self.used}"
         self.connection.execute("BEGIN")
         self.insert(self.rng.randint(1, 50))
@@ -92,7 +86,6 @@ class Writer(threading.Thread):
         self.prepared.append(gid)
 
     def finish(self) -> None:
-        """The second phase of one of them."""
         if self.prepared:
             gid = self.prepared.pop(self.rng.randrange(len(self.prepared)))
             how = "COMMIT" if self.rng.random() < 0.7 else "ROLLBACK"
@@ -108,13 +101,11 @@ class Writer(threading.Thread):
 
 
 def write_large(dsn: str, number: int) -> None:
-    """One transaction of a million rows."""
     with connect(dsn) as connection:
         connection.execute(INSERT.encode(), [number, 1, LARGE])
 
 
 def committed(dsn: str) -> set[tuple[int, int]]:
-    """What is in the table."""
     with connect(dsn) as connection:
         rows = connection.execute("SELECT writer, token FROM events").fetchall()
     return {(int(str(writer)), int(str(token))) for writer, token in rows}

@@ -17,7 +17,6 @@ INT8MULTIRANGE, INT8, TEXT_ARRAY, TEXT = 4536, 20, 1009, 25
 
 
 def composite(rng: random.Random) -> bytes:
-    """About what a feed_position is sent as."""
     types = (INT8MULTIRANGE, INT8, TEXT_ARRAY, rng.choice((16390, 16400, 16410)), TEXT)
     amount = rng.choice((FIELDS, FIELDS, FIELDS, 4, 7, 0, -1, 1 << 30))
     data = struct.pack("!i", amount)
@@ -29,7 +28,6 @@ def composite(rng: random.Random) -> bytes:
 
 
 def value(rng: random.Random) -> bytes | None:
-    """Anything."""
     return rng.choice((
         None, b"", rng.randbytes(16), rng.randbytes(15), rng.randbytes(17), bytes(16), composite(rng), composite(rng),
         rng.randbytes(rng.randrange(60)), bytes.fromhex("c232ab00941411ecb3c89f6bdeced846"),
@@ -37,7 +35,6 @@ def value(rng: random.Random) -> bytes | None:
 
 
 def call(rng: random.Random, session: Session, oracles: Oracles) -> None:
-    """One statement with one value."""
     data = value(rng)
     outcome = session.run(rng.choice(STATEMENTS), [data])
     session.statements[-1] += f" /* $1 = \\x{data.hex() if data is not None else 'null'} in binary */"

@@ -18,8 +18,6 @@ def is_stateful(function: Function) -> bool:
 
 @dataclass
 class Calls:
-    """Random calls."""
-
     rng: random.Random
     catalogue: Catalogue
     values: Values
@@ -42,7 +40,6 @@ class Calls:
         return self.cast() if chance < 0.96 else self.of_type()
 
     def of(self, function: Function) -> str:
-        """A call of this function."""
         self.called[function.signature] += 1
         if function.kind == "a":
             return self.aggregate(function)
@@ -55,7 +52,6 @@ class Calls:
         return f"{function.schema}.{function.name}({', '.join(texts)})"
 
     def given(self, function: Function) -> int:
-        """How many arguments, as some have a default."""
         return len(function.types) - (self.rng.randint(0, function.defaults) if self.rng.random() < 0.5 else 0)
 
     def aggregate(self, function: Function) -> str:
@@ -81,7 +77,6 @@ class Calls:
         return f"(SELECT {how} FROM mallory.keys WHERE {one} OPERATOR({schema}.{name}) {other})"
 
     def cast(self) -> str:
-        """By any syntax."""
         source, target = self.rng.choice(self.catalogue.casts)
         self.called[f"cast ({source} AS {target})"] += 1
         value = self.values.of(source)

@@ -39,8 +39,6 @@ WHERE t.typnamespace = 'public'::regnamespace AND t.typtype IN ('b', 'c') ORDER 
 
 @dataclass(frozen=True)
 class Function:
-    """A function, procedure or aggregate."""
-
     oid: int
     schema: str
     name: str
@@ -59,8 +57,6 @@ class Function:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All that mallory may call."""
-
     functions: list[Function]
     operators: list[tuple[str, str, str, str]]
     casts: list[tuple[str, str]]
@@ -68,7 +64,6 @@ class Catalogue:
 
     @property
     def public(self) -> list[Function]:
-        """Those in the users' schema."""
         return [function for function in self.functions if function.schema == "public"]
 
 

@@ -160,7 +160,6 @@ def hold(rng: random.Random, values: Values) -> list[str]:
 
 
 def named(rng: random.Random, text: str, table: Relation) -> str:
-    """With the names of a table in it."""
     value = rng.choice(
         (
             "DEFAULT",
@@ -203,7 +202,6 @@ def trigger(rng: random.Random, table: Relation) -> str:
 
 
 def change(rng: random.Random, values: Values) -> str:
-    """One change of one table."""
     table = rng.choice([known for known in values.tables if known.owner == "mallory"])
     chance = rng.random()
     if chance < 0.4:

@@ -17,7 +17,6 @@ def body(name: str, result: str) -> str:
 
 
 def function(name: str, types: str, returns: str, result: str, schema: str = "mallory") -> str:
-    """A function that reports its run."""
     return (
         f"CREATE FUNCTION {schema}.{name}({types}) RETURNS {returns} LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE "
         f"AS {body(f'{schema}.{name}({types})'.replace(chr(39), ''), result)}"
@@ -152,7 +151,6 @@ def plants(rng: random.Random) -> list[str]:
 
 
 def operators(schema: str, operator: str, left: str, right: str, returns: str, result: str) -> list[str]:
-    """An operator, with a function of its own name for each."""
     name = f'"on {operator} of {left} {right}"'.replace("mallory.", "")
     return [
         function(name, f"{left}, {right}", returns, result, schema),

@@ -87,8 +87,6 @@ EXPECTED = (
 
 @dataclass
 class Honest:
-    """The superuser, alice and the reader."""
-
     world: World
     rng: random.Random
     oracles: Oracles
@@ -98,7 +96,6 @@ class Honest:
     stormy: bool = False  # while mallory's tables change
 
     def turn(self, mallory: Session) -> None:
-        """Each does something."""
         self.oracles.compare(mallory)
         self.oracles.check_log(mallory)
         if mallory.idle:
@@ -127,7 +124,6 @@ class Honest:
         return session
 
     def close(self) -> None:
-        """End all sessions."""
         for session in self.sessions.values():
             session.close()
 
@@ -142,7 +138,6 @@ class Honest:
         return outcome
 
     def complain(self, oracle: str, text: str, session: Session, mallory: Session) -> None:
-        """With the statements of both."""
         held = "mallory is in a transaction. " if not mallory.idle else ""
         both = Session(session.role, session.connection, session.watchdog, session.pid)
         both.statements.extend((*mallory.statements, f"-- as {session.role}", *session.statements))
@@ -177,7 +172,6 @@ class Honest:
             self.move_shared(session, mallory)
 
     def count(self, session: Session, table: str, mallory: Session) -> None:
-        """The exact count is what counting all rows gives."""
         plain = f"(SELECT pg_catalog.count(*) FROM alice.{table})"
         statement = f"SELECT public.exact_count('alice.{table}'::pg_catalog.regclass), {plain}"
         for row in self.must(session, statement, mallory).rows:
@@ -185,7 +179,6 @@ class Honest:
                 self.complain("count", f"exact_count of {table} is {row[0]}, count(*) is {row[1]}", session, mallory)
 
     def read(self, session: Session, table: str, feed: str, mallory: Session) -> None:
-        """All there is, each row once."""
         got = self.delivered.setdefault(f"{session.role} {feed}", Counter())
         size = self.rng.choice(("", ", 2", ", 1000"))
         for _ in range(40):
@@ -214,7 +207,6 @@ class Honest:
         self.must(session, f"SELECT public.feed_drop({name})", mallory)
 
     def move_shared(self, session: Session, mallory: Session) -> None:
-        """By batches."""
         name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
         batch = self.must(session, f"SELECT public.feed_next_batch({name}, 3, {owner})", mallory).rows
         if batch and batch[0][0] is not None:
@@ -264,7 +256,6 @@ class Honest:
         return [relation for relation in there if relation.name in readable or self.rng.random() < 0.2]
 
     def is_relation(self, name: str) -> bool:
-        """Whether it is still there."""
         row = self.world.admin.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
         return row is not None and bool(row[0])
 
@@ -281,7 +272,6 @@ class Honest:
         return ran
 
     def select(self, session: Session, relation: Relation) -> None:
-        """Plain SELECTs, in a transaction if there is one."""
         low = "'00000000-0001-8000-8000-000000000000'::pg_catalog.uuid" if relation.is_uuid else "7::pg_catalog.int8"
         for plain in PLAIN:
             text = plain.replace("{t}", relation.name).replace("{c}", relation.column).replace("{low}", low)
@@ -313,7 +303,6 @@ class Honest:
             session.run("ROLLBACK TO s")
 
     def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
-        """An error that is mallory's to make, or none."""
         self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
         # null::table names a table that is gone when the server looks up its columns.
         gone = self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement

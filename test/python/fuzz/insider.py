@@ -26,7 +26,6 @@ GARBAGE = (
 
 
 def names(rng: random.Random, values: Values) -> str:
-    """Columns, as name[]."""
     columns = (
         values.focus.column.strip('"').replace('""', '"'),
         "n",
@@ -46,7 +45,6 @@ def names(rng: random.Random, values: Values) -> str:
 
 
 def table_row(rng: random.Random, values: Values, relation: str) -> str:
-    """A readable table."""
     columns, is_uuid = names(rng, values), rng.choice(("true", "false"))
     key = f"coalesce(({columns})[1], 'id')"
     order = f"ARRAY[{key}]" if is_uuid == "true" else names(rng, values)
@@ -56,7 +54,6 @@ def table_row(rng: random.Random, values: Values, relation: str) -> str:
 
 
 def feed_row(rng: random.Random, values: Values, relation: str) -> str:
-    """A feed."""
     role = rng.choice(("alice", "mallory", "reader", "postgres", "nobody"))
     pending = values.batch() if rng.random() < 0.5 else "NULL"
     owner = rng.choice((f"'{role}'::regrole, '{role}'", f"'{role}'::regrole, 'alice'", "0, ''", "4294967295, 'x'"))
@@ -72,7 +69,6 @@ def feed_row(rng: random.Random, values: Values, relation: str) -> str:
 
 
 def count_row(rng: random.Random, values: Values, relation: str) -> str:
-    """A counted part."""
     part = values.regclass() if rng.random() < 0.5 else relation
     number = rng.choice(("0", "5", "9223372036854775807"))
     rest = f"{values.of('text')}, {values.multirange()}, {number}, now()"
@@ -134,7 +130,6 @@ class Insider:
         oracles.check_log(mallory)
 
     def look(self, oracles: Oracles, session: Session, statement: str) -> None:
-        """A statement, and how it ended."""
         outcome = session.run(statement)
         oracles.check_errors(session, outcome)
         oracles.check_time(session, outcome)

@@ -29,8 +29,6 @@ class Run:
 
 
 class Log:
-    """Reads on where it stopped."""
-
     def __init__(self, path: Path) -> None:
         self.path, self.offset = path, 0
         self.rest = ""

@@ -70,7 +70,6 @@ LOOK = (
 
 
 def fingerprint(world: World, queries: dict[str, str]) -> dict[str, str]:
-    """A digest of each."""
     filled = [text.replace("{OTHERS}", OTHERS) for text in queries.values()]
     texts = [f"(SELECT md5(string_agg(x, E'\\n' ORDER BY x)) FROM ({text}) AS q(x))" for text in filled]
     row = world.admin.execute(f"SELECT {', '.join(texts)}".encode()).fetchone()
@@ -88,11 +87,9 @@ class Oracles:
     looked: tuple[str | None, ...] = ()
 
     def remember(self) -> None:
-        """As it is now is as it has to stay."""
         self.rights, self.state = fingerprint(self.world, RIGHTS), fingerprint(self.world, STATE)
 
     def compare(self, session: Session) -> None:
-        """Rights and state of others are as they were."""
         for what, before, queries in (("rights", self.rights, RIGHTS), ("state", self.state, STATE)):
             now = fingerprint(self.world, queries)
             for name in now:
@@ -111,7 +108,6 @@ class Oracles:
         self.look(session, is_call and outcome.ok)
 
     def look(self, session: Session, is_call: bool) -> None:
-        """Who the session is, and its settings: a call changes neither."""
         if session.failed:
             return
         rows = session.run(LOOK, quiet=True).rows
@@ -125,7 +121,6 @@ class Oracles:
         self.looked = rows[0]
 
     def check_errors(self, session: Session, outcome: Outcome) -> None:
-        """No lost session, no internal error."""
         if session.lost or outcome.state in ("57P01", "57P02", "57P03", "57P04", "08006"):
             self.world.fail("crash", f"{outcome.state} {outcome.message}", session)
         elif outcome.state == "XX000" and is_internal(outcome):
@@ -170,7 +165,6 @@ def made_before(session: Session, outcome: Outcome) -> list[str]:
 
 
 def is_internal(outcome: Outcome) -> bool:
-    """Whether an XX000 is ours to explain."""
     return not any(
         outcome.statement.startswith(begins) and re.search(pattern, f"{outcome.message} ({outcome.source})")
         for begins, pattern in INTERNAL_ALLOWED

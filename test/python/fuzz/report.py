@@ -11,8 +11,6 @@ MOST_LETTERS = 700
 
 @dataclass
 class Result:
-    """Of a run."""
-
     server: str
     seed: int
     seconds: float
@@ -52,7 +50,6 @@ def reproduction(failure: Failure) -> list[str]:
 
 
 def show(result: Result) -> str:
-    """Figures, then failures with what led to them."""
     shown = [
         f"{result.server}, seed {result.seed}, {result.seconds:.0f} s, {result.sessions} sessions, "
         f"{result.statements} statements, {result.calls} calls ({result.calls / max(result.seconds, 1):.0f} a second)",

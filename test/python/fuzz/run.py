@@ -25,8 +25,6 @@ TURN_EVERY = 150
 
 
 class Mallory:
-    """One session, and all that he does in it."""
-
     def __init__(self, place: World, oracles: Oracles, honest: Honest, parts: Catalogue, number: int) -> None:
         self.world, self.oracles, self.honest = place, oracles, honest
         self.rng = random.Random(f"{place.seed} {number}")
@@ -42,7 +40,6 @@ class Mallory:
         self.statements = 0
 
     def say(self, statement: str, is_call: bool = False) -> Outcome:
-        """A statement, and what is checked after each."""
         outcome = self.session.run(statement)
         self.statements += 1
         if is_call:
@@ -67,7 +64,6 @@ class Mallory:
                 self.say(f"ANALYZE {table.relation.name}")
 
     def step(self) -> None:
-        """One thing or another."""
         chance = self.rng.random()
         if self.session.failed and chance < 0.85:
             self.say(self.rng.choice(("ROLLBACK", "ROLLBACK", "ROLLBACK TO s")))
@@ -98,7 +94,6 @@ class Mallory:
                 self.prepared.append(statement.split()[1])
 
     def call_fast(self) -> None:
-        """Without a statement."""
         outcome = fastpath.call(self.rng, self.session, self.calls, self.oracles)
         self.outcomes[f"fast path {'ok' if outcome.ok else outcome.state[:2]}"] += 1
 
@@ -157,7 +152,6 @@ def count_runs(place: World) -> int:
 def run_sessions(
     place: World, result: Result, deadline: float, most: int | None, parts: catalogue.Catalogue
 ) -> Counter[str]:
-    """One after the other; returns what was called."""
     oracles = Oracles(place)
     honest = Honest(place, place.rng, oracles)
     called: Counter[str] = Counter()
@@ -179,7 +173,6 @@ def run_sessions(
 
 
 def run(server: Server, seconds: float, seed: int, sessions: int | None = None, edition: str = "c") -> Result:
-    """A server, and calls on it for so long."""
     result = Result(server.name, seed, seconds)
     with world(server, seed, edition) as place:
         began = time.monotonic()

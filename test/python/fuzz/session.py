@@ -21,8 +21,6 @@ MOST_ROWS = 5000
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a statement ended."""
-
     statement: str
     seconds: float  # but those in which it was ready and others had the processor
     state: str = ""  # SQLSTATE, or empty
@@ -32,7 +30,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended without an error."""
         return not self.state
 
 
@@ -71,14 +68,12 @@ class Watchdog:
             self.began[pid] = time.monotonic()
 
     def end(self, pid: int) -> float:
-        """It has ended: after so many seconds, without those in which others had the processor."""
         with self.lock:
             elapsed = time.monotonic() - self.began.pop(pid)
             before = self.queued.pop(pid, None)
         return elapsed if before is None else elapsed - max(seconds_in_queue(pid) - before, 0.0)
 
     def close(self) -> None:
-        """No session any more."""
         self.ended.set()
         self.thread.join()
 
@@ -95,21 +90,17 @@ class Session:
 
     @property
     def lost(self) -> bool:
-        """Whether the server ended it."""
         return self.connection.pgconn.status != pq.ConnStatus.OK
 
     @property
     def failed(self) -> bool:
-        """Whether its transaction takes no more statements."""
         return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
     @property
     def idle(self) -> bool:
-        """Whether it is in no transaction."""
         return self.connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
     def run(self, statement: str, parameters: list[bytes | None] | None = None, quiet: bool = False) -> Outcome:
-        """Run it and remember it, unless it only reads."""
         if not quiet:
             self.statements.append(statement)
         connection, text = self.connection.pgconn, statement.encode()
@@ -125,12 +116,10 @@ class Session:
         return outcome(statement, elapsed, result, self.lost)
 
     def close(self) -> None:
-        """End it."""
         self.connection.close()
 
 
 def outcome(statement: str, elapsed: float, result: pq.abc.PGresult, lost: bool) -> Outcome:
-    """What libpq says of the statement."""
     if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY):
         rows = tuple(
             tuple(text(result.get_value(row, column)) for column in range(result.nfields))
@@ -149,11 +138,9 @@ def outcome(statement: str, elapsed: float, result: pq.abc.PGresult, lost: bool)
 
 
 def text(value: bytes | None) -> str | None:
-    """As far as it is UTF-8."""
     return None if value is None else bytes(value).decode(errors="replace")
 
 
 def open_session(dsn: str, role: str, watchdog: Watchdog) -> Session:
-    """A new session."""
     connection = psycopg.connect(make_conninfo(dsn, user=role), autocommit=True, application_name=f"fuzz {role}")
     return Session(role, connection, watchdog, connection.info.backend_pid)

@@ -92,12 +92,10 @@ HARMLESS = (
 
 
 def harmless(rng: random.Random) -> str:
-    """A statement that changes some of those."""
     return "; ".join(f"SET {name} = {rng.choice(CHOICES[name])}" for name in rng.sample(HARMLESS, 4))
 
 
 def change(rng: random.Random) -> str:
-    """A statement that changes one."""
     name = rng.choice((*CHOICES, *["search_path"] * 6))
     if rng.random() < 0.1:
         return "RESET ALL" if rng.random() < 0.3 else f"RESET {name}"

@@ -26,8 +26,6 @@ SWAPS = (
 
 
 class Storm:
-    """Lasts as long as the ``with`` block."""
-
     def __init__(self, world: World, oracles: Oracles, values: Values) -> None:
         self.oracles, self.rng = oracles, random.Random(values.rng.random())
         self.values = Values(self.rng, values.tables, values.odd)
@@ -47,7 +45,6 @@ class Storm:
         self.session.close()
 
     def rage(self) -> None:
-        """One change after the other."""
         while not self.over.is_set() and not self.session.lost:
             outcome = self.session.run(self.statement())
             if outcome.state == "XX000" and "feed_" in outcome.statement:

@@ -13,14 +13,11 @@ ODD_COLUMN = '"i d%I""\\"'
 
 @dataclass(frozen=True)
 class Table:
-    """What makes a table, and how rows come into it."""
-
     relation: Relation
     make: tuple[str, ...]
     insert: str = "INSERT INTO {name} (n) SELECT i FROM generate_series(1, {rows}) AS i"
 
     def filled(self, rows: int) -> str:
-        """The statement that inserts so many rows."""
         return self.insert.replace("{name}", self.relation.name).replace("{rows}", str(rows))
 
 
@@ -30,7 +27,6 @@ def relation(name: str, column: str = "id", is_uuid: bool = True) -> Relation:
 
 
 def simple(name: str, columns: str, *more: str, column: str = "id", insert: str = "") -> Table:
-    """A table of these columns; {t} in the other statements is its name."""
     made = (f"CREATE TABLE mallory.{name} ({columns})", *(text.replace("{t}", f"mallory.{name}") for text in more))
     table = relation(name, column, column == "id")
     return Table(table, made, insert) if insert else Table(table, made)

@@ -129,7 +129,6 @@ class Values:
         self.focus = self.rng.choice(own if own and self.rng.random() < 0.85 else self.tables)
 
     def of(self, type_name: str, argument: str = "") -> str:
-        """A value of a type, with the type, as an expression; for an argument of this name."""
         if self.rng.random() < 0.04:
             return "NULL" if self.rng.random() < 0.5 else f"NULL::{type_name}"
         makers: dict[str, Callable[[], str]] = {
@@ -146,7 +145,6 @@ class Values:
         return f"{self.plain(type_name)}::{type_name}"
 
     def plain(self, type_name: str) -> str:
-        """A literal of a type of the server's own."""
         rng = self.rng
         if type_name in ("name", "text", "cstring"):
             return quote(rng.choice(WORDS if rng.random() < 0.6 else TEXTS))
@@ -159,14 +157,12 @@ class Values:
         return quote(str(rng.choice(PLAIN.get(type_name, ("", "0", "{}", "()")))))
 
     def uuid(self) -> str:
-        """One of any version, or of the border of one."""
         if self.rng.random() < 0.6:
             return self.rng.choice(UUIDS)
         digits = f"{self.rng.getrandbits(128):032x}"
         return digits[:12] + self.rng.choice("1478") + digits[13:]
 
     def uuid_v1(self) -> str:
-        """By text, by cast, or made."""
         return self.rng.choice((
             f"{quote(self.uuid())}::public.uuid_v1", f"{quote(self.uuid())}::uuid::public.uuid_v1",
             "'c232ab00-9414-11ec-b3c8-9f6bdeced846'::public.uuid_v1", "public.uuid_v1_nextval()",
@@ -181,7 +177,6 @@ class Values:
         return f"{quote(self.rng.choice('[(') + low + ',' + high + self.rng.choice('])'))}::tstzrange"
 
     def multirange(self) -> str:
-        """Literal, computed, or of many ranges."""
         if self.rng.random() < 0.5:
             return f"{quote(self.rng.choice(MULTIRANGES))}::int8multirange"
         low, amount = self.rng.randrange(800), self.rng.choice((2, 10, 3000))
@@ -192,13 +187,11 @@ class Values:
         ))  # fmt: skip
 
     def feed_name(self) -> str:
-        """Mostly that of the table's feed."""
         if self.rng.random() < 0.75:
             return f"{quote(self.focus.feed)}::text"
         return f"{quote(self.rng.choice((*TEXTS, *(table.feed for table in self.tables))))}::text"
 
     def statement(self) -> str:
-        """For feed_apply."""
         names = {"feed": self.focus.feed, "table": self.focus.name}
         text = self.rng.choice(STATEMENTS)
         return f"{quote(text % names if '%(' in text else text)}::text"
@@ -213,7 +206,6 @@ class Values:
         return f"{self.rng.choice(self.odd)}::regclass"
 
     def regrole(self) -> str:
-        """A role by name or number."""
         if self.rng.random() < 0.1:
             return f"{self.rng.choice((0, 10, 4294967295, 16384))}::regrole"
         if self.rng.random() < 0.5:
@@ -221,7 +213,6 @@ class Values:
         return f"{quote(self.rng.choice(ROLES))}::regrole"
 
     def row_type(self) -> str:
-        """Mostly null::the_table."""
         if self.rng.random() < 0.8:
             return f"NULL::{self.focus.name}"
         return self.rng.choice((
@@ -243,7 +234,6 @@ class Values:
         ))  # fmt: skip
 
     def members(self) -> str:
-        """Partitions as a position remembers them."""
         chance = self.rng.random()
         if chance < 0.3:
             return f"(public.reader_start({quote(self.focus.name)}::regclass)).members"
@@ -262,15 +252,12 @@ class Values:
         return f"{array if self.rng.random() < 0.8 else f'ARRAY[{array}, {array}]'}::public.feed_member[]"
 
     def origin(self) -> str:
-        """Where numbers come from."""
         return self.rng.choice(("NULL", "'7654321098765432109/1'", quote(self.rng.choice(TEXTS[:20]))))
 
     def number(self, known: str) -> str:
-        """That of the real thing, none, or any."""
         return self.rng.choice((known, known, "NULL", "NULL", self.of("bigint")))
 
     def key(self, known: str) -> str:
-        """As number, of keys."""
         return self.rng.choice((known, known, "NULL", self.of("text[]"), self.order()))
 
     def order(self) -> str:
@@ -282,7 +269,6 @@ class Values:
         return f"{quote(key)}::text[]"
 
     def position(self) -> str:
-        """A real one, one with some fields of another, or made up."""
         word = self.rng.choice(("beginning", "now"))
         start = f"public.reader_start({quote(self.focus.name)}::regclass, '{word}'::text)"
         chance = self.rng.random()
@@ -300,12 +286,10 @@ class Values:
         return f"(SELECT {wrapped} FROM (SELECT {real} AS b OFFSET 0) AS s)"
 
     def real_batch(self, position: str) -> str:
-        """What follows a position."""
         rows = self.rng.choice(("NULL", "1", "2", "1000"))
         return f"public.reader_next_batch({quote(self.focus.name)}::regclass, {position}, {rows})"
 
     def batch(self) -> str:
-        """As position."""
         start = f"public.reader_start({quote(self.focus.name)}::regclass)"
         real = self.real_batch(start)
         if self.rng.random() < 0.35:

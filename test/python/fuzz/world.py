@@ -81,8 +81,6 @@ RELATIONS = [
 
 @dataclass(frozen=True)
 class Failure:
-    """What must not be, and the statements that led there."""
-
     oracle: str
     text: str
     statements: tuple[str, ...] = ()
@@ -90,8 +88,6 @@ class Failure:
 
 @dataclass
 class World:
-    """What all parts of a run know."""
-
     seed: int
     rng: random.Random
     cluster: Cluster
@@ -111,23 +107,19 @@ class World:
             self.failures.append(Failure(oracle, text, tuple(session.statements) if session else ()))
 
     def session(self, role: str) -> Session:
-        """A session of a role's."""
         return open_session(self.cluster.dsn, role, self.watchdog)
 
     def welcome(self) -> None:
-        """Give mallory what he may have."""
         for statement in MALLORY:
             self.admin.execute(statement.encode())
 
     def clear(self) -> None:
-        """Drop all that mallory made."""
         for (gid,) in self.admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             self.admin.execute(f"ROLLBACK PREPARED '{gid}'".encode())
         self.admin.execute("DROP OWNED BY mallory CASCADE")
 
 
 def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
-    """Run statements as a role."""
     with connect(f"{dsn} user={role}") as connection:
         for statement in statements:
             connection.execute(statement.encode())
@@ -135,7 +127,6 @@ def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
 
 @contextmanager
 def world(server: Server, seed: int, edition: str = "c") -> Iterator[World]:
-    """All of it, as long as the block lasts."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as setup:

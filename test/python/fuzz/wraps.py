@@ -48,7 +48,6 @@ def dollar(text: str) -> str:
 
 
 def wrapped(rng: random.Random, call: str) -> list[str]:
-    """Statements that make the call."""
     chance = rng.random()
     if chance < 0.6:
         form = rng.choice(PLAIN)

@@ -25,8 +25,6 @@ UNREAD_ROWS = 400
 
 @dataclass
 class Stage:
-    """The servers of a round."""
-
     primary: Cluster
     young: Cluster
     standby: Standby  # to be promoted; readers are there if the edition can read on one
@@ -35,7 +33,6 @@ class Stage:
 
     @property
     def clusters(self) -> list[Cluster]:
-        """Those in which there was a load."""
         return [self.primary, self.standby]
 
     def catch_up(self) -> None:
@@ -113,7 +110,6 @@ def restore(world: World, stage: Stage, readers: list[Reader], settings: dict[st
 
 
 def leave_unread(world: World, readers: list[Reader]) -> None:
-    """Rows that nobody has read, or in part."""
     world.phase, lane = Phase(), next(world.lanes)
     with connect(world.primary) as connection:
         for number, table in enumerate(TABLES):
@@ -141,7 +137,6 @@ def copy_database(world: World, stage: Stage) -> None:
 
 
 def run(cluster: Cluster, program: str, *arguments: str) -> None:
-    """One of the server's programs."""
     command = [str(cluster.original.program(program)), *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:

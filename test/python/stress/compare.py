@@ -22,8 +22,6 @@ WHERE relname ~ '^r_parts_[0-9]+$' AND NOT relispartition AND relnamespace = 'pu
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one reader."""
-
     reader: str
     polls: int
     due: int
@@ -38,14 +36,11 @@ class Line:
 
     @property
     def wrong(self) -> int:
-        """Rows that are not as they must be."""
         return self.lost + self.repeated + self.phantom + self.disordered + self.waiting
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a round found."""
-
     seed: int
     seconds: float
     server: str
@@ -58,12 +53,10 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether anything is wrong."""
         return bool(self.problems) or any(line.wrong for line in self.lines)
 
 
 def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
-    """One for each kind of reader."""
     return list({id(reader.delivery): reader.delivery for reader in readers}.values())
 
 
@@ -80,7 +73,6 @@ def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> b
 
 
 def rows_there(connection: Connection, table: str) -> set[int]:
-    """The tokens in a table."""
     return {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
 
 
@@ -104,7 +96,6 @@ def note_waiting(world: World, readers: Sequence[Reader]) -> None:
 
 
 def line_of(world: World, delivery: Delivery) -> Line:
-    """Compare one delivery with the ledger."""
     due = {table: world.ledger.due(table) for table in delivery.tables}
     tokens = {table: delivery.tokens(table) for table in delivery.tables}
     return Line(
@@ -129,7 +120,6 @@ def missing(world: World, delivery: Delivery) -> str:
 
 
 def counted(things: Counter[str]) -> str:
-    """What there was, the most frequent first."""
     return ", ".join(f"{amount} {what}" for what, amount in things.most_common())
 
 

@@ -49,7 +49,6 @@ class Delivery:
     busy: threading.RLock = field(default_factory=threading.RLock)
 
     def tokens(self, table: str) -> list[int]:
-        """All of a table that came, without what was given back."""
         found: list[int] = []
         for event in self.events:
             if event.table == table:
@@ -95,7 +94,6 @@ class Delivery:
         return found + self.disordered_streams(versions)
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
-        """How often a version of a stream came after a later one."""
         found, last = 0, dict[int, int]()
         for stream, version in (versions[token] for token in self.tokens(STREAMED) if token in versions):
             found += version < last.get(stream, 0)
@@ -120,7 +118,6 @@ class Reader(Role):
         self.unsure: Event | None = None  # what came with it, until it is known whether it committed
 
     def again(self) -> Self:
-        """The same reader, to go on in another phase."""
         twin = copy.copy(self)
         threading.Thread.__init__(twin, name=self.name, daemon=True)
         twin.drained = threading.Event()
@@ -137,16 +134,13 @@ class Reader(Role):
         return self
 
     def order(self, table: str) -> str | None:
-        """The column by which it reads a table."""
         return ORDER.get(table) if self.delivery.by_column else None
 
     @property
     def needs(self) -> set[str]:
-        """What an edition must have."""
         return set()
 
     def feed(self, table: str) -> str:
-        """The name of its feed on a table."""
         return f"{self.kind} {table}"
 
     def make_feeds(self, connection: Connection) -> None:
@@ -194,7 +188,6 @@ class Reader(Role):
         return found
 
     def open_connections(self) -> list[Connection]:
-        """Those on which something may be left open."""
         return [self.connection]
 
     def refused(self, table: str, error: psycopg.Error) -> None:
@@ -232,7 +225,6 @@ class Reader(Role):
             raise AssertionError(f"{self.name}: {cause} on {table}")
 
     def accept_partitions(self, table: str) -> None:
-        """Go on with the partitions as they are: what came with them is not for this reader."""
         raise NotImplementedError
 
     def accept_key(self, table: str) -> None:
@@ -240,7 +232,6 @@ class Reader(Role):
         raise NotImplementedError
 
     def connect(self) -> None:
-        """Open what it needs."""
         self.connection = self.session(self.world.primary)
 
     def recover(self) -> None:
@@ -269,7 +260,6 @@ class Reader(Role):
         return event.reader != self.name or event.number in known
 
     def close(self) -> None:
-        """Close that."""
         self.connection.close()
 
     def announce(self, connection: Connection) -> int | None:
@@ -281,19 +271,16 @@ class Reader(Role):
         return self.number
 
     def deliver(self, event: Event | None = None) -> None:
-        """It has committed."""
         event = event or self.unsure
         self.unsure = None
         if event is not None:
             self.delivery.events.append(event)
 
     def poll(self, table: str) -> int | None:
-        """Read once."""
         raise NotImplementedError
 
 
 def passes_by_itself(cause: str) -> bool:
-    """Whether it is enough to try again."""
     return cause not in (PASSED, JOINED, KEY, GUARD, ORIGIN)
 
 
@@ -306,7 +293,6 @@ class Repair:
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:
-    """Tokens of all rows of a transaction, which has ended."""
     found = connection.execute(f"SELECT token FROM {KEYED} WHERE xact = %s".encode(), [number])
     return {int(str(token)) for (token,) in found}
 

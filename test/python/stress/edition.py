@@ -35,7 +35,6 @@ class Edition:
     user: str | None = None  # who has the tables, and whose sessions these are; None: the superuser
 
     def has(self, *needed: str) -> bool:
-        """Whether it has all of this."""
         return self.lacks.isdisjoint(needed)
 
     def dsn(self, superuser: str) -> str:
@@ -48,7 +47,6 @@ class Edition:
             connection.execute(self.roles.encode())
 
     def install(self, superuser: str) -> None:
-        """On a new server."""
         self.make_roles(superuser)
         if self.user is None:
             with connect(superuser) as connection:

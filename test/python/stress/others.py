@@ -50,10 +50,7 @@ class Counter(Role):
 
 
 class Folder(Role):
-    """Folds, and rolls some of that back."""
-
     def work(self) -> None:
-        """At an isolation level that it may fail in."""
         with self.session(self.world.primary) as connection:
             while not self.world.settled.is_set():
                 try:
@@ -77,7 +74,6 @@ class Vacuum(Role):
     """VACUUM and ANALYZE, of the extension's tables, too."""
 
     def work(self) -> None:
-        """One table after the other; not one that is getting an index."""
         commands = (
             "VACUUM (SKIP_LOCKED)", "VACUUM (SKIP_LOCKED, TRUNCATE false)",
             "VACUUM (FREEZE, ANALYZE, SKIP_LOCKED, TRUNCATE false)", "ANALYZE (SKIP_LOCKED)",
@@ -134,7 +130,6 @@ class Partitioner(Role):
                 self.world.targets["s_parts"] += [("s_parts", self.region), (name, self.region)]
 
     def make(self, connection: Connection, name: str, filled: bool) -> None:
-        """In a transaction of its own."""
         with transaction(connection):
             for statement in self.statements(name):
                 connection.execute(statement.encode())
@@ -144,7 +139,6 @@ class Partitioner(Role):
             self.fill(connection, name, 1)
 
     def statements(self, name: str) -> list[str]:
-        """A table like the others, or one with partitions of its own."""
         if self.region % 2:
             return [f"CREATE TABLE {name} (LIKE s_parts INCLUDING DEFAULTS INCLUDING INDEXES)"]
         return [
@@ -154,7 +148,6 @@ class Partitioner(Role):
         ]
 
     def fill(self, connection: Connection, name: str, row: int) -> None:
-        """A row of the transaction that makes the partition."""
         token = token_of(self.lane, self.region, row)
         connection.execute(f"INSERT INTO {name} (region, token) VALUES (%s, %s)".encode(), [self.region, token])
 

@@ -84,7 +84,6 @@ class OwnerRole(Role):
     """Somebody who changes tables in a session of his own, and gives up when others hold them."""
 
     def begin(self) -> Connection:
-        """A session that does not wait for long."""
         connection = self.session(self.world.primary)
         connection.prepare_threshold = None
         connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'".encode())
@@ -92,7 +91,6 @@ class OwnerRole(Role):
         return connection
 
     def run_all(self, connection: Connection, statements: str) -> None:
-        """One after the other, each by itself, since some must not be in a transaction."""
         for statement in statements.split("; "):
             connection.execute(statement.encode())
 
@@ -118,7 +116,6 @@ class Owner(OwnerRole):
         self.kinds, self.repacks = kinds, repacks
 
     def work(self) -> None:
-        """One after the other, on one table after the other."""
         with self.begin() as connection:
             kinds = self.kinds + (self.repacks if connection.info.server_version >= REPACK else ())
             while not self.world.stop.is_set():
@@ -129,7 +126,6 @@ class Owner(OwnerRole):
                 self.pause(0.2)
 
     def change(self, connection: Connection, table: str, kind: str) -> None:
-        """One statement, or several."""
         leaf = self.rng.choice(("r_parts_0", "r_parts_1a", "r_parts_1b")) if table == "r_parts" else table
         row = connection.execute(INDEX.encode(), [leaf]).fetchone()
         assert row is not None, f"{leaf} has no index"
@@ -150,7 +146,6 @@ class Owner(OwnerRole):
                 self.run_all(connection, statements)
 
     def clean(self, connection: Connection) -> None:
-        """What an interrupted CONCURRENTLY left."""
         for (name,) in connection.execute(INVALID.encode()).fetchall():
             with suppress(*GAVE_UP, psycopg.errors.UndefinedObject):
                 connection.execute(f"DROP INDEX {name}".encode())
@@ -174,7 +169,6 @@ class Keys(OwnerRole):
             self.finish(connection)
 
     def change(self, connection: Connection, key: str, enable: bool) -> None:
-        """In one transaction with feed_enable(), or not."""
         added = f", ADD CONSTRAINT r_keyed_pkey PRIMARY KEY {key}" if key else ""
         with transaction(connection):
             connection.execute(f"ALTER TABLE r_keyed DROP CONSTRAINT IF EXISTS r_keyed_pkey{added}".encode())
@@ -187,14 +181,12 @@ class Keys(OwnerRole):
             self.pause(0.2)
 
     def finish(self, connection: Connection) -> None:
-        """For those that read on: one key, enabled."""
         connection.execute(f"SET lock_timeout = '{PATIENCE}'".encode())
         while not self.attempt(connection, "PRIMARY KEY", lambda: self.change(connection, self.KEYS[0], True)):
             continue
 
 
 def owners(world: World) -> list[Role]:
-    """All but the one of partitions."""
     return [
         Owner(world, "owner", REWRITES * 2 + HARMLESS, REPACKS[:2] * 3),
         Owner(world, "owner of indexes", INDEXES, REPACKS[2:] * 3),

@@ -51,7 +51,6 @@ class Partitions(OwnerRole):
         self.lane, self.number = next(world.lanes), 0
 
     def work(self) -> None:
-        """One region after the other, each in whatever state it is."""
         with self.begin() as connection:
             while not self.world.stop.is_set():
                 region = self.pending(connection) or self.rng.choice(REGIONS)
@@ -67,7 +66,6 @@ class Partitions(OwnerRole):
         return None if row is None else int(str(row[0]))
 
     def one(self, connection: Connection, region: int) -> None:
-        """The next thing that can be done to a partition."""
         name = f"{TABLE}_{region}"
         row = connection.execute(STATE.encode(), [name]).fetchone()
         assert row is not None
@@ -91,7 +89,6 @@ class Partitions(OwnerRole):
             roll_back(connection)
 
     def finish(self, connection: Connection) -> None:
-        """Nothing half detached."""
         for region in REGIONS:
             row = connection.execute(STATE.encode(), [f"{TABLE}_{region}"]).fetchone()
             if row == (True, True, True):
@@ -102,7 +99,6 @@ class Partitions(OwnerRole):
                     continue
 
     def commit(self, connection: Connection) -> None:
-        """Or not."""
         if self.rng.random() < UNDONE:
             raise UndoneError
         connection.execute("COMMIT")
@@ -119,13 +115,11 @@ class Partitions(OwnerRole):
         self.open(name, region)
 
     def open(self, name: str, region: int) -> None:
-        """Let writers know."""
         for target in ((TABLE, region), (name, region)):
             if target not in self.world.targets[TABLE]:
                 self.world.targets[TABLE] = [*self.world.targets[TABLE], target]
 
     def bring(self, connection: Connection, name: str, region: int) -> None:
-        """With columns as the others have them."""
         self.fit(connection, name)
         columns = {"r_parts": set[str](), name: set[str]()}
         for table, found in columns.items():
@@ -151,7 +145,6 @@ class Partitions(OwnerRole):
         return len(tokens)
 
     def detach(self, connection: Connection, name: str, _: int) -> None:
-        """And perhaps something more, in the same transaction."""
         connection.execute("BEGIN")
         connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name}".encode())
         if self.rng.random() < UNDONE:
@@ -170,7 +163,6 @@ class Partitions(OwnerRole):
                 self.note_alone(connection, name)
 
     def finalize(self, connection: Connection, name: str, _: int) -> None:
-        """What a wait cut short."""
         connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name} FINALIZE".encode())
         self.note_alone(connection, name)
 
@@ -180,7 +172,6 @@ class Partitions(OwnerRole):
         self.world.ledger.leave(TABLE, [int(str(token)) for (token,) in tokens])
 
     def drop(self, connection: Connection, name: str, _: int) -> None:
-        """With all that is in it."""
         connection.execute("BEGIN")
         self.note(connection, name)
         connection.execute(f"DROP TABLE {name}".encode())
@@ -194,7 +185,6 @@ class Partitions(OwnerRole):
         self.commit(connection)
 
     def empty(self, connection: Connection, name: str, region: int) -> None:
-        """With another file."""
         connection.execute("BEGIN")
         self.note(connection, name)
         connection.execute(f"DROP TRIGGER IF EXISTS zz_inorder_truncate ON {name}".encode())

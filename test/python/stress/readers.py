@@ -20,7 +20,6 @@ ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 def feed_read(
     connection: Connection, name: str, table: str, max_rows: int | None, owner: str | None = None
 ) -> list[int]:
-    """The tokens of the rows that are new."""
     statement = sql.SQL("SELECT token FROM feed_read(%s, null::{}, %s, %s::regrole)").format(sql.Identifier(table))
     return [int(str(token)) for (token,) in connection.execute(statement, [name, max_rows, owner])]
 
@@ -37,7 +36,6 @@ class Plain(Reader):
         self.limits = max_rows
 
     def max_rows(self) -> int | None:
-        """Another number each time."""
         return self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
 
     def poll(self, table: str) -> int | None:
@@ -61,7 +59,6 @@ class Plain(Reader):
         return super().timed(table)
 
     def accept_partitions(self, table: str) -> None:
-        """By the manual: feed_seek() with 'here'."""
         self.connection.execute("SELECT feed_seek(%s, 'here', %s::regrole)", [self.feed(table), self.owner])
 
     def accept_key(self, _: str) -> None:
@@ -74,7 +71,6 @@ class Plain(Reader):
         self.deliver()
 
     def repairing(self) -> Connection:
-        """A session that sees all feeds."""
         user, self.user = self.user, None
         try:
             return self.session(self.world.primary)
@@ -82,7 +78,6 @@ class Plain(Reader):
             self.user = user
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """What that means for what was delivered."""
         return Event(self.name, number, KEYED, list(repaired.rest), repaired.again)
 
 
@@ -96,7 +91,6 @@ class Granted(Plain):
         self.user = user
 
     def make_feeds(self, connection: Connection) -> None:
-        """As their owner, who grants them."""
         if not self.joins:
             with self.session(self.world.primary) as own:
                 super().make_feeds(own)
@@ -156,7 +150,6 @@ class Fickle(Plain):
         return len(tokens)
 
     def end(self, way: float, event: Event) -> None:
-        """Keep all, or only the own rows, or nothing."""
         if way < 0.5:
             self.unsure = event
             if way < 0.1:
@@ -176,7 +169,6 @@ class Fickle(Plain):
         self.given_back = {table: set() for table in TABLES}
 
     def write(self, table: str, row: int) -> int:
-        """A row of its own."""
         token = token_of(self.lane, self.transactions, row)
         target, region = (table, 0) if table in RESTLESS else self.world.target(table, self.rng)
         statement = sql.SQL("INSERT INTO {} (region, token) VALUES (%s, %s)").format(sql.Identifier(target))
@@ -218,7 +210,6 @@ class TwoStep(Plain):
         self.last: dict[str, int] = other.last if other else {}
 
     def crash(self) -> bool:
-        """Now and then the connection is gone."""
         if self.rng.random() < 0.1:
             self.connection.close()
             self.connect()
@@ -268,7 +259,6 @@ class TwoStep(Plain):
             return [int(str(token)) for (token,) in found]
 
     def finish_again(self, table: str, number: int) -> None:
-        """Meanwhile another worker may have finished the next one."""
         try:
             self.finish(table, number)
         except psycopg.errors.InvalidParameterValue:
@@ -276,7 +266,6 @@ class TwoStep(Plain):
                 raise
 
     def finish(self, table: str, number: int) -> None:
-        """Let the feed go on."""
         self.connection.execute("SELECT feed_finish_batch(%s, %s)", [self.feed(table), number])
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
@@ -349,7 +338,6 @@ class TwoStep(Plain):
         return is_held
 
     def unfinished(self, connection: Connection, table: str) -> tuple[int | None, bool]:
-        """The number of the unfinished batch, and whether another worker has it."""
         row = connection.execute(
             "SELECT unfinished_batch, batch_pid <> %s FROM feeds WHERE name = %s",
             [self.connection.info.backend_pid, self.feed(table)],
@@ -362,14 +350,12 @@ class Applying(Plain):
     """feed_apply into a table of copies, rolled back at random. What is in that table is what was delivered."""
 
     def make_feeds(self, connection: Connection) -> None:
-        """And the tables of copies."""
         super().make_feeds(connection)
         self.delivery.ordered = False
         for table in TABLES:
             connection.execute(f"CREATE TABLE {table}_copy (n bigserial, token bigint)".encode())
 
     def poll(self, table: str) -> int | None:
-        """Rows that were copied."""
         statement = f"INSERT INTO {table}_copy (token) SELECT token FROM batch"
         self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
         if self.rng.random() < 0.5:
@@ -384,7 +370,6 @@ class Applying(Plain):
         return int(str(row[0] or 0)) if kept else None
 
     def accept_key(self, _: str) -> None:
-        """The copies are in the same transaction."""
         copy = f"{KEYED}_copy"
         with transaction(self.connection):
             had = {int(str(token)) for (token,) in self.connection.execute(f"SELECT token FROM {copy}".encode())}
@@ -395,7 +380,6 @@ class Applying(Plain):
             )
 
     def drain(self) -> None:
-        """Then read what there is."""
         super().drain()
         self.delivery.events.clear()
         for table in TABLES:

@@ -41,5 +41,4 @@ def cause_of(error: psycopg.Error, on_standby: bool = False) -> str | None:
 
 
 def passes(error: psycopg.Error, on_standby: bool = False) -> bool:
-    """Whether it is enough to try again."""
     return cause_of(error, on_standby) in (*AGAIN.values(), RECOVERY, INDEX, NOT_NOW, OWNER)

@@ -75,7 +75,6 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
-    """Until these have ended; not for ever."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -113,7 +112,6 @@ def wait_for_writers(world: World, writers: Sequence[Role], held: dict[str, list
 
 
 def release(world: World, held: dict[str, list[int]]) -> None:
-    """Commit the transaction that is held open."""
     with connect(world.primary) as connection:
         connection.execute(f"COMMIT PREPARED '{HELD}'".encode())
     world.ledger.add(held)
@@ -195,7 +193,6 @@ def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[l
 
 
 def started(stack: ExitStack, server: Server, edition: Edition) -> Stage:
-    """The servers of a round."""
     primary, young = (stack.enter_context(Cluster(server, () if edition.user is None else None)) for _ in range(2))
     primary.start(SETTINGS)
     standby = stack.enter_context(Standby(primary))
@@ -204,7 +201,6 @@ def started(stack: ExitStack, server: Server, edition: Edition) -> Stage:
 
 
 def all_readers(world: World) -> list[Reader]:
-    """One of each kind that the edition has."""
     readers: list[Reader] = [*database_readers(world), *workers(world), *stateless_readers(world)]
     if world.is_long:
         readers += [Tail(world, "primary", "r_uuid"), Tail(world, "standby" if world.standby else "primary", "s_parts")]
@@ -214,7 +210,6 @@ def all_readers(world: World) -> list[Reader]:
 def run_round(
     server: Server, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"]
 ) -> Result:
-    """A round on a server, and a standby, of its own."""
     with ExitStack() as stack:
         stage = started(stack, server, edition)
         standby = stage.standby.dsn if edition.has(STANDBY) else ""

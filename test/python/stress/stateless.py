@@ -18,15 +18,12 @@ PRIMARY, STANDBY = "primary", "standby"
 
 @dataclass
 class PastBatch:
-    """A batch as its reader got it."""
-
     table: str
     batch: str
     tokens: list[int]
 
 
 def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
-    """The tokens of a batch's rows, in their order."""
     statement = sql.SQL("SELECT token FROM reader_batch_rows(%s, %s::feed_batch, null::{})").format(
         sql.Identifier(table)
     )
@@ -51,7 +48,6 @@ class Stateless(Reader):
 
     @property
     def needs(self) -> set[str]:
-        """A standby, if it reads on one."""
         return super().needs | ({STANDBYS} if self.on_standby else set())
 
     def make_feeds(self, connection: Connection) -> None:
@@ -60,28 +56,23 @@ class Stateless(Reader):
             self.positions[table] = self.beginning(connection, table)
 
     def beginning(self, connection: Connection, table: str) -> str:
-        """The beginning."""
         return self.text(connection, "SELECT reader_start(%s, 'beginning', %s)::text", table, self.order(table))
 
     def connect(self) -> None:
-        """One connection to each server."""
         self.connections = [self.session(getattr(self.world, server)) for server in self.servers]
 
     def recover(self) -> None:
         """The position is here."""
 
     def open_connections(self) -> list[Connection]:
-        """All of them."""
         return self.connections
 
     def close(self) -> None:
-        """All of them."""
         for connection in self.connections:
             connection.close()
 
     @staticmethod
     def text(connection: Connection, statement: str, *parameters: object) -> str:
-        """The one value of a query."""
         row = connection.execute(statement.encode(), parameters).fetchone()
         assert row is not None
         return str(row[0])
@@ -103,7 +94,6 @@ class Stateless(Reader):
         return len(tokens)
 
     def read(self, table: str) -> tuple[str, list[int], str]:
-        """A batch, its rows, and the position after it."""
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         batch = self.text(
@@ -123,7 +113,6 @@ class Stateless(Reader):
         return batch, tokens, position
 
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
-        """The rows of the parts of a batch, each read somewhere."""
         split = "SELECT p::text FROM reader_split(%s, %s::feed_batch, %s) AS p"
         parts = connection.execute(split.encode(), [table, batch, self.rng.randint(1, 5)]).fetchall()
         return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
@@ -159,7 +148,6 @@ class Stateless(Reader):
             self.begin_anew(table)
 
     def set_origin_null(self, table: str) -> None:
-        """By the manual."""
         statement = (
             "SELECT ROW((p).transactions, (p).partial, (p).last_key, (p).members, NULL)::feed_position::text "
             "FROM (SELECT %s::feed_position) AS s(p)"
@@ -167,14 +155,12 @@ class Stateless(Reader):
         self.positions[table] = self.text(self.connections[0], statement, self.positions[table])
 
     def highest(self, table: str) -> int:
-        """The highest number that its position knows."""
         statement = """SELECT greatest(upper((p).transactions), (p).partial, CASE WHEN (p).partial IS NULL THEN
                            upper((p).last_key[4]::int8multirange) END) FROM (SELECT %s::feed_position) AS s(p)"""
         with self.session(self.world.primary) as connection:
             return int(self.text(connection, statement, self.positions[table]))
 
     def begin_anew(self, table: str) -> None:
-        """With all rows."""
         self.positions[table] = self.beginning(self.connections[0], table)
         self.delivery.events[:] = [event for event in self.delivery.events if event.table != table]
 
@@ -196,7 +182,6 @@ class Stateless(Reader):
         self.deliver(Event(self.name, None, KEYED, rest, frozenset() if skip else frozenset(tokens)))
 
     def remember(self, batch: PastBatch) -> None:
-        """Each batch that there was has the same chance to be kept."""
         if batch.tokens:
             self.seen += 1
             if len(self.past) < KEPT:
@@ -206,7 +191,6 @@ class Stateless(Reader):
 
 
 def stateless_readers(world: World) -> list[Stateless]:
-    """On each server, on both; with all rows and with a few."""
     both = [PRIMARY, STANDBY]
     there = both if world.standby else [PRIMARY]
     return [

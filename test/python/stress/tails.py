@@ -32,11 +32,9 @@ class Tail(Reader):
         """It keeps its position in a file."""
 
     def remove(self) -> None:
-        """Its files."""
         shutil.rmtree(self.folder)
 
     def process(self, *options: str) -> subprocess.Popen[bytes]:
-        """Started; it appends to the file."""
         command = [sys.executable, "-m", "inorder", "tail", self.table, "--position", "position"]
         command += ["--dsn", getattr(self.world, self.server), "--batch-rows", self.rng.choice(PIECES), *options]
         command += ["--accept-origin"] if self.accept_origin else []
@@ -79,12 +77,10 @@ class Tail(Reader):
                     (self.folder / name).rename(self.folder / f"{name}.old")
 
     def errors(self) -> str:
-        """What it said last."""
         lines = (self.folder / "errors").read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-6:])
 
     def drain(self) -> None:
-        """All there is, then read the file."""
         for _ in range(ENDING_TRIES):
             code = self.process().wait()
             if code == 0:

@@ -39,7 +39,6 @@ class Worker(Plain):
             self.rng = world.randomness(self.name)
 
     def crash(self) -> bool:
-        """Now and then the connection is gone."""
         if self.rng.random() < 0.05:
             self.connection.close()
             self.connect()
@@ -117,7 +116,6 @@ class Worker(Plain):
                 self.delivery.retries[ASIDE if row == (True,) else RETURNED] += 1
 
     def store(self, table: str, number: int, tokens: list[int]) -> None:
-        """Into the sink: a batch that it has already must be the same."""
         with self.delivery.busy:
             # From a worker that has not heard of the promotion, of which the sink knows: there is no such batch now.
             if self.last and self.last[table] < number < NEW_TIMELINE and not self.was_promoted:
@@ -181,7 +179,6 @@ class Divided(Worker):
             )
 
     def rows(self, table: str, number: int) -> list[int]:
-        """Of a batch, each with its key."""
         statement = sql.SQL("SELECT token, region FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
         found = self.connection.execute(statement, [self.feed(table), number]).fetchall()
         keys = {int(str(token)): int(str(region)) for token, region in found}

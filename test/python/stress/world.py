@@ -124,14 +124,12 @@ Rows = dict[str, list[int]]
 
 
 def first_targets() -> dict[str, list[tuple[str, int]]]:
-    """Partitions that are there from the beginning."""
     return {
         table: [(table, 0), (table, 1), (f"{table}_0", 0), (f"{table}_1", 1)] for table in TABLES if "parts" in table
     }
 
 
 def no_tokens() -> dict[str, set[int]]:
-    """For each table none."""
     return {table: set() for table in TABLES}
 
 
@@ -147,13 +145,11 @@ class Ledger:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, rows: Rows) -> None:
-        """After the commit of a transaction."""
         with self.lock:
             for table, tokens in rows.items():
                 self.committed[table].update(tokens)
 
     def doubt(self, rows: Rows) -> None:
-        """Nobody has said whether it committed."""
         with self.lock:
             self.doubtful.append(rows)
 
@@ -163,7 +159,6 @@ class Ledger:
             self.gone[table].update(tokens)
 
     def due(self, table: str) -> set[int]:
-        """What everybody has to get, once."""
         return self.committed[table] - self.gone[table]
 
     def forget(self, present: dict[str, set[int]]) -> None:
@@ -229,17 +224,14 @@ class World:
 
     @property
     def primary(self) -> str:
-        """Where sessions connect to."""
         return self.edition.dsn(self.superuser)
 
     @property
     def stop(self) -> threading.Event:
-        """The writers are to end."""
         return self.phase.stop
 
     @property
     def settled(self) -> threading.Event:
-        """The writers have ended, and the standby has all of it."""
         return self.phase.settled
 
     @property
@@ -248,7 +240,6 @@ class World:
         return self.phase.released
 
     def randomness(self, who: str) -> random.Random:
-        """Randomness of its own for each thread, from the one seed."""
         return random.Random(f"{self.seed} {who}")
 
     def problem(self, text: str) -> None:
@@ -265,7 +256,6 @@ LOST = (None, "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the connection is gone, or there was none to be had."""
     return isinstance(error, psycopg.OperationalError) and error.sqlstate in LOST
 
 
@@ -303,7 +293,6 @@ class Role(threading.Thread):
         raise NotImplementedError
 
     def session(self, dsn: str) -> Connection:
-        """A connection that bears the name of the role."""
         connection = connect(make_conninfo(dsn, user=self.user) if self.user else dsn)
         connection.execute("SELECT set_config('application_name', %s, false)", [self.name])
         return connection
@@ -326,6 +315,5 @@ def transaction(connection: Connection, isolation: str = "READ COMMITTED") -> It
 
 
 def roll_back(connection: Connection) -> None:
-    """Whatever is open, if the connection still is."""
     if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         connection.execute("ROLLBACK")

@@ -31,20 +31,16 @@ def may_fail(error: psycopg.Error) -> bool:
 
 
 class Draft:
-    """Rows of one transaction that will be there if it commits."""
-
     def __init__(self, lane: int, number: int) -> None:
         self.lane, self.number, self.used = lane, number, 0
         self.rows: dict[str, list[int]] = {}
 
     def take(self, amount: int) -> range:
-        """So many fresh tokens."""
         first = token_of(self.lane, self.number, self.used)
         self.used += amount
         return range(first, first + amount)
 
     def keep(self, table: str, tokens: list[int] | range) -> None:
-        """These are rows of the table now."""
         self.rows.setdefault(table, []).extend(tokens)
 
     def copy_rows(self) -> dict[str, list[int]]:
@@ -114,14 +110,12 @@ class Writer(Role):
         self.world.ledger.add(draft.rows)
 
     def failed(self, draft: Draft, error: psycopg.Error) -> None:
-        """The rows are not there, or nobody knows."""
         if is_lost(error):
             self.world.ledger.doubt(draft.rows)
         if not may_fail(error):
             raise error
 
     def row(self) -> None:
-        """One row, committed by itself."""
         draft = self.draft()
         try:
             self.insert(draft, 1)
@@ -137,12 +131,10 @@ class Writer(Role):
         self.commit(draft, *batch, self.count)
 
     def count(self) -> None:
-        """The exact count includes the own rows."""
         if self.rng.random() < 0.3:
             check_count(self.world, self.connection, self.rng.choice(TABLES), self.name)
 
     def savepoints(self) -> None:
-        """Savepoints, some released, some rolled back, one within another."""
         draft = self.draft()
 
         def nest() -> None:
@@ -174,7 +166,6 @@ class Writer(Role):
         self.commit(draft, fill, lambda: self.pause(0.5), lambda: self.insert(draft, 2))
 
     def undone(self) -> None:
-        """All for nothing."""
         draft = self.draft()
 
         def undo() -> None:
@@ -210,7 +201,6 @@ class Writer(Role):
         self.world.ledger.add(draft.rows)
 
     def write_version(self, draft: Draft, versions: dict[int, tuple[int, int]]) -> None:
-        """Of a stream that nobody has locked."""
         chosen = "SELECT stream, version FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
         if found := self.connection.execute(chosen.encode()).fetchone():
             stream, version = int(str(found[0])), int(str(found[1])) + 1
@@ -290,7 +280,6 @@ def check_count(world: World, connection: Connection, table: str, who: str) -> N
 
 
 def leaves_of(connection: Connection, table: str) -> list[str]:
-    """The tables that hold the rows."""
     if "parts" not in table:
         return [table]
     found = connection.execute("SELECT relid::text FROM pg_partition_tree(%s) WHERE isleaf ORDER BY relid", [table])
