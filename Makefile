@@ -11,46 +11,46 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(HERE)inord
 
 EXTENSION   = inorder
 MODULE_big  = inorder
-OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c)))
-PG_CPPFLAGS = -DINORDER_VERSION='"$(EXTVERSION)"'
+OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
+PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
 # The install script is the sources joined, in this order.
 SQL_SOURCES = \
     header.sql \
-    keys.sql \
-    uuid_v1.sql \
-    time_bounds.sql \
-    uuid_extras.sql \
-    snapshot.sql \
-    position.sql \
-    table_ref.sql \
-    state.sql \
-    dump.sql \
-    restoring.sql \
-    table.sql \
-    query.sql \
-    order.sql \
-    next_batch.sql \
-    ports.sql \
-    next.sql \
-    piece.sql \
-    take.sql \
-    feed.sql \
-    workers.sql \
-    shares.sql \
-    batches.sql \
-    reader.sql \
-    split.sql \
-    jsonb.sql \
-    guard.sql \
-    enable.sql \
-    notify.sql \
-    restore.sql \
-    prepare.sql \
-    count.sql \
-    retention.sql \
-    backlog.sql \
-    feeds.sql \
+    keys/keys.sql \
+    types/uuid_v1.sql \
+    types/time_bounds.sql \
+    types/uuid_extras.sql \
+    ports/snapshot.sql \
+    ports/position.sql \
+    ports/jsonb.sql \
+    ports/table_ref.sql \
+    ports/state.sql \
+    ports/dump.sql \
+    ports/restoring.sql \
+    ports/table.sql \
+    ports/ports.sql \
+    feed/query.sql \
+    feed/order.sql \
+    feed/next_batch.sql \
+    feed/next.sql \
+    feed/piece.sql \
+    feed/take.sql \
+    feed/feed.sql \
+    feed/workers.sql \
+    feed/shares.sql \
+    feed/batches.sql \
+    feed/reader.sql \
+    feed/split.sql \
+    feed/guard.sql \
+    feed/enable.sql \
+    feed/notify.sql \
+    feed/restore.sql \
+    feed/prepare.sql \
+    feed/count.sql \
+    feed/retention.sql \
+    feed/backlog.sql \
+    feed/feeds.sql \
     revoke.sql \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
@@ -122,10 +122,10 @@ ISOLATION = \
     exact_count_fold
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
-# Out of tree the folder of the objects does not exist yet; as a target it would
-# be taken for the one of the sources.
-$(shell mkdir -p src)
-EXTRA_CLEAN = src/*.o src/*.bc output_regress inorder-sql--*$(EXTVERSION).sql
+# Out of tree the folders of the objects do not exist yet; as targets they would
+# be taken for those of the sources.
+$(shell mkdir -p $(sort $(dir $(OBJS))))
+EXTRA_CLEAN = $(OBJS:.o=.bc) output_regress inorder-sql--*$(EXTVERSION).sql
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -150,8 +150,8 @@ uninstall-bitcode:
 	rm -rf '$(DESTDIR)$(bitcodedir)/$(MODULE_big)' '$(DESTDIR)$(bitcodedir)/$(MODULE_big).index.bc'
 	rmdir '$(DESTDIR)$(bitcodedir)' 2>/dev/null || true
 
-$(OBJS): $(wildcard $(HERE)src/*.h)
-src/inorder.o src/version.o: $(HERE)inorder.control
+$(OBJS): $(wildcard $(HERE)src/*.h $(HERE)src/*/*.h)
+src/inorder.o src/ports/version.o: $(HERE)inorder.control
 
 inorder--$(EXTVERSION).sql: $(addprefix $(HERE)sql/,$(SQL_SOURCES)) $(HERE)inorder.control $(HERE)Makefile
 	cat $(addprefix $(HERE)sql/,$(SQL_SOURCES)) > $@

@@ -5,7 +5,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("Makefile", "inorder.control", "src/*.[ch]", "sql/**/*.sql")
+SOURCES = ("Makefile", "inorder.control", "src/**/*.[ch]", "sql/**/*.sql")
 
 
 class Hook(BuildHookInterface):

@@ -6,12 +6,23 @@
  * but the executor, in sessions that call feed_read (caller.c).  The functions
  * are in the file of their idea:
  *
+ * keys/: how keys are made, and what is in them
  *	  entropy.c		random words out of a per-backend pool
  *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
  *	  uuid_datum.c	between those bits and uuid values of the server
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
+ *
+ * types/: the type uuid_v1, and what compares keys with times
+ *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
+ *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
+ *	  uuid_v1_nextval.c	its generator
+ *	  time_bounds.c	comparing keys with timestamps
+ *	  time_support.c	the same by the index: what the planner makes of it
+ *	  uuid_min_max.c	min and max of uuid where the server has none
+ *
+ * ports/: what only C can do of what the SQL of feeds and counts asks for
  *	  numbers.c		sets of numbers as arrays
  *	  written.c		sets of numbers, positions and batches as text
  *	  snapshot.c	which transactions have ended: ground of feed and count
@@ -26,7 +37,6 @@
  *	  state.c		calls of internal functions, as the owner of the state
  *	  as_owner.c	public functions whose bodies, in SQL, run as the owner of the state
  *	  table_ref.c	how the state names a table
- *	  limit.c		whether a statement reads the rows of feed_apply
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  leaf.c		what is proved of a table that holds rows
@@ -35,11 +45,14 @@
  *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  column.c		a column that a feed depends on, besides that of the number
  *	  order.c		whether rows have an order by a column
+ *	  shares.c		whether rows are in shares by a column
+ *
+ * feed/: what users call of feeds and counts
+ *	  limit.c		whether a statement reads the rows of feed_apply
  *	  batch.c		rows of batches that were made before
  *	  caller.c		who takes the rows of feed_read, and whether all of them
  *	  feed.c		feeds whose position the database keeps
  *	  reader.c		feeds whose position the reader keeps
- *	  shares.c		whether rows are in shares by a column
  *	  split.c		batches for readers in parallel
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit
@@ -48,12 +61,7 @@
  *	  retention.c	what no feed of a table needs any more
  *	  enable.c		making a table readable, and undoing it
  *	  count.c		exact counts
- *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
- *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
- *	  uuid_v1_nextval.c	its generator
- *	  time_bounds.c	comparing keys with timestamps
- *	  time_support.c	the same by the index: what the planner makes of it
- *	  uuid_min_max.c	min and max of uuid where the server has none
+ *
  *	  lab.c			what the lab needs to time the others
  */
 #include "postgres.h"

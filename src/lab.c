@@ -12,7 +12,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "uuid_datum.h"
+#include "keys/uuid_datum.h"
 
 PG_FUNCTION_INFO_V1(uuid_call_floor);
 PG_FUNCTION_INFO_V1(repeat_text_io);

@@ -2,12 +2,12 @@
 
 ``make sql-edition`` and ``script/sql-edition`` call this with nothing but Python: it imports no package.
 
-A body in sql/plain/NAME.sql begins with a line
+A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
 
     ---- function: language [bare] [keys] [reads] [tables] [writes]
 
-and has neither arguments nor a comment: these are those of the function in sql/NAME.sql. What stands above the first
-such line is put before the contents of sql/NAME.sql. ``bare`` has no settings, which take time, so each name in it is
+and has neither arguments nor a comment: these are those of the function in the other file. What stands above the first
+such line is put before the contents of that file. ``bare`` has no settings, which take time, so each name in it is
 qualified; ``keys`` has none but search_path, ``reads`` those of queries over tables, ``tables`` the one of these that
 keeps the planner from CHECK constraints, ``writes`` the one by which rows of the state are known to be written by
 inorder (see is_written_here). A function in C without a body is an error.
@@ -93,7 +93,7 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
 
 
 def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
-    """The body of a function that runs as the owner in C (src/as_owner.c): a call of its twin in the internal schema.
+    """The body of a function that runs as the owner in C (src/ports/as_owner.c): a call of its twin in the internal schema.
 
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name, owner);\\nEND'
@@ -109,7 +109,7 @@ def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
 
 def joined(sources: Path, source: str) -> str:
     """One source with the bodies of this edition."""
-    first, own = bodies(sources, source)
+    first, own = bodies(sources, Path(source).name)
     used = set()
 
     def replace(match: re.Match[str]) -> str:
@@ -129,7 +129,9 @@ def joined(sources: Path, source: str) -> str:
 
     text = FUNCTION.sub(replace, (sources / "sql" / f"{source}.sql").read_text(encoding="utf-8"))
     if missing := set(own) - used:
-        raise InorderError(f"sql/plain/{source}.sql: sql/{source}.sql has no function {', '.join(sorted(missing))}")
+        raise InorderError(
+            f"sql/plain/{Path(source).name}.sql: sql/{source}.sql has no function {', '.join(sorted(missing))}"
+        )
     return first + text
 
 
@@ -147,7 +149,7 @@ def version(sources: Path) -> str:
 
 
 def listed(sources: Path) -> list[str]:
-    """The sources of the extension, in the order of the Makefile."""
+    """The sources of the extension in sql/, without their suffix, in the order of the Makefile."""
     makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     found = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
     assert found is not None
@@ -176,8 +178,9 @@ def made(sources: Path) -> list[str]:
 def parts(sources: Path) -> str:
     """The sources of the edition, with its schema, version and others still to be put in."""
     found = []
-    for name in listed(sources):
-        found.append(plain(sources, name) if name in WITHOUT else joined(sources, name))
+    for source in listed(sources):
+        name = Path(source).name
+        found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
         found += [plain(sources, more) for more in AFTER.get(name, [])]
     return remove_rows("".join(found))
 
@@ -251,7 +254,9 @@ def filled(text: str, sources: Path, schema: str) -> str:
 def c_script(sources: Path, schema: str) -> str:
     """The script of the C extension, for a superuser to run by itself: to compare what it makes."""
     text = "".join(
-        (sources / "sql" / f"{name}.sql").read_text(encoding="utf-8") for name in listed(sources) if name != "dump"
+        (sources / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+        for name in listed(sources)
+        if name != "ports/dump"
     )
     text = re.sub(r"^\\echo .*\n", "", text, flags=re.M).replace("MODULE_PATHNAME", "$libdir/inorder")
     text = f"CREATE SCHEMA @extschema@;\n{text}"

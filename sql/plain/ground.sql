@@ -1,4 +1,4 @@
--- What a read stands on, in the SQL edition: the proofs of src/ground.c, src/leaf.c and src/files.c.
+-- What a read stands on, in the SQL edition: the proofs of ground.c, leaf.c and files.c.
 --
 -- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
 -- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.

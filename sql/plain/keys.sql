@@ -1,4 +1,4 @@
--- Keys of the same layouts as those of src/uuid_layout.h. A key is written as its 32 hexadecimal digits.
+-- Keys of the same layouts as those of src/keys/uuid_layout.h. A key is written as its 32 hexadecimal digits.
 
 CREATE FUNCTION inorder_internal.random_bits(amount int)
 RETURNS bigint
@@ -59,7 +59,7 @@ RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- Rounded down, as src/uuid_layout.h does, where SQL rounds towards 0.
+    -- Rounded down, as src/keys/uuid_layout.h does, where SQL rounds towards 0.
     block bigint := at / size - (at % size < 0)::int;
     digits text := replace(gen_random_uuid()::text, '-', '');
     prefix int := CASE WHEN amount = 1 THEN 0 WHEN amount <= 256 THEN 2 WHEN amount <= 65536 THEN 4

@@ -1,4 +1,4 @@
--- What sql/ports.sql looks up in C. No index shows anything here but to a query.
+-- What sql/ports/ports.sql looks up in C. No index shows anything here but to a query.
 
 CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
 RETURNS void

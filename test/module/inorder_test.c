@@ -12,9 +12,9 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "entropy.c"
-#include "uuid_datum.h"
-#include "uuid_v1_layout.h"
+#include "keys/entropy.c"
+#include "keys/uuid_datum.h"
+#include "types/uuid_v1_layout.h"
 
 PG_MODULE_MAGIC;
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
+
 LITERALS = r'((?:\s*(?:"(?:[^"\\]|\\.)*"|[A-Z_0-9]+))+)'
 IN_C = re.compile(rf"\berrmsg(?:_plural)?\({LITERALS}")
 # A level below ERROR is no error.
@@ -37,16 +38,16 @@ def in_sql(source: str) -> Iterator[str]:
 # Messages that consist of what is wrong: where that stands, and what is around it.
 FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
-    ("src/leaf.c", FAULT, "table … {}"),
-    ("src/column.c", FAULT, "column … of table … {}"),
-    ("src/order.c", FAULT, "column … of table … {}"),
-    ("src/shares.c", FAULT, "column … of table … {}"),
-    ("sql/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
-    ("sql/take.sql", r"'(is not [^']*)'", "column … of table … {}"),
-    ("src/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
-    ("src/guard.c", FAULT, 'trigger "…" {}'),
-    ("src/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),
-    ("sql/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
+    ("src/ports/leaf.c", FAULT, "table … {}"),
+    ("src/ports/column.c", FAULT, "column … of table … {}"),
+    ("src/ports/order.c", FAULT, "column … of table … {}"),
+    ("src/ports/shares.c", FAULT, "column … of table … {}"),
+    ("sql/feed/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
+    ("sql/feed/take.sql", r"'(is not [^']*)'", "column … of table … {}"),
+    ("src/ports/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
+    ("src/ports/guard.c", FAULT, 'trigger "…" {}'),
+    ("src/ports/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),
+    ("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
 )
 AROUND = {
     "…", "table … …", "column … of table … …", 'trigger "…" …', "cannot read … by transactions: it …",
@@ -56,9 +57,9 @@ AROUND = {
 
 def messages() -> dict[str, str]:
     found: dict[str, str] = {}
-    for path in sorted(ROOT.glob("src/*.c")):
+    for path in C_FILES:
         found |= dict.fromkeys(in_c(path.read_text()), path.name)
-    for path in [*sorted(ROOT.glob("sql/*.sql")), *sorted(ROOT.glob("sql/plain/*.sql"))]:
+    for path in [*SQL_FILES, *PLAIN_FILES]:
         found |= {text: found.get(text, path.name) for text in in_sql(path.read_text())}
     assert set(found) >= AROUND
     for name, pattern, around in FAULTS:

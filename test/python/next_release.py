@@ -37,12 +37,12 @@ COLUMN = "times_renamed"
 CHANGES = (
     ("Makefile", "    revoke.sql \\\n", "    added.sql \\\n    revoke.sql \\\n"),
     (
-        "sql/state.sql",
+        "sql/ports/state.sql",
         "    UNIQUE (name, owner, system)\n",
         f"    {COLUMN} int,\n    UNIQUE (name, owner, system)\n",
     ),
     (
-        "sql/feed.sql",
+        "sql/feed/feed.sql",
         "SET name = new_name WHERE",
         f"SET name = new_name,\n        {COLUMN} = coalesce({COLUMN}, 0) + 1 WHERE",
     ),
@@ -93,14 +93,14 @@ def make_changes(tree: Path) -> None:
         assert text.count(old) == 1, f"{name}: {old}"
         (tree / name).write_text(text.replace(old, new))
     comment = (MADE_UP / "state.sql").read_text().partition("\n")[2]
-    for name, added in (("sql/state.sql", comment), ("sql/rights.sql", GRANT)):
+    for name, added in (("sql/ports/state.sql", comment), ("sql/rights.sql", GRANT)):
         with (tree / name).open("a") as file:
             file.write(added)
     shutil.copy(MADE_UP / "added.c", tree / "src")
     shutil.copy(MADE_UP / "added.sql", tree / "sql")
     shutil.copy(MADE_UP / "added_plain.sql", tree / "sql" / "plain" / "added.sql")
     state = (MADE_UP / "state.sql").read_text()
-    changed = CHANGED.search((tree / "sql" / "feed.sql").read_text())
+    changed = CHANGED.search((tree / "sql" / "feed" / "feed.sql").read_text())
     assert changed
     with (tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").open("a") as file:
         file.write(f"{state}CREATE OR REPLACE {changed[1]}{(MADE_UP / 'added.sql').read_text()}")

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import find_server
 
-ROOT = Path(__file__).resolve().parents[2]
+from sources import ROOT, sql_file
 
 FILE = ROOT / "docs" / "reference.md"
 HEAD = """# Reference
@@ -83,7 +82,7 @@ def is_for_users(comment: str | None) -> bool:
 
 def described_in(name: str) -> list[str]:
     """The objects that a file of sql/ comments on, in its order."""
-    text = (ROOT / "sql" / f"{name}.sql").read_text()
+    text = sql_file(name).read_text()
     return list(dict.fromkeys(re.findall(r"COMMENT ON (?:FUNCTION|TYPE|VIEW) @extschema@\.(\w+)", text)))
 
 

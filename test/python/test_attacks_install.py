@@ -10,7 +10,8 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
 from attack import ATTACK, database, execute, operators, overloads, refusal, value
-from conftest import ROOT, scalar
+from conftest import scalar
+from sources import sql_source
 
 pytestmark = pytest.mark.server
 
@@ -78,7 +79,7 @@ def attacked(server: Server) -> Iterator[Cluster]:
 
 def called_names() -> list[str]:
     """Whatever the install script calls: functions of the server and of the extension."""
-    script = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
+    script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
     return sorted(named - {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"})
 
@@ -131,7 +132,7 @@ def test_what_is_planted_before_installation_is_never_called(attacked: Cluster, 
 
 def drop_own(mallory: Connection) -> None:
     """Drop what stands in the way of the extension's own functions, and of nothing else."""
-    script = "".join(path.read_text() for path in (ROOT / "sql").glob("*.sql"))
+    script = sql_source()
     own = set(re.findall(r"CREATE (?:FUNCTION|AGGREGATE) @extschema@\.(\w+)\(", script))
     planted = mallory.execute(
         "SELECT oid::regprocedure::text, proname FROM pg_proc WHERE pronamespace = 'x'::regnamespace"

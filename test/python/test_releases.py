@@ -87,7 +87,7 @@ def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
     now, released = (ROOT, RELEASED) if folder == "checkout" else (tree, tree / "sql" / "released")
     declared = c_functions(joined(now))
     symbols = set(
-        re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", "".join(p.read_text() for p in (now / "src").glob("*.c")))
+        re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", "".join(p.read_text() for p in (now / "src").rglob("*.c")))
     )
     assert len(declared) > 100
     for version in versions(released):

@@ -14,18 +14,14 @@ import pytest
 from inorder.lab.keys import BASE_KINDS, SHADES
 
 from conftest import ROOT, SLOWEST, text
+from sources import C_FILES, sql_source
 
-C_FILES = sorted((ROOT / "src").glob("*.[ch]"))
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 TESTS = sorted((ROOT / "test" / "python").rglob("*.py"))
 PUBLIC, INTERNAL, TEXT = "@extschema@", "inorder_internal", "inorder_text"
 SQL_FUNCTION = re.compile(rf"^ *CREATE FUNCTION ({PUBLIC}|{INTERNAL}|{TEXT})\.(\w+)\(", re.M)
 SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^;]*?\) IS\s'([^']*)")
-
-
-def sql_source() -> str:
-    return "".join(path.read_text() for path in sorted((ROOT / "sql").glob("*.sql")))
 
 
 def behind_other_objects(source: str) -> set[str]:
@@ -89,7 +85,7 @@ def test_every_internal_function_is_used() -> None:
 
 def test_every_c_function_is_used() -> None:
     joined = "".join(path.read_text() for path in C_FILES)
-    declared = "".join(path.read_text() for path in [*PYTHON_FILES, *(ROOT / "sql").glob("*.sql")])
+    declared = "".join(path.read_text() for path in PYTHON_FILES) + sql_source()
     declared_words = set(re.findall(r"\w+", declared))
     for name in re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", joined):
         assert name in declared_words, f"{name} is declared nowhere"
@@ -151,8 +147,8 @@ def test_modules_depend_one_way() -> None:
         name = str(path.relative_to(ROOT / "inorder"))
         if name != "__main__.py":
             assert "inorder.cli" not in imports, name
-    assert not re.search(r'#include "(?!postgres|port/|utils/)', text("src/uuid_layout.h"))
-    assert not re.search(r"\b(ereport|elog|palloc)\b\(", text("src/uuid_layout.h"))
+    assert not re.search(r'#include "(?!postgres|port/|utils/)', text("src/keys/uuid_layout.h"))
+    assert not re.search(r"\b(ereport|elog|palloc)\b\(", text("src/keys/uuid_layout.h"))
 
 
 def test_only_compat_knows_server_versions() -> None:

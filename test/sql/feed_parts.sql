@@ -1,4 +1,4 @@
--- Queries are over those partitions only that have rows (src/parts.c): no row is lost, whatever the bounds are.
+-- Queries are over those partitions only that have rows (src/ports/parts.c): no row is lost, whatever the bounds are.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET datestyle = 'German';

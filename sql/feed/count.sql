@@ -1,0 +1,304 @@
+-- Exact counts: rows of all transactions in a set, counted once, plus the rows
+-- of the others in the caller's own snapshot. That is count(*), at any size.
+--
+-- The stored number and its set are read under the same snapshot as the rows. If
+-- that snapshot sees the fold that wrote them, all of the set had ended before,
+-- so each row is counted in exactly one of the two parts.
+--
+-- The public functions are in count.c.
+
+-- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
+-- its guard; if is_placed, to be compared with what was stored.
+CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    attached bigint[];
+BEGIN
+    IF part <> relation THEN
+        WITH RECURSIVE up AS (
+            SELECT i.inhrelid, i.inhparent, i.xmin, i.ctid FROM pg_inherits AS i WHERE i.inhrelid = part
+            UNION ALL
+            -- By the index for each parent, as in tree(): a join would read all of pg_inherits, for each partition.
+            SELECT i.* FROM up AS u CROSS JOIN LATERAL (
+                SELECT p.inhrelid, p.inhparent, p.xmin, p.ctid FROM pg_inherits AS p
+                WHERE p.inhrelid = u.inhparent OFFSET 0
+            ) AS i
+        )
+        SELECT array_agg(inorder_internal.version(u.xmin, u.ctid, 'pg_inherits', is_placed) ORDER BY u.inhrelid)
+        INTO attached FROM up AS u;
+    END IF;
+    RETURN concat(inorder_internal.server_system(), '/', pg_relation_filenode(part), ' ',
+                  array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
+END $$;
+
+-- Whether a stored number is valid for what storage() returns now, with places.
+CREATE FUNCTION inorder_internal.is_storage(known text, placed text)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
+        AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
+                                          string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
+END $$;
+
+CREATE FUNCTION inorder_internal.leaves(relation regclass)
+RETURNS regclass[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.is_plain(relation) THEN
+        RETURN ARRAY[relation];
+    END IF;
+    RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
+                 JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
+END $$;
+
+CREATE FUNCTION inorder_internal.others(counted int8multirange)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN '{[0,281474976710655)}'::int8multirange - counted;
+
+CREATE FUNCTION inorder_internal.count_of(
+    t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    source text := inorder_internal.part(t.relation, part, caller);
+BEGIN
+    IF isempty(numbers) THEN
+        RETURN '''0''::pg_catalog.int8';
+    ELSIF numbers = int8multirange(range_merge(numbers)) THEN
+        RETURN format('(SELECT pg_catalog.count(*) FROM %s%s)', source, inorder_internal.in_range(t, numbers));
+    END IF;
+    RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
+END $$;
+
+-- The stored number of a table or partition, null if there is no valid one.
+CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
+RETURNS inorder_internal.count_part
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    p inorder_internal.count_part;
+BEGIN
+    SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
+    -- Numbers that the server has not reached are of the server that was dumped.
+    -- Into a table that receives rows come with numbers that were counted.
+    IF (t.written_here OR t.is_generated)
+       AND inorder_internal.is_storage(p.storage, inorder_internal.storage(t.relation, leaf, true))
+       AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
+        RETURN p;
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation);
+    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k
+                   JOIN inorder_internal.feed_table AS e ON e.relation = k.relation
+                   WHERE k.relation = count_of_table.relation) THEN
+        RAISE 'table % has no exact count', relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = format('Its owner starts one by exact_count_start(%L).', relation);
+    END IF;
+    -- A count remains correct after a restore: numbers of any server partition the rows.
+    RETURN inorder_internal.known_table(relation);
+END $$;
+
+-- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
+-- number; and the sum of the stored numbers.
+CREATE FUNCTION inorder_internal.known_parts(
+    t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    known inorder_internal.count_part;
+BEGIN
+    leaves := inorder_internal.leaves(t.relation);
+    others := '{}';
+    stored := 0;
+    FOR i IN 1 .. cardinality(leaves) LOOP
+        known := inorder_internal.known_part(t, leaves[i]);
+        others[i] := CASE WHEN known.part IS NOT NULL THEN inorder_internal.others(known.counted) END;
+        stored := stored + coalesce(known.rows, 0);
+    END LOOP;
+END $$;
+
+-- The query that counts a table: the stored number, and the rows of all other transactions in the wanted ones of the
+-- tables that known_parts() returns.
+CREATE FUNCTION inorder_internal.count_query(
+    t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    sums text[];
+BEGIN
+    FOR i IN 1 .. cardinality(leaves) LOOP
+        IF NOT wanted[i] THEN
+            CONTINUE;
+        ELSIF others[i] IS NULL THEN
+            sums := sums || format('(SELECT pg_catalog.count(*) FROM %strue)',
+                                   inorder_internal.part(t.relation, leaves[i], caller));
+        ELSE
+            sums := sums || inorder_internal.count_of(t, leaves[i], others[i], caller);
+        END IF;
+    END LOOP;
+    RETURN format('SELECT %L::pg_catalog.int8', stored)
+        || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
+END $$;
+
+CREATE TYPE inorder_internal.fold_step AS (
+    part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean
+);
+COMMENT ON TYPE inorder_internal.fold_step IS
+'Internal type. A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set '
+'of transactions after the fold; the stored number to which the result of the query is added; and whether to store '
+'the set even if no row was added.';
+
+-- The query for all rows of a part whose transactions are in a set.
+CREATE FUNCTION inorder_internal.fold_query(
+    t inorder_internal.feed_table, leaf regclass, ended int8multirange, caller oid
+)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
+              inorder_internal.part((t).relation, leaf, caller),
+              inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller));
+
+CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
+RETURNS SETOF inorder_internal.fold_step
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ended int8multirange := inorder_internal.ended_transactions(t.base);
+    leaf regclass;
+    known inorder_internal.count_part;
+    step inorder_internal.fold_step;
+BEGIN
+    -- Rows with numbers of this set may still be received.
+    PERFORM inorder_internal.check_accepted(t);
+    FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
+        known := inorder_internal.known_part(t, leaf);
+        step.part := leaf;
+        step.storage := inorder_internal.storage(t.relation, leaf);
+        step.counted := ended + coalesce(known.counted, '{}');
+        step.rows := coalesce(known.rows, 0);
+        step.query := CASE WHEN known.part IS NULL THEN inorder_internal.fold_query(t, leaf, ended, caller)
+                           ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END;
+        -- Each gap costs an index probe.
+        step.fewer_gaps := known.part IS NULL OR (SELECT count(*) FROM unnest(step.counted))
+                                                 < (SELECT count(*) FROM unnest(known.counted));
+        RETURN NEXT step;
+    END LOOP;
+END $$;
+
+-- Whether the file of a table may be of this transaction, in which TRUNCATE would empty that file instead of replacing
+-- it.
+CREATE FUNCTION inorder_internal.may_be_emptied(part regclass)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+    RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
+       AND EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
+END $$;
+
+-- Store the number of a table or partition, unless its file may still be emptied.
+CREATE FUNCTION inorder_internal.keep_part(
+    table_relation regclass, step inorder_internal.fold_step, more bigint
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO inorder_internal.count_part AS p
+    SELECT table_relation, step.part, step.storage, step.counted, step.rows + more, clock_timestamp()
+    WHERE NOT inorder_internal.may_be_emptied(step.part)
+    ON CONFLICT (relation, part) DO UPDATE
+    SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
+END $$;
+
+CREATE FUNCTION inorder_internal.forget_parts(table_relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM inorder_internal.count_part AS p
+    WHERE p.relation = table_relation
+      -- A subquery, so that the leaves are looked up once.
+      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
+END $$;
+
+CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
+RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    INSERT INTO inorder_internal.counted_table VALUES (table_relation) ON CONFLICT DO NOTHING;
+END;
+
+CREATE FUNCTION inorder_internal.stop_count(relation regclass, caller oid)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation) THEN
+        PERFORM inorder_internal.count_of_table(relation, caller);
+    END IF;
+    DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
+    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
+END $$;
+
+CREATE FUNCTION @extschema@.exact_count(relation regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
+'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
+'the current transaction. The cost depends on the rows since the last exact_count_fold, not on the size of the table. '
+'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
+'While a partition is attached, or detached CONCURRENTLY, count(*) may have its rows and exact_count not. '
+'Works on a primary and on a standby.
+Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression or by a '
+'user-defined type, SELECT on the partitions makes it much faster. Errors: object_not_in_prerequisite_state (no count, '
+'row security), serialization_failure (the table or its partitions changed since the snapshot or during the count), '
+'insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.exact_count_fold(relation regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
+'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
+'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
+'waits. Call it periodically: by pg_cron, by inorder count --every, or in the consumer of a feed.
+Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: see feed_rebase), '
+'insufficient_privilege, serialization_failure (as exact_count; in REPEATABLE READ and SERIALIZABLE also after '
+'another fold).';
+
+CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
+'Start an exact count: make the table readable and guarded by feed_enable, and count the existing rows, once. '
+'Returns that number. Costs one count(*). If feed_enable was not called for the table, writers wait until the end of '
+'the transaction: call it first, in a separate transaction.
+Owner only. Errors of feed_enable.';
+
+CREATE FUNCTION @extschema@.exact_count_stop(relation regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass) IS
+'Stop the exact count of a table and delete its stored number. The guard remains until feed_disable.
+Owner only. Errors: object_not_in_prerequisite_state (no count), insufficient_privilege.';

@@ -1,0 +1,209 @@
+-- Making a table readable, letting it notify, and undoing both: what owners call.
+--
+-- The statements of DDL run with the privileges of the caller; their result is checked afterwards, by the oids of the
+-- table and of the guard's function.
+
+-- Error in a transaction whose snapshot stays the same: it does not show what came since.
+CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))
+        USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
+    END IF;
+END $$;
+
+-- Lock a table with its partitions. It may have another owner, or be gone, by the time the lock is granted.
+CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    PERFORM inorder_internal.lock_tree(relation, mode);
+    PERFORM inorder_internal.check_owner(caller, relation);
+END $$;
+
+-- Make the triggers of the guard anew.
+CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was inorder_internal.feed_table;
+    stood boolean;
+    before inorder_internal.next_found.members%TYPE;
+BEGIN
+    SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
+    stood := was.relation IS NOT NULL AND inorder_internal.has_all_guards(was);
+    -- Nobody else had the table since: feeds may know the new triggers for the old.
+    IF stood THEN
+        before := inorder_internal.members(was, true);
+    END IF;
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s), caller);
+    PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
+    IF stood THEN
+        PERFORM inorder_internal.renew_members(t.relation, before, inorder_internal.members(t));
+    END IF;
+END $$;
+
+-- What feed_enable() does with a table that is not a restored one. Waits for writers, so that all rows that came
+-- without the guard are there to be looked at.
+CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    described record;
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    PERFORM inorder_internal.require_read_committed(
+        'feed_enable', 'Rows that came without the guard since this transaction began would not be looked at.');
+    -- Triggers are dropped under a stronger lock than making them takes.
+    PERFORM inorder_internal.lock_owned(caller, relation, CASE
+        WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
+        ELSE 'SHARE ROW EXCLUSIVE' END);
+    SELECT * INTO described FROM inorder_internal.describe_new(relation, key_column);
+    t := described.t;
+    PERFORM inorder_internal.find_fault(t, described.probe, caller);
+    IF NOT inorder_internal.has_all_guards(t) THEN
+        PERFORM inorder_internal.make_guard(caller, t);
+    END IF;
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.spread_statements(relation) AS s), caller);
+    PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
+END $$;
+
+-- Call feed_enable() unless that was done: then no writer need wait, and who is not the owner may go on.
+CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_local(relation);
+    IF inorder_internal.is_enabled(relation, key_column) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    WHERE t.relation = ensure_enabled.relation;
+    PERFORM inorder_internal.enable_table(caller, relation, key_column);
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_column name)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    -- What is known of a restored table must not be taken for what was seen here.
+    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    WHERE t.relation = feed_enable.relation;
+    PERFORM inorder_internal.enable_table(caller, relation, key_column);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_disable(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    PERFORM inorder_internal.require_read_committed(
+        'feed_disable', 'Feeds that were created since this transaction began would not be seen.');
+    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.forget_table(relation);
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.unguard_statements(relation) AS s
+        UNION ALL SELECT s FROM inorder_internal.unnotify_statements(relation) AS s), caller);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_rebase(caller oid, relation regclass, beyond bigint)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    described record;
+    base bigint;
+BEGIN
+    -- No row of an unfinished transaction may carry the old base: this waits for all of them.
+    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    SELECT * INTO described FROM inorder_internal.describe_restored(relation, coalesce(beyond, 0));
+    t := described.t;
+    base := t.base;
+    IF described.highest_query IS NOT NULL THEN
+        base := inorder_internal.raised_base(t, coalesce(beyond, 0), inorder_internal.find_number(
+            t, described.highest_query, true, caller));
+        IF base > t.base THEN
+            PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.base_statement(t, base)], caller);
+        END IF;
+    END IF;
+    PERFORM inorder_internal.adopt_roles(relation), inorder_internal.enable_table(caller, relation, t.key_column),
+            inorder_internal.accept_feeds(t);  -- with the guard as it is now
+    RETURN base;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_notify(caller oid, relation regclass, channel text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    named text;
+BEGIN
+    PERFORM inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE');
+    named := inorder_internal.channel_of(relation, channel);
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.notify_statements(relation, named) AS s), caller);
+    PERFORM inorder_internal.check_notifying(relation, named);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_unnotify(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.unnotify_statements(relation) AS s), caller);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_create(
+    caller oid, name text, relation regclass, start text, key_column name, order_column name,
+    whole_transactions boolean, partition_by name, shares int
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+BEGIN
+    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column),
+            inorder_internal.check_division(shares, partition_by, whole_transactions),
+            inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
+            inorder_internal.ensure_enabled(caller, relation, key_column);
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    IF partition_by IS NOT NULL THEN
+        PERFORM inorder_internal.prove_new_share_column(t, partition_by);
+    END IF;
+    PERFORM inorder_internal.create_feed(
+        name, caller, relation, inorder_internal.first_position(caller, t, coalesce(start, 'beginning'), order_column),
+        coalesce(whole_transactions, false), partition_by, shares);
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation), inorder_internal.stop_count(relation, caller);
+END $$;

@@ -1,0 +1,832 @@
+-- Feeds: positions that the database keeps.
+--
+-- The public functions find the feed and check the caller's privileges, take its lock, and then read its state, which
+-- another reader may have changed before the lock was granted: see take.sql.
+
+CREATE FUNCTION inorder_internal.role_name(id oid)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
+
+CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    others text;
+BEGIN
+    SELECT string_agg(quote_literal(quote_ident(inorder_internal.shown_owner(f))), ' or ' ORDER BY f.owner_name)
+    INTO others
+    FROM inorder_internal.feed AS f
+    WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
+    RAISE 'feed % of role % does not exist', quote_literal(feed_name),
+          coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
+    USING ERRCODE = 'undefined_object',
+          HINT = 'A feed of another role is named with its owner, as in owner => '
+              || coalesce(others, '''name_of_role''') || '.';
+END $$;
+
+-- Whether a feed is the one of this name and owner, and the caller a member of the owner.
+CREATE FUNCTION inorder_internal.is_own(f inorder_internal.feed, feed_name text, owner oid, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (f).name = feed_name AND (f).owner = owner AND (f).system = inorder_internal.server_system()
+    AND pg_has_role(caller, (f).owner, 'USAGE'::text);
+
+CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    IF feed_name IS NULL THEN
+        RAISE 'the name of a feed must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    owner := coalesce(owner, caller);
+    SELECT * INTO f FROM inorder_internal.feed AS known
+    WHERE known.name = feed_name AND known.owner = find_feed.owner
+      -- A feed whose role belongs to another server is visible to the owner of the table only.
+      AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
+           OR inorder_internal.owns(caller, known.relation));
+    -- A role that may not see a feed gets the same error as for a missing one.
+    IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
+        PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
+        RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
+              HINT = 'Its owner or the owner of its table may call feed_grant().';
+    END IF;
+    RETURN f.id;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
+        RAISE 'feed % was restored from a dump, and the numbers of its table were recomputed', quote_literal(f.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its position does not apply to the new numbers, so which rows it has read is not known.',
+              HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
+                            'feed_seek(%1$L, ''now'').', f.name);
+    END IF;
+    RAISE 'feed % was restored from a dump, and does not move yet', quote_literal(f.name)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its position is of another server, or of another time.',
+          HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
+END $$;
+
+-- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
+CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed, s inorder_internal.feed_state)
+RETURNS boolean
+LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
+RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares IS NULL)
+    OR (s).position.partial IS NOT NULL OR cardinality((s).position.last_key) = 6
+    OR coalesce((s).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+
+-- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
+CREATE FUNCTION inorder_internal.checked_feed(
+    feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
+    OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
+    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
+    OUT is_poll_due boolean, OUT shared boolean, OUT shared_by inorder_internal.share_key
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    s inorder_internal.feed_state := inorder_internal.state_of(feed);
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    IF f.id IS NULL OR s.feed IS NULL THEN
+        RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
+        -- The privilege was revoked while the caller waited for the lock.
+        RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) THEN
+        RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
+              HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
+    ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
+        PERFORM inorder_internal.say_restored(f);
+    END IF;
+    -- An unfinished batch can be finished regardless of the state of the table.
+    IF coalesce(reads, (s.pending).transactions IS NULL) THEN
+        PERFORM inorder_internal.check_reader(caller, f.relation);
+        t := inorder_internal.table_of(f.relation);
+    END IF;
+    name := f.name;
+    relation := f.relation;
+    at_position := s.position;
+    batch := s.batch;
+    finished := s.finished;
+    whole_transactions := f.whole_transactions;
+    is_poll_due := inorder_internal.is_poll_due(f, s);
+    pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
+    shared := inorder_internal.is_shared(feed);
+    shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
+END $$;
+
+-- Error unless the text is a valid feed name.
+CREATE FUNCTION inorder_internal.check_name(feed_name text)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF feed_name IS NULL THEN
+        RAISE 'the name of a feed must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF char_length(feed_name) NOT BETWEEN 1 AND 200 THEN
+        RAISE 'the name of a feed must have 1 to 200 characters, not %', char_length(feed_name)
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.new_id()
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    drawn bigint;
+BEGIN
+    -- Random, since with a counter sessions that create feeds would wait for each other's transactions.
+    LOOP
+        drawn := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        EXIT WHEN drawn > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = drawn);
+    END LOOP;
+    RETURN drawn;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % of role % already exists', quote_literal(feed_name),
+          coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
+    USING ERRCODE = 'duplicate_object';
+END $$;
+
+-- Keep the number of the last batch of a feed whose name becomes free.
+CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
+    SELECT f.name, f.owner,
+           CASE WHEN f.system = inorder_internal.server_system()
+                THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END,
+           s.batch, s.batch_origin
+    WHERE s.batch > 0
+    ON CONFLICT (name, owner, owner_name) DO UPDATE
+    SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
+END $$;
+
+-- Triggers: whoever renames a feed, or deletes its state.
+CREATE FUNCTION inorder_internal.keep_number_of_name()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.keep_number(OLD, inorder_internal.state_of(OLD.id));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
+FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number_of_name();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
+
+CREATE FUNCTION inorder_internal.keep_number_of_state()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.keep_number(f, OLD) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed;
+    RETURN OLD;
+END $$;
+-- BEFORE, since row security asks whose feed it is.
+CREATE TRIGGER keep_number_of_state BEFORE DELETE ON inorder_internal.feed_state
+FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number_of_state();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER keep_number_of_state;
+
+-- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
+-- one of these could finish them otherwise.
+CREATE FUNCTION inorder_internal.continue_numbers(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    gone inorder_internal.gone_feed;
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    -- By oid a role that was renamed, by name one of before a restore.
+    SELECT * INTO gone FROM inorder_internal.gone_feed AS g
+    WHERE g.name = f.name AND (g.owner = f.owner OR g.owner_name = f.owner_name) ORDER BY g.batch DESC LIMIT 1;
+    -- A row that an older snapshot does not show is a serialization failure here.
+    INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES (f.name, f.owner, f.owner_name, 0)
+    ON CONFLICT DO NOTHING;
+    DELETE FROM inorder_internal.gone_feed AS g
+    WHERE g.name = f.name AND g.owner = f.owner AND g.owner_name = f.owner_name;
+    IF gone.batch IS NULL THEN
+        RETURN;
+    ELSIF inorder_internal.has_unfinished(feed) THEN
+        RAISE 'another feed had the name % before, and this one has unfinished batches', quote_literal(f.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Consumers of that feed could finish them, since numbers would come again.',
+              HINT = 'Finish these batches first: the views feeds and feed_batches show them. Or choose another name.';
+    END IF;
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = greatest(s.batch, gone.batch),
+        batch_origin = CASE WHEN gone.written_here AND gone.batch_origin = s.batch_origin THEN s.batch_origin END,
+        finished = CASE WHEN s.finished > gone.batch THEN s.finished ELSE 0 END
+    WHERE s.feed = continue_numbers.feed;
+END $$;
+
+CREATE FUNCTION inorder_internal.create_feed(
+    feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
+    partition_by name, shares int
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    feed bigint;
+BEGIN
+    PERFORM inorder_internal.sweep();
+    FOR feed IN SELECT f.id FROM inorder_internal.feed AS f
+                WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
+                  AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) LOOP
+        RAISE WARNING 'discarding unfinished batches of feed %, whose table was dropped', quote_literal(feed_name);
+        PERFORM inorder_internal.drop_feed(feed, caller);
+    END LOOP;
+    INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, relation, whole_transactions, shared_by)
+    VALUES (inorder_internal.new_id(), feed_name, caller, inorder_internal.role_name(caller),
+            inorder_internal.server_system(), create_feed.relation, create_feed.whole_transactions,
+            CASE WHEN partition_by IS NOT NULL
+                 THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
+                                                     coalesce(shares, 16)) END)
+    RETURNING id INTO feed;
+    INSERT INTO inorder_internal.feed_state (feed, relation, position, batch_origin)
+    VALUES (feed, create_feed.relation, from_position, from_position.origin);
+    PERFORM inorder_internal.continue_numbers(feed);
+EXCEPTION WHEN unique_violation THEN
+    PERFORM inorder_internal.say_exists(feed_name, caller);
+END $$;
+
+-- A feed, or an error unless the caller owns it or its table.
+CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
+RETURNS inorder_internal.feed
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    IF f.id IS NULL THEN
+        RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
+    ELSIF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+          AND NOT inorder_internal.owns(caller, f.relation) THEN
+        RAISE 'must be owner of feed % or of its table', quote_literal(f.name)
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN f;
+END $$;
+
+CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
+    DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
+    PERFORM inorder_internal.forget_feed(feed), inorder_internal.sweep();
+END $$;
+
+CREATE FUNCTION inorder_internal.rename_feed(feed bigint, caller oid, new_name text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
+BEGIN
+    -- Not the owner of its table: readers of the other role would find a feed that they did not create.
+    IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
+        RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
+    PERFORM inorder_internal.continue_numbers(feed);
+EXCEPTION WHEN unique_violation THEN
+    PERFORM inorder_internal.say_exists(new_name, f.owner);
+END $$;
+
+CREATE FUNCTION inorder_internal.set_mover(feed bigint, caller oid, grantee oid, allowed boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
+    rest inorder_internal.role_ref[];
+BEGIN
+    IF inorder_internal.role_name(grantee) IS NULL THEN
+        RAISE 'role with OID % does not exist', grantee USING ERRCODE = 'undefined_object';
+    END IF;
+    -- Dropped roles are removed, too.
+    rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
+                  WHERE m.id <> grantee AND inorder_internal.role_name(m.id) IS NOT NULL);
+    IF allowed THEN
+        rest := rest || ROW(grantee, inorder_internal.role_name(grantee))::inorder_internal.role_ref;
+    END IF;
+    UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
+END $$;
+
+-- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
+-- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
+CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+-- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns a
+-- batch each microsecond, so no batch returned anywhere has this number or a higher one, also if two promotions follow
+-- within a second. Up to the year 2255 the number is below 2^53, which a double, as of JavaScript, holds exactly.
+RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
+            ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
+
+-- Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and whether the batch has
+-- all rows that were committed then.
+CREATE FUNCTION inorder_internal.move_feed(
+    feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    WITH moved_feed AS (
+        UPDATE inorder_internal.feed_state AS s
+        SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
+            polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+            finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    )
+    -- The current name of the role, for a dump.
+    UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
+    WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
+      AND f.system = inorder_internal.server_system();
+END $$;
+
+-- Record a poll that found no rows; the batch, if not null, has none.
+CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
+    UPDATE inorder_internal.feed_state AS s
+    SET position = CASE WHEN past_batch IS NULL THEN s.position
+                        ELSE inorder_internal.advance(s.position, past_batch) END,
+        polled = asked,
+        -- In a feed that is divided rows may wait for a worker.
+        caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                         WHERE b.feed = s.feed AND b.is_open AND b.written_here)
+                            THEN s.caught_up_at ELSE asked END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+END $$;
+
+-- Store an unfinished batch under the next number, with the session that has it.
+CREATE FUNCTION inorder_internal.keep_pending(
+    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
+        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
+        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
+    RETURN number;
+END $$;
+
+CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET holder = hand_over.holder, holder_pid = hand_over.holder_pid,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'batch % of feed % is in use by another session', batch, quote_literal(feed_name)
+    USING ERRCODE = 'object_in_use',
+          DETAIL = format('It belongs to the session with process ID %s.', holder_pid),
+          HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
+END $$;
+
+-- Error unless this is the number of the unfinished batch.
+CREATE FUNCTION inorder_internal.check_pending(
+    feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
+)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF pending IS NULL OR batch IS DISTINCT FROM last_batch THEN
+        RAISE 'feed % has no unfinished batch %', quote_literal(feed_name), batch
+        USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
+                            WHEN last_batch = 0 THEN 'There was none yet.'
+                            WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
+                            ELSE format('The last one was %s, which was discarded, or finished by a worker.',
+                                         last_batch) END,
+              HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
+                     'in another batch.';
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_pending(feed_name text, batch bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % has an unfinished batch, %', quote_literal(feed_name), batch
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
+                        'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
+                        feed_name, batch);
+END $$;
+
+CREATE FUNCTION inorder_internal.seek_to(
+    feed bigint, t inorder_internal.feed_table, transactions int8multirange
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
+    ranges bigint := (SELECT count(*) FROM unnest(transactions));
+    f inorder_internal.feed;
+BEGIN
+    IF ranges > 100000 THEN
+        RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
+        USING ERRCODE = 'program_limit_exceeded';
+    ELSIF NOT isempty(unended) THEN
+        RAISE 'transactions % have not ended', inorder_internal.few_of(unended)
+        USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = 'A feed that had read them would miss their rows.';
+    END IF;
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    PERFORM inorder_internal.discard_batches(f, (inorder_internal.state_of(feed)).written_here, transactions);
+    UPDATE inorder_internal.feed_state AS s
+    SET position.transactions = seek_to.transactions, position.partial = NULL,
+        position.last_key = inorder_internal.renewed_order(t.relation, (s.position).partial, (s.position).last_key),
+        position.members = inorder_internal.members(t),
+        position.origin = inorder_internal.server_origin(),
+        batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, pending = NULL, moved = clock_timestamp(),
+        caught_up_at = NULL
+    WHERE s.feed = seek_to.feed;
+    UPDATE inorder_internal.feed AS known
+    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+    WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL;
+END $$;
+
+CREATE FUNCTION inorder_internal.seek_start(feed bigint, t inorder_internal.feed_table, start text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    renewed text[];
+BEGIN
+    CASE start
+        WHEN 'beginning' THEN PERFORM inorder_internal.seek_to(feed, t, '{}'::int8multirange);
+        WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
+        WHEN 'here' THEN
+            SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+            renewed := (state.position).last_key;
+            IF state.written_here IS NOT TRUE THEN
+                PERFORM inorder_internal.say_restored(f);
+            ELSIF (state.position).partial IS NOT NULL THEN
+                PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
+            ELSIF NOT inorder_internal.in_set(inorder_internal.order_of(NULL, renewed)) THEN
+                renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
+            END IF;
+            UPDATE inorder_internal.feed_state AS s
+            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
+            WHERE s.feed = seek_start.feed;
+            UPDATE inorder_internal.feed AS known
+            SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+            WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL
+              AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                              WHERE b.feed = known.id AND b.written_here);
+            PERFORM inorder_internal.renew_batches(state, t);
+        ELSE
+            RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
+            USING ERRCODE = 'invalid_parameter_value';
+    END CASE;
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+-- Make readers of one feed take turns, until the transaction ends.
+CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    PERFORM inorder_internal.lock_feed(feed);
+    RETURN feed;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    PERFORM inorder_internal.check_name(new_name);
+    PERFORM inorder_internal.lock_feed(feed);
+    PERFORM inorder_internal.rename_feed(feed, caller, new_name);
+END $$;
+
+CREATE FUNCTION inorder_internal.change_mover(caller oid, name text, role oid, owner regrole, allowed boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    IF role IS NULL THEN
+        RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    PERFORM inorder_internal.set_mover(feed, caller, role, allowed);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, number bigint, token bigint, owner regrole)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    s record;
+BEGIN
+    IF token IS NOT NULL THEN
+        SELECT f.name INTO s FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
+        PERFORM inorder_internal.finish_batch(s.name, feed, number, token);
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    SELECT f.name, f.batch, f.finished, f.pending INTO s
+    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
+    -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
+    IF number <> 0 AND number = s.finished THEN
+        RETURN false;
+    ELSIF inorder_internal.drop_aside(s.name, feed, number) THEN
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.check_pending(s.name, number, s.batch, s.finished, s.pending);
+    PERFORM inorder_internal.move_feed(feed, s.pending, NULL, false);
+    RETURN true;
+END $$;
+
+---------------------------------------------------------------------------
+-- Public functions
+---------------------------------------------------------------------------
+
+CREATE FUNCTION @extschema@.feed_create(
+    name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,
+    order_column name DEFAULT NULL, whole_transactions boolean DEFAULT false, partition_by name DEFAULT NULL,
+    shares int DEFAULT NULL
+)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean, name, int) IS
+'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
+'''beginning'' delivers existing rows too, ''now'' only rows of transactions that end later. A table may have any '
+'number of feeds. Different roles may use the same name.
+With order_column, a feed delivers the rows of the transactions that have ended in the order of that column, and then '
+'those of the transactions that have ended meanwhile: of two rows, of which the second was written after the commit of '
+'the first, the first comes first if its value is lower. It must be a smallint, integer or bigint, NOT NULL, the first '
+'column of a btree index, and not generated; if its values are drawn from a sequence, by one that ascends, with CACHE '
+'1. Its values must not be updated.
+With whole_transactions, a batch never ends inside a transaction: max_rows is rounded up to the end of the last one, '
+'so that all rows of a transaction are in one batch, however many they are. It excludes order_column.
+With partition_by, workers divide the feed by the hash of that column into shares: rows of one key are processed in '
+'the order of the feed, by one worker at a time, and a batch that is set aside holds back its share only. Such a feed '
+'is read by feed_take_batch. The column must be a smallint, integer, bigint, uuid, text or varchar, NOT NULL, not '
+'generated, and of a deterministic collation. Its values must not be updated. It excludes whole_transactions, whose '
+'rows may be of several keys.
+Requires SELECT on the table and USAGE on its schema; ownership if it is not enabled yet. The feed is owned by the '
+'role that creates it. Range: name 1 to 200 characters; shares 1 to 1024, 16 if null, only with partition_by. Errors: '
+'duplicate_object, invalid_parameter_value (name, start, shares), insufficient_privilege, undefined_column and '
+'object_not_in_prerequisite_state (order_column, partition_by), feature_not_supported (whole_transactions with '
+'order_column or partition_by), serialization_failure in REPEATABLE READ and SERIALIZABLE if a feed of the name was '
+'dropped or renamed since the snapshot, and those of feed_enable.';
+
+CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
+'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. The feeds '
+'of a table that was dropped are forgotten, except for those with unfinished batches, which remain until feed_drop.
+Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
+'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay. Under '
+'a name that was used before, later batches have higher numbers than those of that time.
+Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
+'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, '
+'object_not_in_prerequisite_state (a name used before, and unfinished batches), serialization_failure as '
+'feed_create.';
+
+CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
+'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
+Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
+'Revert feed_grant.
+Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
+'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '
+'batch. A restored feed can be read again afterwards.
+Requires the privileges to move the feed and to read its table. Range: at most 100,000 ranges. Errors: '
+'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
+'transactions that have not ended.';
+
+CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
+'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
+'''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards an '
+'unfinished batch: after ''here'' its rows are delivered again, under the next number. A restored feed can be read '
+'again afterwards, except for ''here'', which it refuses.
+Requires the privileges to move the feed and to read its table. Errors: undefined_object, insufficient_privilege, '
+'null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state (restored table; ''here'' for a '
+'restored feed).';
+
+CREATE FUNCTION @extschema@.feed_read(
+    name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
+'Return the rows committed since the last read, at most max_rows (all if null), and move the position in the current '
+'transaction: if it rolls back, the next read returns the same rows. Rows are ordered by transaction number, then by '
+'key; row_type is null::the_table. A second reader of the same feed waits for the first; no other session waits. The '
+'caller must fetch all rows, since the position moves over all of them.
+Requires the privileges to move the feed and to read its table. Range: max_rows 1 to 2147483647; a transaction whose '
+'rows no key distinguishes is returned as a whole. Errors: undefined_object, insufficient_privilege, '
+'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
+'row security), feature_not_supported (LIMIT, EXISTS, a cursor, or SELECT INTO, that would lose rows), '
+'serialization_failure (the table or its partitions changed since the snapshot or during the read; in REPEATABLE READ '
+'and SERIALIZABLE also after another reader).';
+
+CREATE FUNCTION @extschema@.feed_peek(
+    name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
+'Return the rows that feed_read would return now, without moving the position or waiting for other readers. LIMIT and '
+'cursors are allowed, and another session may read the same rows. Works on a primary and on a standby.
+Requires the privileges to move the feed and to read its table. Range and errors as feed_read, except '
+'feature_not_supported and the serialization_failure after another reader.';
+
+CREATE FUNCTION @extschema@.feed_apply(
+    name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
+'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: '
+'SELECT feed_apply(''hourly'', ''INSERT INTO hourly SELECT date_trunc(''''hour'''', at), count(*) FROM batch GROUP BY '
+'1''). The rows are in no particular order, and are not copied. Returns the number of rows that the statement '
+'processed, or null if there was nothing new (then it is not executed).
+The statement runs with the caller''s privileges and search_path. It must be a single statement without a WITH clause. '
+'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
+'feature_not_supported (it does not read the batch, or does so below LIMIT) for the statement.';
+
+CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
+'For a sink outside the database: return the number of the next batch, of at most max_rows rows, or null if there is '
+'nothing new. Then commit, read the batch by feed_batch_rows and, after the sink has stored it, call '
+'feed_finish_batch. Until then the same batch is returned again, with the same number and rows, also after a crash: a '
+'sink that stores the last number receives every row exactly once. Other sessions get an error until the session that '
+'has the batch ends.
+Numbers count from 1 without gaps. After a promotion, a recovery to an earlier point, pg_upgrade or a restore they '
+'continue at the microseconds since 1970, so that no number is used twice; under a name that its owner has used before '
+'they continue where they were. Range: max_rows 1 to 2147483647, ignored '
+'while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the unfinished batch.';
+
+CREATE FUNCTION @extschema@.feed_batch_rows(
+    name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
+)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
+'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly.
+Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
+'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
+
+CREATE FUNCTION @extschema@.feed_finish_batch(
+    name text, number bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
+)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
+'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
+'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
+'on the table.
+A worker''s batch requires the token of feed_take_batch. It does not wait for other workers, and is an error if the '
+'batch is finished already: ask for the next one. A batch that is set aside is finished without a token.
+Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
+'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '
+'and if the batch does not belong to the worker with this token.';
+
+CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
+'Wait until feed_next_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
+'would, false after the timeout. An unfinished batch counts, unless another session has it. Does not move the feed, '
+'and holds no lock while it waits. Checks every 1 to 5 ms whether a transaction has ended, and only then whether there '
+'are rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary and on a standby.
+Requires the privileges to move the feed and to read its table. Range: timeout 0 to 1 second, as the snapshot of the '
+'calling statement keeps VACUUM from removing rows; call it in a loop, each time in a transaction of its own. Errors: '
+'undefined_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
+'REPEATABLE READ and SERIALIZABLE, and those of feed_read about the table.';

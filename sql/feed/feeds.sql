@@ -1,0 +1,155 @@
+-- The view feeds: the lag of each feed, and the transactions that delay rows.
+--
+-- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
+-- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see unread.c.
+
+CREATE TYPE inorder_internal.seen_feed AS (
+    name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
+    position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
+    moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
+    backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
+    blocked_shares bigint
+);
+COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
+
+CREATE FUNCTION inorder_internal.feeds_of(caller oid)
+RETURNS SETOF inorder_internal.seen_feed
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
+           -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
+           CASE WHEN (p.position).partial IS NULL THEN ((p.position).last_key)[1]::name END, f.whole_transactions,
+           CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
+           (p.position).partial, CASE WHEN p.is_pending THEN d.batch ELSE u.first_number END,
+           CASE WHEN NOT p.is_pending THEN u.first_pid
+                WHEN inorder_internal.session_lives(d.holder) THEN d.holder_pid END,
+           f.created, d.moved, d.polled,
+           CASE WHEN p.is_pending OR u.amount > 0::bigint THEN false
+                WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
+           b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
+           CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
+    FROM inorder_internal.feed AS f
+    JOIN inorder_internal.feed_state AS d ON d.feed = f.id
+    LEFT JOIN pg_class AS c ON c.oid = f.relation
+    LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
+    CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
+    -- Readers of a table may create feeds on it with sets of any size: all who see them would wait until they are
+    -- read and decompressed, once for each mention.
+    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position,
+                               d.pending IS DISTINCT FROM NULL AS is_pending) AS p
+    CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
+    -- Batches that are set aside are no backlog.
+    LEFT JOIN LATERAL inorder_internal.backlog(
+        t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions)) AS b
+        ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
+    WHERE inorder_internal.may_see(caller, f);
+END;
+
+-- The feeds that the current role may see: the source of the view feeds.
+CREATE FUNCTION inorder_internal.seen_feeds()
+RETURNS SETOF inorder_internal.seen_feed
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.base_of(relation regclass)
+RETURNS bigint
+LANGUAGE sql STABLE STRICT
+RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) AS k), 0::bigint);
+
+CREATE FUNCTION @extschema@.feed_holders(relation regclass)
+RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
+-- Not STRICT, so that the planner can inline it; null has no holders.
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    -- The locks are read once, and not joined: the planner expects a few, and would compare each with each. What is in
+    -- a subquery of its own is evaluated once, and if it is needed.
+    WITH writers AS (
+        SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
+        FROM pg_locks AS l
+        WHERE l.granted
+          AND (l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
+               AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+               AND l.relation = ANY ((SELECT inorder_internal.tree(feed_holders.relation)::oid[])::oid[])
+               OR l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock')
+        GROUP BY l.pid, l.virtualtransaction
+        HAVING bool_or(l.locktype = 'relation')
+    ), ids AS (
+        -- How far an id of 32 bits is from the next one that the snapshot knows: it may have been assigned since.
+        SELECT w.pid, x.xid,
+               (x.xid::text::bigint - (SELECT inorder_internal.next_transaction(0::bigint)) + 2147483648
+                & 4294967295::bigint) - 2147483648 AS distance
+        FROM writers AS w CROSS JOIN LATERAL unnest(w.xids) AS x(xid)
+    )
+    SELECT i.pid, p.gid, a.application_name,
+           (SELECT inorder_internal.base_of(feed_holders.relation))
+               + (SELECT inorder_internal.next_transaction(0::bigint)) + min(i.distance),
+           coalesce(a.xact_start, p.prepared), a.query
+    FROM ids AS i LEFT JOIN pg_stat_activity AS a ON a.pid = i.pid
+    LEFT JOIN pg_prepared_xacts AS p ON i.pid IS NULL AND p.transaction = i.xid
+    GROUP BY i.pid, p.gid, a.application_name, a.xact_start, p.prepared, a.query
+    ORDER BY 5, 4;
+END;
+COMMENT ON FUNCTION @extschema@.feed_holders(regclass) IS
+'Transactions in progress that have written to a table or may do so, and so delay rows: session (pid, application, '
+'query) or prepared transaction (gid), its number (id plus the base of the table), and its start time; the oldest '
+'first. For sessions of other roles it shows what pg_stat_activity shows.';
+
+CREATE VIEW @extschema@.feeds WITH (security_barrier = true) AS
+WITH seen AS (
+    SELECT * FROM inorder_internal.seen_feeds()
+), held AS (
+    -- Once for each table, whatever the number of its feeds.
+    SELECT r.relation, h.* FROM (SELECT DISTINCT s.relation FROM seen AS s) AS r
+    CROSS JOIN LATERAL (SELECT count(*) OVER () AS writers, o.since, o.pid, o.application, o.gid, o.query
+                        FROM @extschema@.feed_holders(r.relation) AS o LIMIT 1) AS h
+)
+SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
+       f.unfinished_batch, f.batch_pid, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
+       CASE WHEN f.caught_up THEN '0'::interval
+            ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
+       f.backlog_transactions, f.backlog_rows_estimated, h.writers,
+       h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
+       h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares
+FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
+COMMENT ON VIEW @extschema@.feeds IS
+'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
+'that it may read, and all feeds to members of pg_monitor.';
+COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if that was dropped';
+COMMENT ON COLUMN @extschema@.feeds.order_column IS
+'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
+COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';
+COMMENT ON COLUMN @extschema@.feeds.position IS
+'transactions read completely; null if their set takes more than 64 kB, which are 3,000 ranges, or those of unfinished '
+'batches more than 256 kB';
+COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
+'number of the unfinished batch, of several workers the first; null if there is none';
+COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
+COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
+'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
+COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
+COMMENT ON COLUMN @extschema@.feeds.polled IS
+'when a reader last asked for rows; polls that find nothing are recorded once a minute';
+COMMENT ON COLUMN @extschema@.feeds.caught_up IS
+'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
+'known: with a BRIN index, inside a transaction, while the table is locked, or with too many gaps and '
+'partitions (always if position is null)';
+COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
+'when a reader last asked for rows and was given all that were committed; recorded as polled';
+COMMENT ON COLUMN @extschema@.feeds.lag IS
+'0 if caught up; otherwise the time since caught_up_at or, if there is none, since the feed was created: rows that no '
+'reader was given were committed since, or before the feed was created';
+COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
+'number of transactions, of any table, that have ended and are not read; null if position is null';
+COMMENT ON COLUMN @extschema@.feeds.backlog_rows_estimated IS
+'estimated number of their rows in this table, from the statistics of ANALYZE; 0 if caught up';
+COMMENT ON COLUMN @extschema@.feeds.writers IS
+'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
+COMMENT ON COLUMN @extschema@.feeds.held_since IS
+'start time of the oldest of them: no delayed row is older';
+COMMENT ON COLUMN @extschema@.feeds.worker_batches IS
+'number of unfinished batches of workers, without those that are set aside: see feed_batches';
+COMMENT ON COLUMN @extschema@.feeds.set_aside IS
+'number of batches that are set aside; the backlog does not include them';
+COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers divide the feed; null if they do not';
+COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
+COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
+'number of shares that a batch that is set aside holds back; the backlog includes the batches after it';

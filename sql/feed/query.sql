@@ -1,0 +1,273 @@
+-- Text of queries: rows of a table by transaction number. The table has the alias e in each.
+--
+-- They run with the caller's privileges, in feed_apply() also with the caller's search_path. So every name is quoted as
+-- data, a column of the table, or schema-qualified; literals have a type; and every function and operator is the
+-- server's own, but feed_is_table(): query.c refuses any other query.
+--
+-- The name of a table may lead to another relation when a text is run: its schema can be renamed. So each text says of
+-- which row type the relation is. Of what a statement calls, the planner evaluates the functions in FROM first, before
+-- it looks at policies, indexes and partition keys; those of constants then vanish from the plan.
+
+-- A table as the source of a query, which is an error if its name leads to another relation.
+CREATE FUNCTION inorder_internal.named(relation regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of
+    -- a table can have the name cmax: those in the bounds of a partition are not qualified.
+    RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
+                  '%L::pg_catalog.oid) AS of_table(cmax)', relation,
+                  (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
+END $$;
+
+-- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
+-- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
+CREATE FUNCTION inorder_internal.typed(column_name name, type_name name)
+RETURNS text
+LANGUAGE sql STABLE  -- as format() is: the server inlines no other
+-- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
+RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
+
+-- The same for those of some columns, or of all, that have a type of the server; null if none has.
+CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not int2vector and oidvector, which are arrays and have some; nor pg_node_tree and others that have none.
+    RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
+                                   ELSE format('pg_catalog.arrayoverlap(e.%I, NULL::pg_catalog.%I) IS NULL AND ',
+                                               a.attname, y.typname) END, '' ORDER BY a.attnum)
+            FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
+            WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
+              AND (columns IS NULL OR a.attname = ANY (columns))
+              AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
+END $$;
+
+-- The text of a query that its reader runs, perhaps with casts of columns.
+CREATE FUNCTION inorder_internal.readers_query(t inorder_internal.feed_table, query text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue'::text, query,
+              inorder_internal.typed((t).relation, NULL::name[]));
+
+CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
+            ELSE format('%L::pg_catalog.int8', number) END;
+
+-- The condition that keys are in a range, which is one range of the index.
+CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
+
+-- The condition that numbers are between the lowest and the highest of a set.
+CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(numbers)),
+                                       inorder_internal.bound(t, upper(numbers)));
+
+CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+-- The number is the first six bytes of a key.
+RETURN format(CASE WHEN (t).is_uuid
+    THEN 'pg_catalog.concat(''x''::pg_catalog.text, pg_catalog.encode(pg_catalog.substring('
+         'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
+    ELSE 'e.%I' END, (t).key_column);
+
+-- The given columns, as text of a query; null for none.
+CREATE FUNCTION inorder_internal.column_list(columns name[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Without a query, which takes ten times as long.
+    IF cardinality(columns) = 1 THEN
+        RETURN format('e.%I', columns[1]);
+    END IF;
+    RETURN (SELECT string_agg(format('e.%I', c.name), ', ' ORDER BY c.place)
+            FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+END $$;
+
+-- A key as text of a query, each value cast to the type of its column; null for a null key.
+CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[])
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    literals text;
+    amount bigint;
+BEGIN
+    IF t.is_uuid AND cardinality(key_values) = 1 AND t.order_columns = ARRAY[t.key_column] THEN
+        RETURN format('%L::pg_catalog.uuid', key_values[1]);
+    END IF;
+    SELECT string_agg(format('%L::pg_catalog.%I', k.value, y.typname), ', ' ORDER BY k.place), count(*)
+    INTO literals, amount
+    FROM ROWS FROM (unnest(t.order_columns), unnest(key_values)) WITH ORDINALITY AS k(name, value, place)
+    JOIN pg_attribute AS a ON a.attrelid = t.relation AND a.attname = k.name AND NOT a.attisdropped
+    JOIN pg_type AS y ON y.oid = a.atttypid AND y.oid = ANY (inorder_internal.order_types())
+    WHERE k.value IS NOT NULL;
+    IF amount <> cardinality(key_values) OR amount <> cardinality(t.order_columns) THEN
+        RAISE 'the position stands after the key %, which is not one of columns % of %', key_values, t.order_columns,
+              t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN literals;
+END $$;
+
+CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN in_order AND columns <> '{}'::name[] THEN ' ORDER BY ' || inorder_internal.column_list(columns)
+            ELSE '' END;
+
+CREATE FUNCTION inorder_internal.of_number(t inorder_internal.feed_table, number bigint)
+RETURNS text
+LANGUAGE sql STABLE
+-- A bigint is compared by equality: then an index gives the rows by key, that of the primary key or one of number and
+-- key, and a read that continues after a key begins there. With a range the planner would sort the whole transaction.
+RETURN CASE WHEN (t).is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
+            ELSE format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, number)) END;
+
+-- The query for rows of one transaction above one key and up to another; null means no bound.
+CREATE FUNCTION inorder_internal.slice(
+    t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
+    in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key text := inorder_internal.column_list(t.order_columns);
+BEGIN
+    RETURN format('(SELECT %s FROM %s%s', columns, source, inorder_internal.of_number(t, number))
+        || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
+                  inorder_internal.literal_list(t, above)) END
+        || CASE WHEN up_to IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.<=) (%s)', key,
+                  inorder_internal.literal_list(t, up_to)) END
+        || inorder_internal.order_by(t.order_columns, in_order) || ')';
+END $$;
+
+-- The ranges of a set as a table of two columns of keys, as text of a query.
+CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    low text[];
+    high text[];
+BEGIN
+    IF t.is_uuid THEN
+        SELECT array_agg(inorder_internal.uuid_xact_floor(lower(r))::text ORDER BY r),
+               array_agg(inorder_internal.uuid_xact_floor(upper(r))::text ORDER BY r)
+        INTO low, high FROM unnest(numbers) AS r;
+    ELSE
+        SELECT array_agg(lower(r)::text ORDER BY r), array_agg(upper(r)::text ORDER BY r)
+        INTO low, high FROM unnest(numbers) AS r;
+    END IF;
+    RETURN format('ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
+                  low, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END, high);
+END $$;
+
+-- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
+CREATE FUNCTION inorder_internal.from_ranges(
+    t inorder_internal.feed_table, source text, numbers int8multirange, ending text
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    probed int8multirange := numbers;
+    filter text := '';
+BEGIN
+    -- A probe of a BRIN index reads all of it, and all pages not yet summarized: so adjacent ranges share a probe.
+    IF NOT t.ordered THEN
+        probed := inorder_internal.near(numbers, 100);
+    END IF;
+    IF probed <> numbers THEN
+        -- In the n-th bucket are the numbers from the n-th bound on: a range begins with each odd one. A multirange
+        -- takes twice as long to read, and four times for each row.
+        filter := format(' AND pg_catalog.width_bucket(%s, %L::pg_catalog.int8[]) OPERATOR(pg_catalog.%%) '
+                         '''2''::pg_catalog.int4 OPERATOR(pg_catalog.=) ''1''::pg_catalog.int4',
+                         inorder_internal.number_text(t), inorder_internal.bounds_text(numbers));
+    END IF;
+    -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
+    -- with the table, which would read the whole index, and from reading the whole table.
+    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s%s OFFSET 0) AS e',
+                  inorder_internal.bounds_table(t, probed), source,
+                  inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
+END $$;
+
+-- The source of a query that reads the table with all its partitions, or one share of its rows.
+CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
+              inorder_internal.typed((t).key_column, CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END),
+              (t).share_condition);
+
+-- The source of a query that reads the partitions of which all rows satisfy a condition (parts.c); null for all.
+CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.whole_table(t) || coalesce('('::text || parts || ') AND '::text, ''::text);
+
+-- The query for all rows of a set of transactions, by number if in order; null for none.
+CREATE FUNCTION inorder_internal.ranges(
+    t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ending text := inorder_internal.order_by(inorder_internal.known_columns(t), in_order);
+BEGIN
+    IF isempty(numbers) THEN
+        RETURN NULL;
+    -- The rows from before feed_prepare, perhaps the whole table: by the primary key, whatever the index on numbers is.
+    ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint THEN
+        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, true),
+                         inorder_internal.ranges(t, source, inorder_internal.minus(numbers, inorder_internal.one(0)),
+                                                 columns, true));
+    -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
+    -- uses one only if sequential scans are disabled, or in a join without alternatives.
+    ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
+        RETURN format('(SELECT %s FROM %s%s%s)', columns, source, inorder_internal.in_range(t, numbers), ending);
+    END IF;
+    RETURN format('(SELECT %s %s)', columns,
+                  inorder_internal.from_ranges(t, source, numbers, ending));
+END $$;
+
+-- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
+-- transactions, the first part of one.
+CREATE FUNCTION inorder_internal.batch_query(
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
+)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    source text := inorder_internal.source(t, parts);
+    query text;
+BEGIN
+    IF b.cut IS NULL AND b.cut_after IS NOT NULL AND NOT isempty(b.transactions) THEN
+        RETURN inorder_internal.ordered_query(t, b, columns, in_order);
+    ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
+        query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
+    ELSE
+        query := concat_ws(' UNION ALL ',
+            CASE WHEN b.resumed IS NOT NULL
+                 THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
+                                             CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
+            inorder_internal.ranges(t, source, inorder_internal.minus(
+                b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)), columns, in_order),
+            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
+                 THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
+    END IF;
+    RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
+END $$;

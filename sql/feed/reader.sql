@@ -1,0 +1,270 @@
+-- Positions kept by the reader, without state in the database. Rows are returned by reader.c.
+
+CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text, order_column name)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF start IS NULL OR start NOT IN ('beginning', 'now') THEN
+        RAISE 'start must be ''beginning'' or ''now'', not %', coalesce(quote_literal(start), 'null')
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN ROW(CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}'::int8multirange END,
+               NULL::bigint, inorder_internal.new_order(t.relation, order_column),
+               inorder_internal.members(t),
+               inorder_internal.server_origin());
+END $$;
+
+-- Error if transaction numbers are of another server or timeline.
+CREATE FUNCTION inorder_internal.check_origin(origin text)
+RETURNS void
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF origin <> inorder_internal.server_origin() THEN
+        RAISE 'this position is of another server or timeline' USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('It was read on %s, this is %s (system identifier/timeline). What was read there may be '
+                              'missing here, and its numbers may be used again.',
+                              origin, inorder_internal.server_origin()),
+              HINT = 'If nothing was lost on the way here, as in a switchover or pg_upgrade, go on by setting the '
+                     'origin of the position to null.';
+    END IF;
+END $$;
+
+-- Error unless a position kept by a reader can be one of this server.
+CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p.transactions IS NULL THEN
+        RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
+              HINT = 'reader_start() gives one to begin with.';
+    ELSIF NOT inorder_internal.are_numbers(p.transactions) THEN
+        RAISE 'the position holds transactions %, which must be between 0 and 281474976710655',
+            inorder_internal.few_of(p.transactions)
+        USING ERRCODE = 'numeric_value_out_of_range';
+    ELSIF p.partial NOT BETWEEN 0 AND 281474976710655 OR p.transactions @> p.partial THEN
+        RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
+            p.partial USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
+    PERFORM inorder_internal.check_ordered(p.partial, p.last_key, p.transactions),
+            inorder_internal.check_origin(p.origin);
+END $$;
+
+-- Error unless a batch is of this table, and all its transactions have ended in the current snapshot.
+CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    missing int8multirange;
+BEGIN
+    PERFORM inorder_internal.check_same(t, b.members, 'batch');
+    IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
+    END IF;
+    missing := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
+    IF NOT isempty(missing) THEN
+        RAISE 'this batch is newer than what this transaction sees'
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
+              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
+                     'on a standby wait until it has come so far.';
+    END IF;
+END $$;
+
+-- Error unless a batch kept by a reader can be one of this server.
+CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF b.transactions IS NULL THEN
+        RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed',
+              HINT = 'reader_next_batch() gives one.';
+    END IF;
+    PERFORM inorder_internal.check_origin(b.origin);
+END $$;
+
+-- A position to begin with, in the order of a column if one is given.
+CREATE FUNCTION inorder_internal.first_position(
+    caller oid, t inorder_internal.feed_table, start text, order_column name
+)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF order_column IS NOT NULL THEN
+        PERFORM inorder_internal.type_of_column(t.relation, order_column),
+                inorder_internal.prove_order_column(t, order_column, caller);
+    END IF;
+    RETURN inorder_internal.start_position(t, start, order_column);
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+-- The description of a table that the caller may read, which is then locked and proved.
+CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    RETURN t;
+END $$;
+
+CREATE FUNCTION inorder_internal.reader_start(caller oid, relation regclass, start text, order_column name)
+RETURNS @extschema@.feed_position
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
+    p inorder_internal.taken.at_position%TYPE := inorder_internal.first_position(caller, t, start, order_column);
+BEGIN
+    PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
+    RETURN p;
+END $$;
+
+CREATE FUNCTION inorder_internal.reader_next_batch(
+    caller oid, relation regclass, from_position @extschema@.feed_position, max_rows int, whole_transactions boolean
+)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table;
+    n inorder_internal.next_found;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
+            inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), false, caller);
+    -- What is left of a set comes first, since a batch is of one set.
+    IF (n.rest).transactions IS NOT NULL THEN
+        n.batch := n.rest;
+    ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
+        RETURN inorder_internal.no_batch(from_position);
+    END IF;
+    PERFORM inorder_internal.check_members(t, n.members), inorder_internal.make_durable(false),
+            inorder_internal.expect_origin(origin);
+    RETURN n.batch;
+END $$;
+
+-- Whether there are rows after a position.
+CREATE FUNCTION inorder_internal.has_rows_after(
+    caller oid, relation regclass, from_position @extschema@.feed_position
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    n inorder_internal.next_found;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
+            inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    n := inorder_internal.find_next(t, from_position, NULL, false, false, caller);
+    IF n.has_rows THEN
+        PERFORM inorder_internal.check_members(t, n.members);
+    END IF;
+    RETURN n.has_rows;
+END $$;
+
+CREATE FUNCTION inorder_internal.reader_backlog(
+    caller oid, relation regclass, from_position @extschema@.feed_position,
+    OUT transactions bigint, OUT rows_estimated bigint
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
+    SELECT b.transactions, b.rows INTO transactions, rows_estimated
+    FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
+END $$;
+
+CREATE FUNCTION @extschema@.reader_start(
+    relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
+)
+RETURNS @extschema@.feed_position
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_start(regclass, text, name) IS
+'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
+'every transaction that has ended. With order_column the batches that follow are in the order of that column: see '
+'feed_create. Flushes the WAL first.
+Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_value (start), '
+'insufficient_privilege, object_not_in_prerequisite_state (restored table), serialization_failure if the server is '
+'promoted during the call (retry), undefined_column and others of feed_enable if the table cannot be read, and those '
+'of feed_create for the order column.';
+
+CREATE FUNCTION @extschema@.reader_next_batch(
+    relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
+    whole_transactions boolean DEFAULT false
+)
+RETURNS @extschema@.feed_batch
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_next_batch(regclass, @extschema@.feed_position, int, boolean) IS
+'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
+'reader_batch_rows, then continue with reader_advance(position, batch). It may have no rows. Flushes the WAL first, so '
+'that a crash cannot lose the rows of the batch. Works on a primary and on a standby. With whole_transactions max_rows '
+'is rounded up to the end of the last transaction; the order of a column excludes that.
+Range: max_rows 1 to 2147483647. Errors: object_not_in_prerequisite_state if the position is of another server or '
+'timeline, or has read something and lacks members, if the table was restored (see feed_rebase), or if a partition was '
+'attached with rows of transactions in the position; serialization_failure if the server is promoted during the call '
+'(retry); feature_not_supported (whole_transactions, and a position with an order column); insufficient_privilege, '
+'undefined_column and others of feed_enable.';
+
+CREATE FUNCTION @extschema@.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
+'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
+'null::the_table. Returns the same rows at any later time, on a primary and on its standbys.
+Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
+'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
+'insufficient_privilege, datatype_mismatch.';
+
+CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
+'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
+'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '
+'sets, as SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while '
+'the name of the table leads to another relation. After the rows were read, call it again in the same transaction: if '
+'that is an error, or the text is another one, discard them, since the table was changed meanwhile.
+Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
+'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
+'and those of reader_batch_rows.';
+
+CREATE FUNCTION @extschema@.reader_wait(
+    relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
+)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
+'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '
+'the timeout. Returns true if it has, false after the timeout.
+Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '
+'REPEATABLE READ and SERIALIZABLE, and those of reader_next_batch.';
+
+CREATE FUNCTION @extschema@.reader_backlog(
+    relation regclass, from_position @extschema@.feed_position,
+    OUT transactions bigint, OUT rows_estimated bigint
+)
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_backlog(regclass, @extschema@.feed_position) IS
+'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
+'an estimate of their rows from statistics: 0 if the btree index shows that there are none, null with more than 1,000 '
+'ranges. Does not read rows, so the estimate is as good as the last ANALYZE.
+Errors: those of reader_next_batch for the table and the position, except for attached partitions, which are not '
+'looked for.';

@@ -1,0 +1,614 @@
+-- Calls that take what comes next of a feed: by one reader, by workers, and by workers that divide it.
+--
+-- Readers of a feed take turns. Where that writes nothing, the feed is locked first; otherwise a poll that finds
+-- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
+-- had its turn meanwhile: see begin_turn().
+
+CREATE TYPE inorder_internal.taken AS (
+    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
+    at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
+    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz,
+    next inorder_internal.next_found
+);
+COMMENT ON TYPE inorder_internal.taken IS
+'Internal type. A feed as it is now, and what follows its position.';
+
+-- A feed that the caller may move, and its table.
+CREATE FUNCTION inorder_internal.open_feed(
+    caller oid, name text, owner oid, OUT feed bigint, OUT relation oid
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    -- The usual case in one query; all others, and every error, by find_feed().
+    SELECT f.id, f.relation INTO feed, relation FROM inorder_internal.feed AS f JOIN pg_class AS c ON c.oid = f.relation
+    WHERE f.name = open_feed.name AND f.owner = coalesce(open_feed.owner, caller)
+      AND inorder_internal.is_own(f, open_feed.name, coalesce(open_feed.owner, caller), caller);
+    IF feed IS NULL THEN
+        feed := inorder_internal.find_feed(open_feed.name, open_feed.owner, caller);
+        relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
+    END IF;
+END $$;
+
+-- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- the caller must then be allowed to read.
+CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken;
+BEGIN
+    IF reads IS NOT false AND inorder_internal.lock_readable(relation, caller) THEN
+        SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished, s.pending, f.whole_transactions,
+               EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                         AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
+               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
+               NULL::timestamptz, NULL::inorder_internal.next_found
+        INTO k
+        FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
+        CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
+                            ORDER BY n.seq DESC LIMIT 1) AS s
+        WHERE f.id = look_at.feed AND (s.pending).transactions IS NULL AND s.written_here
+          AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f);
+    END IF;
+    IF k.feed IS NULL THEN
+        SELECT look_at.feed, caller, s.name, s.relation, s.t, s.at_position, s.batch, s.finished, s.pending,
+               s.whole_transactions, s.shared, s.shared_by, s.is_poll_due, NULL::timestamptz,
+               NULL::inorder_internal.next_found
+        INTO k FROM inorder_internal.checked_feed(look_at.feed, caller, reads, false) AS s;
+    END IF;
+    RETURN k;
+END $$;
+
+-- Error if workers have batches of a feed that is read without them: its order would be another.
+CREATE FUNCTION inorder_internal.refuse_shared(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.shared_by).shares IS NOT NULL THEN
+        PERFORM inorder_internal.say_divided(k.name, k.shared_by);
+    ELSIF k.shared THEN
+        PERFORM inorder_internal.say_shared(k.name, k.feed);
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.refuse_pending(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.pending).transactions IS NOT NULL THEN
+        PERFORM inorder_internal.say_pending(k.name, k.batch);
+    END IF;
+    PERFORM inorder_internal.refuse_shared(k);
+END $$;
+
+-- Error if another session that lives has the unfinished batch of a feed.
+CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    held inorder_internal.feed_state := inorder_internal.state_of(k.feed);
+BEGIN
+    IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
+        PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
+    END IF;
+END $$;
+
+-- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
+-- an ordered set, and has no rows is passed then.
+CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    past_batch inorder_internal.next_found.batch%TYPE := (k.next).batch;
+BEGIN
+    IF k.is_poll_due AND current_setting('transaction_read_only') = 'off'
+       AND current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM inorder_internal.lock_feed(k.feed);
+        -- Who has moved the feed meanwhile has passed it, too.
+        PERFORM inorder_internal.note_poll(k.feed, CASE
+            WHEN (SELECT p.partial IS NOT DISTINCT FROM past_batch.resumed AND p.last_key = past_batch.resumed_after
+                         AND (past_batch.resumed IS NOT NULL OR cardinality(past_batch.resumed_after) = 6)
+                         AND NOT p.transactions && past_batch.transactions
+                  FROM (SELECT (((inorder_internal.state_of(k.feed)).position)).*) AS p) THEN past_batch END, k.asked);
+    END IF;
+END $$;
+
+-- A feed with what follows its position now, and when that was asked for.
+CREATE FUNCTION inorder_internal.find_after(k inorder_internal.taken, max_rows int, reads boolean)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Not after the snapshot in which rows are looked for.
+    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
+                                                             ELSE now() END;
+    k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, reads, k.caller);
+    RETURN k;
+END $$;
+
+-- Move a feed over what is left of a set and has no rows any more, before the batch that follows; the feed is locked if
+-- there is one.
+CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
+BEGIN
+    IF rest.transactions IS NOT NULL AND (k.next).has_rows THEN
+        PERFORM inorder_internal.move_feed(k.feed, rest, k.asked, false);
+        k.at_position := inorder_internal.advance(k.at_position, rest);
+    ELSIF rest.transactions IS NOT NULL THEN
+        -- An empty poll passes it, if it writes.
+        k.next.batch := rest;
+    END IF;
+    RETURN k;
+END $$;
+
+-- What follows the position of a feed. If the caller is to move it, and there are rows, the feed is locked, and this is
+-- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
+CREATE FUNCTION inorder_internal.take_next(
+    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
+)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    k inorder_internal.taken;
+    version text;
+    locked boolean := false;
+BEGIN
+    o := inorder_internal.open_feed(caller, name, owner);
+    LOOP
+        IF moves AND NOT locked THEN
+            version := inorder_internal.begin_turn(o.feed);
+            locked := version IS NULL;
+        END IF;
+        k := inorder_internal.look_at(o.feed, o.relation, caller, reads);
+        IF reads AND ((k.pending).transactions IS NOT NULL OR k.shared OR (k.shared_by).shares IS NOT NULL) THEN
+            PERFORM inorder_internal.refuse_pending(k);
+        ELSIF moves AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
+            PERFORM inorder_internal.refuse_shared(k);
+        END IF;
+        IF (k.pending).transactions IS NOT NULL THEN
+            EXIT WHEN locked OR NOT moves;
+        ELSE
+            k := inorder_internal.find_after(k, max_rows, at_once);
+            EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
+        END IF;
+        -- There is something to move over, so writing is due: what another reader has left is looked at again.
+        EXIT WHEN inorder_internal.take_turn(o.feed, version);
+        locked := true;
+    END LOOP;
+    IF moves AND (k.next).has_rows IS NOT NULL THEN
+        k := inorder_internal.pass_rest(k);
+        IF NOT (k.next).has_rows AND k.is_poll_due THEN
+            PERFORM inorder_internal.note_empty_poll(k);
+        END IF;
+    END IF;
+    RETURN k;
+END $$;
+
+-- Move a feed over the rows that were read of what comes next: so many, of which the last one has this number and key
+-- if they are as many as the limit.
+CREATE FUNCTION inorder_internal.move_over(k inorder_internal.taken, amount bigint, number bigint, last_key text[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF amount = 0 THEN
+        PERFORM inorder_internal.note_empty_poll(k);
+        RETURN;
+    ELSIF (k.next).query IS NOT NULL THEN
+        k.next := inorder_internal.cut_by_reading(k.t, k.next, number, last_key);
+    END IF;
+    PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+END $$;
+
+---------------------------------------------------------------------------
+-- A divided feed
+---------------------------------------------------------------------------
+
+-- Error unless a feed can be divided by a column, or is not to be.
+CREATE FUNCTION inorder_internal.check_division(shares int, partition_by name, whole_transactions boolean)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_shares(shares, partition_by IS NOT NULL);
+    IF whole_transactions AND partition_by IS NOT NULL THEN
+        RAISE 'whole_transactions and partition_by exclude each other' USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.refuse_share_column(relation regclass, column_name name, fault text, hint text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.refuse_column(relation, column_name, fault,
+                                           'Workers divide its feed by the hash of that column.', hint);
+END $$;
+
+-- Error unless a new feed can be divided by a column.
+CREATE FUNCTION inorder_internal.prove_new_share_column(t inorder_internal.feed_table, column_name name)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, column_name)) IS NULL THEN
+        PERFORM inorder_internal.refuse_share_column(t.relation, column_name,
+            'is not a smallint, integer, bigint, uuid, text or varchar', 'Choose another column.');
+    END IF;
+    PERFORM inorder_internal.prove_share_column(t, column_name);
+END $$;
+
+-- Error if the column by which a feed is divided is not what it was, or keys may have other hashes.
+CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    divided inorder_internal.share_key := k.shared_by;
+BEGIN
+    PERFORM inorder_internal.check_fingerprint(k.name, divided);
+    -- A key that changed its share would be lost or repeated.
+    IF NOT EXISTS (SELECT FROM pg_attribute AS a
+                   WHERE a.attrelid = (k.t).relation AND a.attname = divided.column_name AND a.attnum = divided.attnum
+                     AND a.attnum > 0 AND inorder_internal.share_kind(a.atttypid) = divided.kind) THEN
+        PERFORM inorder_internal.refuse_share_column((k.t).relation, divided.column_name::name,
+            'is not the one by which its feed was divided',
+            'It was renamed, dropped or made anew, or its type was changed: give the table that column back. Or go on '
+            'by feed_seek(), which takes the column that has the name now.');
+    END IF;
+    PERFORM inorder_internal.prove_share_column(k.t, divided.column_name::name);
+END $$;
+
+-- How many rows each share has in the next piece.
+CREATE FUNCTION inorder_internal.count_shares(
+    k inorder_internal.taken, OUT shares bigint[], OUT rows bigint[]
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    pieces text := inorder_internal.found_query(k.t, (k.next).batch, NULL, format(
+        'CASE WHEN %strue THEN %s END AS share',
+        inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
+        inorder_internal.share_text(k.shared_by)), false);
+BEGIN
+    SELECT q.shares, q.rows INTO shares, rows
+    FROM inorder_internal.as_caller(k.t, format(
+        'SELECT pg_catalog.array_agg(s.share ORDER BY s.share), pg_catalog.array_agg(s.rows ORDER BY s.share) '
+        'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
+        k.caller)
+        AS q(shares bigint[], rows bigint[]);
+END $$;
+
+-- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
+-- new.
+CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    k := inorder_internal.pass_rest(inorder_internal.found_after(k, max_rows));
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k);
+        RETURN k;
+    END IF;
+    SELECT * INTO c FROM inorder_internal.count_shares(k);
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    PERFORM inorder_internal.distribute(k.feed, (k.next).batch, k.asked, c.shares, c.rows, max_rows);
+    k.at_position := inorder_internal.advance(k.at_position, (k.next).batch);
+    k.next.has_rows := NULL;  -- what follows now is not known
+    RETURN k;
+END $$;
+
+-- Give a worker a batch of a share, with at least half as many rows as are wanted if there are that many: until then
+-- the feed is distributed, piece by piece.
+CREATE FUNCTION inorder_internal.take_share(
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    enough bigint := coalesce((max_rows::bigint + 1) / 2, 0);
+    pieces int := 0;
+    given boolean;
+BEGIN
+    LOOP
+        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
+                                                               pg_backend_pid(), enough);
+        given := FOUND;
+        -- Others who ask wait, so the rest is for the next call.
+        EXIT WHEN given OR pieces = 64;
+        k := inorder_internal.distribute_next(k, max_rows);
+        EXIT WHEN NOT (k.next).has_rows;
+        pieces := pieces + 1;
+    END LOOP;
+    IF NOT given THEN
+        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
+                                                               pg_backend_pid(), 0);
+        given := FOUND;
+    END IF;
+    IF given AND pieces > 0 AND (k.next).is_all THEN
+        PERFORM inorder_internal.note_caught_up(k.feed, k.asked);
+    END IF;
+END $$;
+
+---------------------------------------------------------------------------
+-- Workers
+---------------------------------------------------------------------------
+
+-- Error unless workers can share a feed; its table is locked and proved afterwards.
+CREATE FUNCTION inorder_internal.refuse_workers(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.shared_by).shares IS NULL THEN
+        PERFORM inorder_internal.check_unordered(k.name, k.at_position);
+    ELSE
+        PERFORM inorder_internal.lock_ground(k.t, k.caller), inorder_internal.proved_members(k.t, k.caller);
+        PERFORM inorder_internal.prove_share_key(k);
+    END IF;
+END $$;
+
+-- Whether there is an unfinished batch for a worker: its own, or a free one.
+CREATE FUNCTION inorder_internal.has_batch(feed bigint, worker text)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = has_batch.feed AND b.worker = has_batch.worker AND b.set_aside IS NULL
+                     AND b.written_here AND b.number >= inorder_internal.first_batch(has_batch.feed))
+        OR inorder_internal.has_free(feed);
+END $$;
+
+-- A feed with what follows its position, if that was not found yet.
+CREATE FUNCTION inorder_internal.found_after(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE WHEN (k.next).has_rows IS NULL THEN inorder_internal.find_after(k, max_rows, false) ELSE k END;
+END $$;
+
+-- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
+-- follows its position, if there is no unfinished batch for the worker.
+CREATE FUNCTION inorder_internal.look_for_work(feed bigint, relation oid, caller oid, worker text, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    version text := inorder_internal.begin_turn(feed);
+    k inorder_internal.taken;
+BEGIN
+    k := inorder_internal.look_at(feed, relation, caller, true);
+    PERFORM inorder_internal.refuse_workers(k);
+    IF version IS NULL THEN
+        RETURN k;
+    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_batch(feed, worker) THEN
+        k := inorder_internal.find_after(k, max_rows, false);
+        IF NOT (k.next).has_rows THEN
+            k := inorder_internal.pass_rest(k);
+            PERFORM inorder_internal.note_empty_poll(k);
+            RETURN k;
+        END IF;
+    END IF;
+    IF NOT inorder_internal.take_turn(feed, version) THEN
+        k := inorder_internal.look_at(feed, relation, caller, true);
+        PERFORM inorder_internal.refuse_workers(k);
+    END IF;
+    RETURN k;
+END $$;
+
+-- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
+CREATE FUNCTION inorder_internal.take_any(
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    number bigint;
+BEGIN
+    IF k.shared OR (k.pending).transactions IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
+                                                               pg_backend_pid(), NULL);
+        IF FOUND THEN
+            PERFORM inorder_internal.lock_ground(k.t, k.caller), inorder_internal.proved_members(k.t, k.caller);
+            RETURN;
+        END IF;
+    END IF;
+    k := inorder_internal.pass_rest(inorder_internal.found_after(k, max_rows));
+    IF NOT (k.next).has_rows THEN
+        PERFORM inorder_internal.note_empty_poll(k);
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_members(k.t, (k.next).members);
+    number := inorder_internal.add_batch(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+    RETURN QUERY SELECT * FROM inorder_internal.give_batch(k.feed, worker, lease, max_tries, session, pg_backend_pid(),
+                                                           number);
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);
+    session oid;
+BEGIN
+    IF (k.pending).transactions IS NULL AND NOT (k.next).has_rows THEN
+        RETURN NULL;
+    END IF;
+    session := inorder_internal.this_session();
+    IF (k.pending).transactions IS NULL THEN
+        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+        k.batch := inorder_internal.keep_pending(k.feed, (k.next).batch, session, pg_backend_pid(), k.asked,
+                                                 (k.next).is_all);
+    ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
+        PERFORM inorder_internal.refuse_held(k, session), inorder_internal.hand_over(k.feed, session, pg_backend_pid());
+    END IF;
+    PERFORM inorder_internal.make_durable(true);
+    RETURN k.batch;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_take_batch(
+    caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
+    OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    k inorder_internal.taken;
+    session oid;
+BEGIN
+    PERFORM inorder_internal.check_worker(worker, lease, max_tries);
+    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    k := inorder_internal.look_for_work(o.feed, o.relation, caller, worker, max_rows);
+    IF NOT (k.next).has_rows THEN
+        RETURN;
+    END IF;
+    session := inorder_internal.this_session();
+    IF (k.shared_by).shares IS NOT NULL THEN
+        SELECT g.* INTO number, token, tries, lease_end
+        FROM inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session) AS g;
+    ELSE
+        -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
+        IF (k.pending).transactions IS NOT NULL THEN
+            PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
+        END IF;
+        SELECT g.* INTO number, token, tries, lease_end
+        FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
+    END IF;
+    IF number IS NOT NULL THEN
+        PERFORM inorder_internal.make_durable(true);
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_renew_batch(
+    caller oid, name text, number bigint, token bigint, lease interval, owner regrole
+)
+RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    renewed timestamptz;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    renewed := inorder_internal.renew_batch(
+        (inorder_internal.look_at(o.feed, o.relation, caller, false)).name, o.feed, number, token, lease);
+    -- The worker relies on it, whether or not the server crashes.
+    PERFORM inorder_internal.make_durable(true);
+    RETURN renewed;
+END $$;
+
+-- Whether feed_next_batch() or feed_take_batch() would return a batch now. One of another session is waited for.
+CREATE FUNCTION inorder_internal.is_batch_next(caller oid, name text, owner oid)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, NULL, NULL, false, false);
+    held inorder_internal.feed_state;
+BEGIN
+    IF (k.pending).transactions IS NOT NULL THEN
+        held := inorder_internal.state_of(k.feed);
+        RETURN (held.holder <> inorder_internal.this_session()
+                AND inorder_internal.session_lives(held.holder)) IS NOT TRUE;
+    ELSIF (k.next).has_rows THEN
+        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+        RETURN true;
+    END IF;
+    RETURN inorder_internal.has_free(k.feed);
+END $$;
+
+-- An unfinished batch of a feed, and the table that it is read from.
+CREATE FUNCTION inorder_internal.unfinished_batch(
+    caller oid, name text, number bigint, owner oid, OUT t inorder_internal.feed_table, OUT batch @extschema@.feed_batch
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    k inorder_internal.taken;
+    w record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    k := inorder_internal.look_at(o.feed, o.relation, caller, true);
+    PERFORM inorder_internal.lock_ground(k.t, caller);
+    SELECT * INTO w FROM inorder_internal.batch_of(o.feed, number);
+    IF w.batch IS NULL THEN
+        PERFORM inorder_internal.check_pending(k.name, number, k.batch, k.finished, k.pending);
+        w.batch := k.pending;
+    ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
+        PERFORM inorder_internal.prove_share_key(k);
+        k.t := inorder_internal.of_share(k.t, k.shared_by, w.share);
+    END IF;
+    t := k.t;
+    batch := w.batch;
+END $$;
+
+-- Set the position of a feed to these transactions or, if they are null, by a word.
+CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner oid)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record;
+    s record;
+BEGIN
+    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    PERFORM inorder_internal.lock_feed(o.feed);
+    SELECT * INTO s FROM inorder_internal.checked_feed(o.feed, caller, true, true);
+    PERFORM inorder_internal.lock_ground(s.t, caller), inorder_internal.proved_members(s.t, caller);
+    IF transactions IS NULL THEN
+        PERFORM inorder_internal.seek_start(o.feed, s.t, start);
+    ELSE
+        PERFORM inorder_internal.seek_to(o.feed, s.t, transactions);
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, transactions int8multirange, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF transactions IS NULL THEN
+        RAISE 'transactions must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.seek(caller, name, transactions, NULL, owner);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, start text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF start IS NULL THEN
+        RAISE 'start must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.seek(caller, name, NULL, start, owner);
+END $$;

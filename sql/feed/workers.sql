@@ -1,0 +1,465 @@
+-- Batches of workers: several of one feed at once, each in the hands of one worker.
+--
+-- The position of a feed includes the batches that its workers have not finished, so that the next batch is disjoint
+-- from all of them: ended(now) - position. Finishing a batch deletes it here, and moves nothing. What has been read is
+-- the position without these batches: see unfinished().
+--
+-- A batch is given to a worker with a token. Only who has the token finishes it, returns it, or prolongs the lease.
+-- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
+-- asked for it has ended. After so many tries it is set aside.
+
+-- Error unless an interval is in its range.
+CREATE FUNCTION inorder_internal.check_lease(what text, lease interval, least_lease interval)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF lease IS NULL THEN
+        RAISE '% must not be null', what USING ERRCODE = 'null_value_not_allowed';
+    ELSIF lease NOT BETWEEN least_lease AND '1 day' THEN
+        RAISE '% must be between % and 1 day, not %', what,
+              CASE least_lease WHEN '0' THEN '0' ELSE '1 second' END, lease
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+
+-- Error unless a worker can ask for a batch in this way.
+CREATE FUNCTION inorder_internal.check_worker(worker text, lease interval, max_tries int)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF worker IS NULL THEN
+        RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF char_length(worker) NOT BETWEEN 1 AND 200 THEN
+        RAISE 'the name of a worker must have 1 to 200 characters, not %', char_length(worker)
+        USING ERRCODE = 'invalid_parameter_value';
+    ELSIF max_tries < 1 THEN
+        RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
+END $$;
+
+CREATE FUNCTION inorder_internal.check_unordered(feed_name text, p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (inorder_internal.order_of(p.partial, p.last_key)).column_name IS NOT NULL THEN
+        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
+        USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
+              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
+                     'are processed in order.';
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_shared(feed_name text, feed bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'workers of feed % have unfinished batches', quote_literal(feed_name)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
+                                                   WHERE b.feed = say_shared.feed AND b.set_aside IS NULL
+                                                     AND b.written_here)),
+          HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
+                 'way: the view feed_batches shows them.';
+END $$;
+
+-- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open
+-- for long keeps those that were finished since it began: from the lowest number on each look would meet all of them.
+CREATE FUNCTION inorder_internal.first_batch(feed bigint)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
+END $$;
+
+-- Whether workers have unfinished batches of a feed that are not set aside.
+CREATE FUNCTION inorder_internal.is_shared(feed bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= inorder_internal.first_batch(is_shared.feed));
+END $$;
+
+CREATE FUNCTION inorder_internal.keep_batch(
+    feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Only a row that the extension did not write can have this number.
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
+    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
+    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
+END $$;
+
+-- The number of the next batch of a feed, for a worker; lowest is what is known then of first_batch.
+CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text, lowest bigint)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = lowest,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
+    RETURN number;
+END $$;
+
+-- Move a feed over a batch, and store it for a worker. Its number.
+CREATE FUNCTION inorder_internal.add_batch(
+    feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    -- Not at each end of a batch, for which the feed is not locked.
+    lowest bigint := (SELECT b.number FROM inorder_internal.worker_batch AS b
+                      WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+                        AND b.number >= coalesce(state.first_batch, -9223372036854775808) ORDER BY b.number LIMIT 1);
+    number bigint := inorder_internal.number_batch(feed, (next_batch).origin, coalesce(lowest, state.batch + 1));
+BEGIN
+    PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all),
+            inorder_internal.keep_batch(feed, number, f.relation, next_batch)
+    FROM inorder_internal.feed AS f WHERE f.id = feed;
+    RETURN number;
+END $$;
+
+-- Leave the unfinished batch of a feed to its workers, under its number.
+CREATE FUNCTION inorder_internal.share_pending(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+BEGIN
+    PERFORM inorder_internal.keep_batch(feed, state.batch, state.relation, state.pending);
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = state.seq;
+END $$;
+
+-- Whether the session with this number, which has a batch, is still running; false on a standby.
+CREATE FUNCTION inorder_internal.session_lives(number oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
+-- has ended.
+CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
+
+-- Whether a worker that asks would get a batch that another one had, or that waits for one.
+CREATE FUNCTION inorder_internal.has_free(feed bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+BEGIN
+    IF shares IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares) AS b WHERE inorder_internal.is_free(b));
+    END IF;
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= inorder_internal.first_batch(has_free.feed) AND inorder_internal.is_free(b));
+END $$;
+
+-- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
+-- divided, see share_batch().
+CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
+RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    found_batch inorder_internal.worker_batch;
+    lowest bigint := inorder_internal.first_batch(feed);
+BEGIN
+    IF least_rows IS NOT NULL THEN
+        RETURN inorder_internal.share_batch(feed, worker, least_rows);
+    END IF;
+    -- One that is locked is being finished or returned at this moment.
+    SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
+      AND b.number >= lowest
+    ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
+          AND inorder_internal.is_free(b)
+        ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    END IF;
+    RETURN found_batch;
+END $$;
+
+CREATE FUNCTION inorder_internal.give_batch(
+    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY UPDATE inorder_internal.worker_batch AS w
+    SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
+        -- 60 random bits.
+        token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
+        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
+    WHERE w.feed = give_batch.feed AND w.number = give_batch.number
+    RETURNING w.number, w.token, w.tries, w.lease_end;
+END $$;
+
+-- Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is none. Sets aside
+-- those that were tried too often.
+CREATE FUNCTION inorder_internal.take_batch(
+    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, least_rows bigint
+)
+RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    LOOP
+        b := inorder_internal.free_batch(feed, worker, least_rows);
+        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
+        UPDATE inorder_internal.worker_batch AS w
+        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
+            max_tries = take_batch.max_tries
+        WHERE w.feed = take_batch.feed AND w.number = b.number;
+    END LOOP;
+    IF b.share IS NOT NULL THEN
+        PERFORM inorder_internal.note_turn(feed, b.number, worker);
+    END IF;
+    RETURN QUERY SELECT * FROM inorder_internal.give_batch(feed, worker, lease, max_tries, holder, holder_pid,
+                                                           b.number);
+END $$;
+
+CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    SELECT * INTO b FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
+    RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
+    USING ERRCODE = 'invalid_parameter_value',
+          DETAIL = CASE WHEN b.number IS NULL
+                            THEN 'It was finished or discarded, or a promotion or a restore took it back.'
+                        WHEN b.set_aside IS NOT NULL THEN format('It was set aside after %s tries.', b.tries)
+                        WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
+                        ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
+          HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
+                 'feed_take_batch().';
+END $$;
+
+CREATE FUNCTION inorder_internal.finish_batch(feed_name text, feed bigint, batch bigint, token bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch AND b.token = finish_batch.token
+      AND b.written_here
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch;
+END $$;
+
+CREATE FUNCTION inorder_internal.fail_batch(
+    feed_name text, feed bigint, batch bigint, token bigint, reason text, retry_after interval
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    aside boolean;
+BEGIN
+    IF reason IS NULL THEN
+        RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.check_lease('retry_after', retry_after, '0');
+    UPDATE inorder_internal.worker_batch AS b
+    SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(fail_batch.reason, 2000),
+        failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
+        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+    WHERE b.feed = fail_batch.feed AND b.number = fail_batch.batch AND b.token = fail_batch.token AND b.written_here
+    RETURNING b.set_aside IS NOT NULL INTO aside;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    RETURN aside;
+END $$;
+
+CREATE FUNCTION inorder_internal.renew_batch(
+    feed_name text, feed bigint, batch bigint, token bigint, lease interval
+)
+RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    renewed timestamptz;
+BEGIN
+    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
+    UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
+    WHERE b.feed = renew_batch.feed AND b.number = renew_batch.batch AND b.token = renew_batch.token AND b.written_here
+    RETURNING b.lease_end INTO renewed;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
+    END IF;
+    RETURN renewed;
+END $$;
+
+-- Finish a batch that is set aside; false if there is no such batch. Error if it is a worker's.
+CREATE FUNCTION inorder_internal.drop_aside(feed_name text, feed bigint, batch bigint)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.set_aside IS NOT NULL AND b.written_here
+    FOR UPDATE;
+    IF FOUND THEN
+        DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch;
+        RETURN true;
+    ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                  WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.written_here) THEN
+        RAISE 'batch % of feed % is a worker''s', batch, quote_literal(feed_name)
+        USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the token that feed_take_batch() returned with it.';
+    END IF;
+    RETURN false;
+END $$;
+
+CREATE FUNCTION inorder_internal.retry_batch(feed_name text, feed bigint, batch bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
+    WHERE b.feed = retry_batch.feed AND b.number = retry_batch.batch AND b.set_aside IS NOT NULL AND b.written_here;
+    IF NOT FOUND THEN
+        RAISE 'feed % has no batch % that is set aside', quote_literal(feed_name), batch
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
+    END IF;
+    UPDATE inorder_internal.feed_state AS s
+    SET first_batch = retry_batch.batch, seq = inorder_internal.next_seq(s.seq, s.page, s.ctid),
+        page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = retry_batch.feed AND s.seq = (inorder_internal.state_of(retry_batch.feed)).seq
+      AND s.first_batch > retry_batch.batch;
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.feed_fail_batch(
+    caller oid, name text, number bigint, token bigint, reason text, retry_after interval, owner regrole
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    RETURN (SELECT inorder_internal.fail_batch(f.name, feed, number, token, reason, retry_after)
+            FROM inorder_internal.checked_feed(feed, caller, false, false) AS f);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+BEGIN
+    PERFORM inorder_internal.retry_batch(f.name, feed, number)
+    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
+END $$;
+
+---------------------------------------------------------------------------
+-- Public functions
+---------------------------------------------------------------------------
+
+CREATE FUNCTION @extschema@.feed_take_batch(
+    name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
+    owner regrole DEFAULT NULL, OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+)
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
+'For several workers of one feed at once: give a worker a batch of its own, of at most max_rows rows (all if null). '
+'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
+'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
+'feed_fail_batch, with the token.
+A worker that has a batch gets that again, with another token: after a crash, or in another process of the same name. '
+'Otherwise it gets the first batch that another worker has returned or lost, with the same number and rows, or a new '
+'one. A worker loses its batch when the lease is over by the clock of the server, or the session that asked for it has '
+'ended, and another worker asks; its token is then an error. A batch that was given to workers max_tries times without '
+'being finished is set aside instead: see the view feed_batches.
+In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '
+'once it is finished; a worker gets the share that it had last, if that has rows. Nulls also mean that all rows that '
+'are left are of shares that others have, or that wait.
+Numbers are those of feed_next_batch, whose unfinished batch is given to the first worker.
+Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
+'1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
+'Errors as feed_read; and null_value_not_allowed (worker, lease), feature_not_supported for a feed with an order '
+'column without partition_by, object_in_use if a session has an unfinished batch of feed_next_batch.';
+
+CREATE FUNCTION @extschema@.feed_renew_batch(
+    name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
+)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
+'Let the lease of a worker''s batch end this long from now, and return when that is. Possible after its end, too, '
+'until another worker has the batch.
+Requires the privilege to move the feed. Range: lease 1 second to 1 day. Errors: undefined_object, '
+'insufficient_privilege, object_not_in_prerequisite_state (restored feed), null_value_not_allowed, '
+'invalid_parameter_value (lease; the batch does not belong to the worker with this token).';
+
+CREATE FUNCTION @extschema@.feed_fail_batch(
+    name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
+)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
+'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
+'true if it was set aside instead, since it has been tried max_tries times. The view feed_batches shows the reason.
+Requires the privilege to move the feed. Range: reason is truncated to 2000 characters; retry_after 0 to 1 day. '
+'Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
+'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
+'token).';
+
+CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
+'Let workers have a batch again that was set aside; its tries count from 0.
+Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '
+'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no such batch is set aside).';

@@ -1,0 +1,119 @@
+-- What is looked up in a table, with C: everything else about a feed is written once, for both editions.
+--
+-- sql/plain/ports.sql has these functions without C. They are called as the owner of the state; where the caller's
+-- privileges count, the caller is an argument.
+
+-- Lock a table with its partitions, and prove that what is read of it is right; error unless it is (ground.c).
+CREATE FUNCTION inorder_internal.lock_ground(t inorder_internal.feed_table, caller oid)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- The members of a table that is locked, once it is proved for the snapshot of the calling statement.
+CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
+RETURNS @extschema@.feed_member[]
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- Error unless the snapshot of the calling statement sees the files and partitions that are read (files.c).
+CREATE FUNCTION inorder_internal.check_files(relation regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'check_seen_files' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- Error unless rows of a table that is proved have an order by a column (order.c).
+CREATE FUNCTION inorder_internal.prove_order_column(t inorder_internal.feed_table, column_name name, caller oid)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- The rows of a query over one table, with the privileges of the caller (query.c). If it walks, it ends after some
+-- rows of an index, and the planner sorts nothing.
+CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- Whether a table has rows of some transactions, and whether it has rows with numbers that no transaction has had yet;
+-- null if no index shows it at once (probe.c). So below: what an index shows is null where none does.
+CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS boolean[]
+AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- Of many ranges of transactions the first so many that have rows.
+CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
+RETURNS int8multirange
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- What rows of some transactions satisfy, by the partitions that have them (parts.c).
+CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- The first of some transactions that has rows, if it has so many.
+CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numbers int8multirange, amount bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- The number of rows of some transactions, at most so many.
+CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- Error unless rows of a table that is proved are in shares by a column (shares.c).
+CREATE FUNCTION inorder_internal.prove_share_column(t inorder_internal.feed_table, column_name name)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- Error unless the members of a table are still those that were proved.
+CREATE FUNCTION inorder_internal.check_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- Whether the caller may read a table, which then is locked, so that what is known of it stays so.
+CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Make readers of one feed take turns: at once, where that writes nothing (null), or once there is something to move
+-- over, by take_turn(): whether no other reader had its turn since this version.
+CREATE FUNCTION inorder_internal.begin_turn(feed bigint)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN true;
+
+-- The number by which this session is known while it lives; null on a standby (state.c).
+CREATE FUNCTION inorder_internal.this_session()
+RETURNS oid
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
+-- kept, the commit of this one.
+CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
+RETURNS void
+AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Lock a table with all its partitions.
+CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Execute statements of DDL with the privileges of the caller.
+CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Whether each table of a tree, which is locked, has the guard that a description says.
+CREATE FUNCTION inorder_internal.has_all_guards(t inorder_internal.feed_table)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- Error unless the server has the origin that a call found at its start (origin.c).
+CREATE FUNCTION inorder_internal.expect_origin(origin text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Whether a reader's position passes transactions without rows: it costs a flush of the WAL.
+CREATE FUNCTION inorder_internal.passes_empty_batches()
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN true;

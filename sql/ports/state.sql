@@ -1,0 +1,463 @@
+-- The state of the extension, and the privileges on it.
+--
+-- Only the functions of the extension write here: they check the caller's privileges, then write as the owner of
+-- these tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and
+-- pg_restore. Rows they insert are checked at each use, and never executed.
+
+CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
+COMMENT ON TYPE inorder_internal.role_ref IS
+'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
+'other role takes its place after a restore.';
+
+-- Trigger on the state: skips restored rows of tables that do not exist, and refuses a second state of a feed, which
+-- its key (feed, seq) would let in.
+CREATE FUNCTION inorder_internal.leave_out_missing()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'feed_state' THEN
+        IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
+            RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
+        END IF;
+    END IF;
+    IF NEW.relation <> 0::oid THEN
+        RETURN NEW;
+    END IF;
+    RAISE WARNING 'skipping a row of %: its table does not exist', TG_RELID::regclass
+    USING HINT = 'pg_dump includes the state of all tables, even of those that are not dumped.';
+    RETURN NULL;
+END $$;
+
+-- An update script of the extension that changes such a column would mark the row as restored.
+-- For generated columns of the state: whether the extension writes the row. False for COPY and INSERT by others, such
+-- as pg_restore, whose rows are of another time or server.
+CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
+
+CREATE TABLE inorder_internal.feed_table (
+    relation inorder_internal.table_ref PRIMARY KEY,
+    key_column name NOT NULL,
+    is_uuid boolean NOT NULL,
+    is_generated boolean NOT NULL,
+    order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
+    base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
+    ordered boolean NOT NULL,
+    share_condition text CHECK (share_condition IS NULL),
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
+    CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
+);
+COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
+COMMENT ON COLUMN inorder_internal.feed_table.key_column IS
+'column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint';
+COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
+'columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole';
+COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
+COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
+'whether a btree index returns rows in the order of the number; false for a BRIN index';
+COMMENT ON COLUMN inorder_internal.feed_table.share_condition IS
+'null; in the description of a table of which one share is read, the condition for its rows: see of_share()';
+COMMENT ON COLUMN inorder_internal.feed_table.written_here IS
+'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither '
+'read nor written until feed_rebase()';
+
+CREATE TYPE inorder_internal.share_key AS (
+    column_name text, attnum smallint, kind text, shares int, fingerprint text
+);
+COMMENT ON TYPE inorder_internal.share_key IS
+'Internal type. How a feed is divided among workers: the column by name and number, which hash function of the server '
+'its type has, the number of shares, and what identifies the hash on this server: see new_share_key().';
+
+CREATE TABLE inorder_internal.feed (
+    id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
+    name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
+    owner oid NOT NULL,
+    owner_name name NOT NULL,
+    system text NOT NULL,
+    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
+    relation inorder_internal.table_ref NOT NULL,
+    whole_transactions boolean NOT NULL DEFAULT false,
+    shared_by inorder_internal.share_key
+        CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
+                                     AND (shared_by).kind IN ('int8', 'text', 'uuid')
+                                     AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
+    -- Finite, since the view feeds shows for how long: before 17 the difference of an infinite one is an error.
+    created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
+    UNIQUE (name, owner, system)
+);
+CREATE INDEX ON inorder_internal.feed (relation);
+COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
+COMMENT ON COLUMN inorder_internal.feed.id IS 'object id of the feed''s lock';
+COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that created it: see role_ref';
+COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed last moved';
+COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
+COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that may move it, by feed_grant()';
+COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
+COMMENT ON COLUMN inorder_internal.feed.shared_by IS 'column by which workers share it; null if none: see shares.sql';
+
+-- Whether a feed can have this state. All in one function, since the server reads and prepares the expressions of CHECK
+-- constraints anew for each statement: a dozen took 50 of the 700 us that a read of 500 rows takes.
+CREATE FUNCTION inorder_internal.is_state(
+    seq bigint, p @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch,
+    VARIADIC times timestamptz[]
+)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN seq >= 0 AND batch BETWEEN 0 AND 9007199254740991 AND finished >= 0
+        AND NOT ('{infinity,-infinity}' && times)
+        AND (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE)
+        AND (p.transactions <@ '{[0,281474976710656)}') IS TRUE
+        AND CASE WHEN p.partial IS NOT NULL
+                 THEN p.partial BETWEEN 0 AND 281474976710655 AND NOT p.transactions @> p.partial
+                 ELSE p.last_key IS NULL
+                      -- An order, as order_of() decodes it.
+                      OR (array_lower(p.last_key, 1) = 1 AND array_ndims(p.last_key) = 1
+                          AND array_position(p.last_key, NULL) IS NULL AND p.last_key[2]::smallint >= 0
+                          AND (p.last_key[3] = '' OR p.last_key[3]::bigint >= '-9223372036854775808')
+                          AND (cardinality(p.last_key) = 3
+                               OR cardinality(p.last_key) = 6
+                                  AND p.last_key[5]::bigint >= '-9223372036854775808'
+                                  AND p.last_key[6]::bigint >= '-9223372036854775808'
+                                  AND p.last_key[4]::int8multirange <@ '{[0,281474976710656)}'
+                                  AND NOT p.last_key[4]::int8multirange && p.transactions)) IS TRUE END;
+END $$;
+
+-- A transaction that is open for long keeps every version of a row that was updated since it began. So what moves with
+-- each batch has a row of its own, whose newest version is found by its key, the highest seq first, and not by a walk
+-- over all others; seq goes up once a page is full of versions, whose index entry is then left behind. No other unique
+-- index: each new entry would be compared with all versions.
+CREATE TABLE inorder_internal.feed_state (
+    feed bigint NOT NULL,
+    seq bigint NOT NULL DEFAULT 0,
+    page bigint,
+    relation inorder_internal.table_ref NOT NULL,
+    position @extschema@.feed_position NOT NULL,
+    -- Numbers are counts, or microseconds since 1970: see next_number().
+    batch bigint NOT NULL DEFAULT 0,
+    batch_origin text,
+    finished bigint NOT NULL DEFAULT 0,
+    first_batch bigint,
+    pending @extschema@.feed_batch,
+    holder oid,
+    holder_pid int,
+    moved timestamptz,
+    polled timestamptz,
+    caught_up_at timestamptz,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
+    CHECK (inorder_internal.is_state(seq, "position", batch, finished, pending, moved, polled, caught_up_at)),
+    PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
+COMMENT ON COLUMN inorder_internal.feed_state.seq IS 'goes up when the row has left a page: see state_of()';
+COMMENT ON COLUMN inorder_internal.feed_state.page IS 'page that the row was in when it was last updated';
+COMMENT ON COLUMN inorder_internal.feed_state.batch IS
+'number of the last batch returned by feed_next_batch(): see next_number()';
+COMMENT ON COLUMN inorder_internal.feed_state.batch_origin IS
+'server and timeline on which that number was assigned; null if it was another server';
+COMMENT ON COLUMN inorder_internal.feed_state.finished IS 'number of the batch that was finished last';
+COMMENT ON COLUMN inorder_internal.feed_state.first_batch IS
+'no lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not known';
+COMMENT ON COLUMN inorder_internal.feed_state.pending IS 'that batch, until it is finished';
+COMMENT ON COLUMN inorder_internal.feed_state.holder IS
+'number of the session that has that batch: the session holds a lock on the number until it ends';
+COMMENT ON COLUMN inorder_internal.feed_state.holder_pid IS 'process id of that session';
+COMMENT ON COLUMN inorder_internal.feed_state.moved IS 'when the position last moved';
+COMMENT ON COLUMN inorder_internal.feed_state.polled IS
+'when a reader last asked for rows, as far as that is recorded: see is_poll_due()';
+COMMENT ON COLUMN inorder_internal.feed_state.caught_up_at IS
+'when a reader last asked for rows and was given all that were committed, as far as that is recorded';
+COMMENT ON COLUMN inorder_internal.feed_state.written_here IS
+'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
+'feed_rebase() or feed_seek()';
+
+CREATE TABLE inorder_internal.gone_feed (
+    name text NOT NULL,
+    owner oid NOT NULL,
+    owner_name name NOT NULL,
+    batch bigint NOT NULL CHECK (batch BETWEEN 0 AND 9007199254740991),
+    batch_origin text,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    PRIMARY KEY (name, owner, owner_name)
+);
+COMMENT ON TABLE inorder_internal.gone_feed IS
+'Names whose feeds were dropped or renamed after they returned batches: see continue_numbers().';
+COMMENT ON COLUMN inorder_internal.gone_feed.owner IS 'role that owned the feed: see role_ref';
+COMMENT ON COLUMN inorder_internal.gone_feed.batch IS 'number of the last batch under this name';
+COMMENT ON COLUMN inorder_internal.gone_feed.batch_origin IS 'as in the feed';
+COMMENT ON COLUMN inorder_internal.gone_feed.written_here IS
+'whether the extension wrote the number here; after a restore higher ones may have been assigned elsewhere';
+
+CREATE TABLE inorder_internal.worker_batch (
+    feed bigint NOT NULL,
+    number bigint NOT NULL CHECK (number <> 0),
+    relation inorder_internal.table_ref NOT NULL,
+    batch @extschema@.feed_batch NOT NULL
+        CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
+    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),
+    token bigint,
+    holder oid,
+    holder_pid int,
+    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    max_tries int CHECK (max_tries > 0),
+    lease_end timestamptz NOT NULL,
+    reason text CHECK (char_length(reason) <= 2000),
+    failed timestamptz,
+    set_aside timestamptz,
+    share int CHECK (share BETWEEN 0 AND 1023),
+    rows bigint CHECK (rows > 0),
+    is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
+    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    PRIMARY KEY (feed, number)
+) WITH (fillfactor = 50);
+CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed, share, is_open, number) WHERE share IS NOT NULL;
+COMMENT ON TABLE inorder_internal.worker_batch IS
+'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
+COMMENT ON COLUMN inorder_internal.worker_batch.number IS
+'number of the batch; while it is open negative, only its place among those of its share';
+COMMENT ON COLUMN inorder_internal.worker_batch.worker IS 'worker that has it; null if none has';
+COMMENT ON COLUMN inorder_internal.worker_batch.token IS 'what that worker finishes it with: another one each time';
+COMMENT ON COLUMN inorder_internal.worker_batch.holder IS 'number of the session that asked for it: see feed.holder';
+COMMENT ON COLUMN inorder_internal.worker_batch.tries IS 'how often it was given to a worker';
+COMMENT ON COLUMN inorder_internal.worker_batch.max_tries IS 'after how many tries it is set aside; null for never';
+COMMENT ON COLUMN inorder_internal.worker_batch.lease_end IS 'when another worker may have it';
+COMMENT ON COLUMN inorder_internal.worker_batch.reason IS 'why it failed last, by feed_fail_batch()';
+COMMENT ON COLUMN inorder_internal.worker_batch.failed IS 'when it failed last';
+COMMENT ON COLUMN inorder_internal.worker_batch.set_aside IS 'when it was set aside; null if it was not';
+COMMENT ON COLUMN inorder_internal.worker_batch.share IS
+'share of the feed whose rows it has; null if the feed is not divided: see shares.sql';
+COMMENT ON COLUMN inorder_internal.worker_batch.rows IS 'number of its rows; null if the feed is not divided';
+COMMENT ON COLUMN inorder_internal.worker_batch.is_open IS
+'whether rows may still be added, since no worker has had it';
+COMMENT ON COLUMN inorder_internal.worker_batch.written_here IS
+'whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed';
+
+CREATE TABLE inorder_internal.share_worker (
+    feed bigint NOT NULL,
+    share int NOT NULL,
+    relation inorder_internal.table_ref NOT NULL,
+    worker text NOT NULL,
+    turn bigint NOT NULL,
+    PRIMARY KEY (feed, share)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.share_worker IS
+'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
+COMMENT ON COLUMN inorder_internal.share_worker.turn IS 'number of the last give of the share, among all of the feed';
+
+CREATE TABLE inorder_internal.counted_table (
+    relation inorder_internal.table_ref PRIMARY KEY
+);
+COMMENT ON TABLE inorder_internal.counted_table IS 'Tables that exact_count_start() was called for.';
+
+CREATE TABLE inorder_internal.count_part (
+    relation regclass NOT NULL,
+    part regclass NOT NULL,
+    storage text NOT NULL,
+    counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
+    rows bigint NOT NULL CHECK (rows >= 0),
+    folded timestamptz NOT NULL,
+    PRIMARY KEY (relation, part)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE inorder_internal.count_part IS
+'Stored numbers of exact counts, one row per table or partition. Not dumped: a number is valid for the files of one '
+'server, and only a fold writes it.';
+COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that has an exact count';
+COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
+COMMENT ON COLUMN inorder_internal.count_part.storage IS
+'files and server that were counted; the number is invalid for other files (after a restore, TRUNCATE, VACUUM FULL, or '
+'when attached again)';
+COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are included in the number';
+COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
+
+CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorder_internal.upgrade_mark);
+COMMENT ON TABLE inorder_internal.upgrade_mark IS
+'Empty. pg_upgrade creates its foreign key after all tables, partitions and triggers: see are_upgraded().';
+
+-- A set of 10,000 ranges has 210 kB. The default compression makes 73 kB of it in 50 ms, lz4 90 kB in 1 ms.
+DO $$
+BEGIN
+    IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
+        ALTER TABLE inorder_internal.feed_state
+            ALTER COLUMN position SET COMPRESSION lz4, ALTER COLUMN pending SET COMPRESSION lz4;
+        ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET COMPRESSION lz4;
+    ELSE
+        ALTER TABLE inorder_internal.feed_state
+            ALTER COLUMN position SET STORAGE external, ALTER COLUMN pending SET STORAGE external;
+        ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET STORAGE external;
+    END IF;
+END $$;
+
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_table ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_state
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.counted_table ENABLE ALWAYS TRIGGER leave_out_missing;
+
+---------------------------------------------------------------------------
+-- Privileges
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text)
+RETURNS boolean
+LANGUAGE sql STABLE
+-- The name first: the SQL edition reads a file to find out the system.
+RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
+
+CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, 'USAGE'::text);
+
+CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+
+-- Whether the caller has SELECT on a table and USAGE on its schema.
+CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+
+-- Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
+CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
+       OR inorder_internal.owns(caller, f.relation) THEN
+        RETURN true;
+    END IF;
+    RETURN EXISTS (SELECT FROM unnest(f.movers) AS m WHERE inorder_internal.is_role(caller, m.id, m.name, f.system));
+END $$;
+
+-- Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.
+CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
+    OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
+
+-- Error unless the table exists.
+CREATE FUNCTION inorder_internal.check_exists(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF relation IS NULL THEN
+        RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
+    END IF;
+END $$;
+
+-- Error (insufficient_privilege) unless the caller owns the table.
+CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.owns(caller, relation) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_exists(relation);
+    RAISE 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
+END $$;
+
+-- Error (insufficient_privilege) unless the caller may read the table.
+CREATE FUNCTION inorder_internal.check_reader(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.may_read(caller, relation) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.check_exists(relation);
+    RAISE 'permission denied for table %', relation USING ERRCODE = 'insufficient_privilege',
+          DETAIL = 'Reading it needs SELECT on the whole table and USAGE on its schema.';
+END $$;
+
+-- The state of a feed: its newest version first.
+CREATE FUNCTION inorder_internal.state_of(feed bigint)
+RETURNS inorder_internal.feed_state
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
+END $$;
+
+-- The page that a row is in.
+CREATE FUNCTION inorder_internal.page_of(place tid)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN (place::text::point)[0]::bigint;
+
+-- The seq of a row that is updated.
+CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
+
+-- Whether a feed has unfinished batches, also such as are set aside.
+CREATE FUNCTION inorder_internal.has_unfinished(feed bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ((inorder_internal.state_of(feed)).pending).transactions IS NOT NULL
+        OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
+END $$;
+
+-- Delete a feed, first its state: row security asks whose feed it is.
+CREATE FUNCTION inorder_internal.forget_feed(feed bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM inorder_internal.feed_state AS s WHERE s.feed = forget_feed.feed;
+    DELETE FROM inorder_internal.feed AS f WHERE f.id = forget_feed.feed;
+END $$;
+
+-- Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.
+CREATE FUNCTION inorder_internal.sweep()
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone bigint;
+BEGIN
+    -- Does not wait for another session that sweeps, and does not fail because of one in an older snapshot.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN;
+    END IF;
+    FOR gone IN SELECT f.id FROM inorder_internal.feed AS f
+                WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation)
+                  AND NOT inorder_internal.has_unfinished(f.id) FOR UPDATE SKIP LOCKED LOOP
+        PERFORM inorder_internal.forget_feed(gone);
+    END LOOP;
+    DELETE FROM inorder_internal.share_worker WHERE (feed, share) IN (
+        SELECT w.feed, w.share FROM inorder_internal.share_worker AS w
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = w.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.feed_table WHERE relation IN (
+        SELECT t.relation FROM inorder_internal.feed_table AS t
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.counted_table WHERE relation IN (
+        SELECT t.relation FROM inorder_internal.counted_table AS t
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation) FOR UPDATE SKIP LOCKED);
+    DELETE FROM inorder_internal.count_part WHERE (relation, part) IN (
+        SELECT p.relation, p.part FROM inorder_internal.count_part AS p
+        WHERE NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = p.relation) FOR UPDATE SKIP LOCKED);
+END $$;

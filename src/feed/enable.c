@@ -1,0 +1,76 @@
+/*
+ * enable.c
+ *	  What it takes to make a table readable: locks, and DDL with the rights of the caller (sql/feed/enable.sql).
+ */
+#include "postgres.h"
+
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "ports/ground.h"
+
+PG_FUNCTION_INFO_V1(lock_tree_in_mode);
+PG_FUNCTION_INFO_V1(run_statements);
+PG_FUNCTION_INFO_V1(has_all_guards);
+PG_FUNCTION_INFO_V1(feed_prepare);
+
+static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
+
+static LOCKMODE
+mode_of(const char *name)
+{
+	if (strcmp(name, "ACCESS EXCLUSIVE") == 0)
+		return AccessExclusiveLock;
+	return strcmp(name, "SHARE ROW EXCLUSIVE") == 0 ? ShareRowExclusiveLock : AccessShareLock;
+}
+
+/* lock_tree(relation regclass, mode text) */
+Datum
+lock_tree_in_mode(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+
+	LockRelationOid(relation, mode);
+	list_free(find_all_inheritors(relation, mode, NULL));	/* which locks only those below */
+	PG_RETURN_VOID();
+}
+
+/* run_statements(statements text[], caller oid) */
+Datum
+run_statements(PG_FUNCTION_ARGS)
+{
+	Datum	   *statements;
+	int			amount;
+	Self		owner = become_caller(PG_GETARG_OID(1));
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &amount);
+	for (int i = 0; i < amount; i++)
+		run_statement(TextDatumGetCString(statements[i]));
+	become_self(owner);
+	PG_RETURN_VOID();
+}
+
+/* has_all_guards(t feed_table) -> boolean */
+Datum
+has_all_guards(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+
+	PG_RETURN_BOOL(tree_is_guarded(&table));
+}
+
+/* feed_prepare(relation regclass, key_column name, method name) -> setof text */
+Datum
+feed_prepare(PG_FUNCTION_ARGS)
+{
+	state_rows(&prepare, 3,
+			   (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, NAMEOID),
+			   argument_value(fcinfo, 2, NAMEOID)}, fcinfo);
+	return (Datum) 0;
+}

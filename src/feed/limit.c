@@ -1,0 +1,158 @@
+/*
+ * limit.c
+ *	  Whether a statement reads the rows that it is given as the table "batch".
+ *
+ * feed_apply moves the position over the whole batch.  A statement that reads
+ * another table of that name would lose all of it, one that reads it below LIMIT
+ * or OFFSET may lose the rest, whatever else it reads.  What it leaves out
+ * otherwise (WHERE, a join, an aggregate), it has said itself.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+
+#include "feed/limit.h"
+
+/* A query and those that it is in, which its references to WITH lead to */
+typedef struct Level
+{
+	Query	   *query;
+	struct Level *outer;
+} Level;
+
+/* How a query reads the batch; where it does so several times, the last of these holds */
+typedef enum Reads
+{
+	NOT_READ,
+	READ_WHOLE,
+	READ_BELOW_LIMIT
+} Reads;
+
+typedef struct Search
+{
+	Level	   *level;
+	Reads		reads;
+} Search;
+
+static Reads reads_of(Level *level, bool limited);
+
+/* LIMIT NULL, LIMIT ALL and OFFSET 0 take all rows. */
+static bool
+is_limit(Node *amount, bool zero_is_none)
+{
+	Const	   *constant = (Const *) (amount == NULL ? NULL : eval_const_expressions(NULL, copyObject(amount)));
+
+	if (constant == NULL)
+		return false;
+	if (!IsA(constant, Const))
+		return true;
+	return !constant->constisnull && !(zero_is_none && DatumGetInt64(constant->constvalue) == 0);
+}
+
+/* What writes is run to its end; an aggregate without groups is one row for all. */
+static bool
+takes_all(const Query *query)
+{
+	return query->commandType != CMD_SELECT ||
+		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
+}
+
+/* What an entry of FROM that names a query of WITH reads */
+static Reads
+reads_of_name(const RangeTblEntry *entry, Level *level, bool limited)
+{
+	ListCell   *cell;
+
+	for (Index i = 0; i < entry->ctelevelsup; i++)
+		level = level->outer;
+	if (entry->self_reference)
+		return NOT_READ;
+	if (level->outer == NULL && strcmp(entry->ctename, "batch") == 0)
+		return limited ? READ_BELOW_LIMIT : READ_WHOLE;
+	foreach(cell, level->query->cteList)
+	{
+		CommonTableExpr *with = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(with->ctename, entry->ctename) == 0)
+			return reads_of(&(Level) {castNode(Query, with->ctequery), level}, limited);
+	}
+	return NOT_READ;
+}
+
+static Reads
+reads_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
+{
+	if (entry->rtekind == RTE_CTE)
+		return reads_of_name(entry, level, limited);
+	if (entry->rtekind == RTE_SUBQUERY)
+		return reads_of(&(Level) {entry->subquery, level}, limited);
+	return NOT_READ;
+}
+
+/* A subquery in an expression is run for a value of its own. */
+static bool
+search_expressions(Node *node, void *context)
+{
+	Search	   *search = (Search *) context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubLink))
+	{
+		Query	   *query = castNode(Query, ((SubLink *) node)->subselect);
+
+		search->reads = Max(search->reads, reads_of(&(Level) {query, search->level}, false));
+		return search_expressions(((SubLink *) node)->testexpr, context);
+	}
+	return expression_tree_walker(node, search_expressions, context);
+}
+
+/* A reference to WITH is followed each time. */
+static Reads
+reads_of(Level *level, bool limited)
+{
+	Query	   *query = level->query;
+	Search		search = {level, NOT_READ};
+	ListCell   *cell;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	limited = !takes_all(query) &&
+		(limited || is_limit(query->limitCount, false) || is_limit(query->limitOffset, true));
+	foreach(cell, query->rtable)
+		search.reads = Max(search.reads, reads_of_entry(lfirst_node(RangeTblEntry, cell), level, limited));
+	foreach(cell, query->cteList)
+	{
+		Query	   *with = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
+
+		if (with->commandType != CMD_SELECT)
+			search.reads = Max(search.reads, reads_of(&(Level) {with, level}, false));
+	}
+	(void) query_tree_walker(query, search_expressions, &search, QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES);
+	return search.reads;
+}
+
+/* Of a statement that rules have made several of, one that reads the rows is enough. */
+void
+check_batch_is_read(List *queries)
+{
+	Reads		reads = NOT_READ;
+	ListCell   *cell;
+
+	foreach(cell, queries)
+		reads = Max(reads, reads_of(&(Level) {lfirst_node(Query, cell), NULL}, false));
+	if (reads == READ_BELOW_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
+				 errdetail("The position moves over the whole batch, also over the rows that are left out."),
+				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
+	if (reads == NOT_READ)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the statement does not read the batch"),
+				 errdetail("The position moves over the whole batch."),
+				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
+}

@@ -1,0 +1,97 @@
+/*
+ * sequential.c
+ *	  Keys in blocks: a wrapping block number, then random bits.
+ *
+ * The index is written in one place at a time, since all keys of a block are
+ * neighbours; the number wraps, so that pages emptied by deletion are used
+ * again; and keys show neither age nor order of two rows.
+ * Names, arguments, defaults and prefix are those of the sequential_uuids
+ * extension (reference P3 in docs/keys.md).
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "catalog/pg_class.h"
+#include "commands/sequence.h"
+#include "utils/lsyscache.h"
+
+#include "keys/entropy.h"
+#include "keys/uuid_datum.h"
+
+PG_FUNCTION_INFO_V1(uuid_sequence_nextval);
+PG_FUNCTION_INFO_V1(uuid_time_nextval);
+
+static void
+check_positive(const char *name, int32 value)
+{
+	if (unlikely(value < 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be between 1 and %d, not %d", name, PG_INT32_MAX, value)));
+}
+
+/*
+ * nextval() reports a relation that is gone as an internal error, and one that
+ * is no sequence in words that change between server versions.
+ */
+static void
+check_sequence(Oid relation)
+{
+	char		kind = get_rel_relkind(relation);
+
+	if (unlikely(kind == '\0'))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("sequence with OID %u does not exist", relation)));
+	if (unlikely(kind != RELKIND_SEQUENCE))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a sequence", get_rel_name(relation))));
+}
+
+static Datum
+block_datum(int64 position, int32 size, int32 count)
+{
+	UuidWords	random = {entropy_word(), entropy_word()};
+
+	return uuid_datum(block_key(block_number(position, size, count),
+								block_prefix_bytes(count), random));
+}
+
+/*
+ * uuid_sequence_nextval(sequence regclass, block_size int, block_count int)
+ *
+ * Block number: (nextval / block_size) mod block_count.
+ */
+Datum
+uuid_sequence_nextval(PG_FUNCTION_ARGS)
+{
+	Oid			sequence = PG_GETARG_OID(0);
+	int32		block_size = PG_GETARG_INT32(1);
+	int32		block_count = PG_GETARG_INT32(2);
+
+	check_positive("block_size", block_size);
+	check_positive("block_count", block_count);
+	check_sequence(sequence);
+
+	return block_datum(nextval_internal(sequence, true), block_size, block_count);
+}
+
+/*
+ * uuid_time_nextval(interval_length int, interval_count int)
+ *
+ * Block number: (Unix seconds / interval_length) mod interval_count.  time()
+ * reads the kernel's coarse clock, a few ns a call; whole seconds are enough.
+ */
+Datum
+uuid_time_nextval(PG_FUNCTION_ARGS)
+{
+	int32		interval_length = PG_GETARG_INT32(0);
+	int32		interval_count = PG_GETARG_INT32(1);
+
+	check_positive("interval_length", interval_length);
+	check_positive("interval_count", interval_count);
+
+	return block_datum((int64) time(NULL), interval_length, interval_count);
+}

@@ -1,0 +1,71 @@
+/*
+ * v7.c
+ *	  Version-7 UUIDs that never decrease within a session, and their time.
+ *
+ * How a key follows the last one is v7_advance() in uuid_layout.h.  The state
+ * is one backend's; a parallel worker would have its own, which is why
+ * uuid_v7_nextval() is PARALLEL RESTRICTED.
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "datatype/timestamp.h"
+#include "utils/timestamp.h"
+
+#include "keys/entropy.h"
+#include "keys/uuid_datum.h"
+
+PG_FUNCTION_INFO_V1(uuid_v7_nextval);
+PG_FUNCTION_INFO_V1(uuid_v7_time);
+PG_FUNCTION_INFO_V1(uuid_v7_floor);
+
+/* Seconds since 1970 at which the 48 bits of milliseconds are full: year 10889. */
+#define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
+
+static V7State last_key;
+
+static uint64
+current_tick(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (unlikely(now.tv_sec < 0 || now.tv_sec >= V7_SECONDS_MAX))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("the system clock shows %lld seconds since 1970, a version-7 UUID holds 0 to %lld",
+						(long long) now.tv_sec, (long long) V7_SECONDS_MAX - 1)));
+	return v7_clock_tick(now.tv_sec, (int32) now.tv_nsec);
+}
+
+/* uuid_v7_nextval() */
+Datum
+uuid_v7_nextval(PG_FUNCTION_ARGS)
+{
+	v7_advance(&last_key, current_tick(), entropy_word());
+	return uuid_datum(v7_key(last_key.tick, last_key.tail));
+}
+
+/* uuid_v7_time(uuid) -> timestamptz */
+Datum
+uuid_v7_time(PG_FUNCTION_ARGS)
+{
+	UuidWords	key = uuid_arg_of_version(PG_GETARG_DATUM(0), UUID_VERSION_TIME);
+
+	PG_RETURN_TIMESTAMPTZ(v7_tick_us(v7_key_tick(key)) - POSTGRES_EPOCH_US);
+}
+
+/* uuid_v7_floor(timestamptz) -> the smallest key whose time is not before it */
+Datum
+uuid_v7_floor(PG_FUNCTION_ARGS)
+{
+	TimestampTz time = PG_GETARG_TIMESTAMPTZ(0);
+
+	if (unlikely(time < -POSTGRES_EPOCH_US || time > V7_US_MAX - POSTGRES_EPOCH_US))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp %s is outside the range of version-7 UUIDs", timestamptz_to_str(time)),
+				 errdetail("They hold %s.", V7_RANGE_TEXT)));
+	return uuid_datum(v7_key(v7_us_tick(time + POSTGRES_EPOCH_US), 0));
+}

@@ -1,0 +1,142 @@
+/*
+ * xact.c
+ *	  Keys and numbers that carry the inserting transaction.
+ *
+ * The number is the top-level 64-bit transaction id, the one that
+ * pg_current_xact_id() shows, plus a base.  Savepoints and EXCEPTION blocks
+ * have ids of their own, but not a number of their own: a reader needs the
+ * transaction that commits.  Asking for it assigns the id if there is none,
+ * which a standby cannot; and a parallel worker, with a tail of its own, would
+ * make keys that do not follow on the leader's.  Hence PARALLEL UNSAFE.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+
+#include "keys/entropy.h"
+#include "keys/uuid_datum.h"
+#include "keys/xact.h"
+
+PG_FUNCTION_INFO_V1(uuid_xact_nextval);
+PG_FUNCTION_INFO_V1(xact_id);
+PG_FUNCTION_INFO_V1(xact_id_generated);
+PG_FUNCTION_INFO_V1(uuid_xact_id);
+PG_FUNCTION_INFO_V1(uuid_xact_floor);
+
+/*
+ * The last key of this session.  A transaction id belongs to one transaction
+ * for ever, so comparing it is all it takes to notice a new transaction.
+ */
+static uint64 tail_xact = 0;	/* InvalidTransactionId */
+static XactTail tail;
+
+void
+check_xact_number(const char *name, int64 number)
+{
+	if (unlikely(number < 0 || number > (int64) XACT_NUMBER_MAX))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("%s must be between 0 and %llu, not %lld", name,
+						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
+}
+
+/* Neither part exceeds 2^48 when this runs on any server, so the sum is safe. */
+uint64
+xact_plus_base(uint64 xact, int64 base)
+{
+	check_xact_number("base", base);
+	if (unlikely(xact > XACT_NUMBER_MAX - (uint64) base))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("transaction id %llu plus base %lld exceeds %llu",
+						(unsigned long long) xact, (long long) base,
+						(unsigned long long) XACT_NUMBER_MAX),
+				 errdetail("A key holds 48 bits of transaction number.")));
+	return xact + (uint64) base;
+}
+
+static uint64
+current_xact(const char *function_name)
+{
+	PreventCommandDuringRecovery(function_name);
+	return U64FromFullTransactionId(GetTopFullTransactionId());
+}
+
+uint64
+current_xact_number(int64 base, const char *function_name)
+{
+	return xact_plus_base(current_xact(function_name), base);
+}
+
+static void
+advance_tail(uint64 xact)
+{
+	if (unlikely(xact != tail_xact))
+	{
+		tail = xact_tail_start(entropy_word(), entropy_word());
+		tail_xact = xact;
+	}
+	else if (unlikely(!xact_tail_advance(&tail, entropy_word())))
+	{
+		tail.high = UUID_FIELD12_MAX;	/* stay at the end: the next call fails too */
+		tail.low = UUID_FIELD62_MAX;
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("transaction %llu has used up its keys", (unsigned long long) xact),
+				 errdetail("At least 2^30 keys fit into one transaction.")));
+	}
+}
+
+/* uuid_xact_nextval(base bigint) */
+Datum
+uuid_xact_nextval(PG_FUNCTION_ARGS)
+{
+	uint64		xact = current_xact("uuid_xact_nextval()");
+	uint64		number = xact_plus_base(xact, PG_GETARG_INT64(0));
+
+	advance_tail(xact);
+	return uuid_datum(xact_key(number, tail));
+}
+
+/* xact_id(base bigint) -> bigint */
+Datum
+xact_id(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int64) current_xact_number(PG_GETARG_INT64(0), "xact_id()"));
+}
+
+/*
+ * xact_id_generated(base bigint) -> bigint
+ *
+ * The same number under another label.  A generated column takes an immutable
+ * function only, and the executor folds that one when it starts a statement:
+ * never in a cached plan, so each statement has the number of its transaction.
+ * Anywhere else the label would be a lie; hence a function of its own.
+ */
+Datum
+xact_id_generated(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int64) current_xact_number(PG_GETARG_INT64(0), "xact_id_generated()"));
+}
+
+/* uuid_xact_id(uuid) -> the transaction number in a key */
+Datum
+uuid_xact_id(PG_FUNCTION_ARGS)
+{
+	UuidWords	key = uuid_arg_of_version(PG_GETARG_DATUM(0), UUID_VERSION_CUSTOM);
+
+	PG_RETURN_INT64((int64) xact_key_number(key));
+}
+
+/* uuid_xact_floor(bigint) -> the smallest key with that transaction number */
+Datum
+uuid_xact_floor(PG_FUNCTION_ARGS)
+{
+	int64		number = PG_GETARG_INT64(0);
+	XactTail	lowest = {0, 0};
+
+	check_xact_number("transaction number", number);
+	return uuid_datum(xact_key((uint64) number, lowest));
+}

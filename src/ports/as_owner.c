@@ -1,0 +1,74 @@
+/*
+ * as_owner.c
+ *	  Public functions whose bodies run as the owner of the extension's tables.
+ *
+ * A function AS 'MODULE_PATHNAME', 'as_owner' has its body in a twin in the
+ * internal schema: of the same name, in PL/pgSQL, with the role of the caller
+ * before the same arguments.  What a twin reaches is what state.c says:
+ * catalogs and the state, nothing that a user made.  Nobody but the owner may
+ * execute a twin, or a function in PL/pgSQL that one calls: PL/pgSQL keeps
+ * plans for the session, not for the role, so what a caller had it parse under
+ * settings of hers would run as the owner.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+#include "ports/state.h"
+
+PG_FUNCTION_INFO_V1(as_owner);
+
+static Oid
+twin_of(Oid face, Oid schema)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(face));
+	Form_pg_proc function;
+	Oid			types[FUNC_MAX_ARGS] = {OIDOID};
+	Oid			twin;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", face);
+	function = (Form_pg_proc) GETSTRUCT(tuple);
+	memcpy(types + 1, function->proargtypes.values, sizeof(Oid) * function->pronargs);
+	twin = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, NameGetDatum(&function->proname),
+						   PointerGetDatum(buildoidvector(types, function->pronargs + 1)), ObjectIdGetDatum(schema));
+	if (!OidIsValid(twin))
+		elog(ERROR, "function \"%s\" has no body in schema %u", NameStr(function->proname), schema);
+	ReleaseSysCache(tuple);
+	return twin;
+}
+
+/* Found anew at each call, under the lock of become_owner(): the extension may have been made anew in between. */
+static FmgrInfo *
+body_of(FunctionCallInfo face, Oid schema)
+{
+	FmgrInfo   *body = (FmgrInfo *) face->flinfo->fn_extra;
+	Oid			twin = twin_of(face->flinfo->fn_oid, schema);
+
+	if (body == NULL)
+		face->flinfo->fn_extra = body = (FmgrInfo *) MemoryContextAllocZero(face->flinfo->fn_mcxt, sizeof(FmgrInfo));
+	if (body->fn_oid != twin)
+		fmgr_info_cxt(twin, body, face->flinfo->fn_mcxt);
+	return body;
+}
+
+Datum
+as_owner(PG_FUNCTION_ARGS)
+{
+	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
+	Value		caller = caller_value();
+	Self		self = become_owner();
+	Datum		result;
+
+	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, PG_GET_COLLATION(), NULL, NULL);
+	call->args[0] = (NullableDatum) {caller.value, caller.null};
+	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());
+	result = FunctionCallInvoke(call);
+	fcinfo->isnull = call->isnull;
+	become_self(self);
+	return result;
+}

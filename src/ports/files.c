@@ -1,0 +1,193 @@
+/*
+ * files.c
+ *	  Whether a snapshot sees the files and partitions that are read.
+ *
+ * A snapshot says which rows are visible, not which files they are in.  After
+ * a command that writes a table anew (ALTER TABLE ... TYPE, VACUUM FULL,
+ * CLUSTER, REPACK, TRUNCATE) a snapshot that is older finds no rows, or some,
+ * in the new file; and partitions that were detached or dropped since it was
+ * taken are not read at all, though their rows belong to it.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "ports/ground.h"
+
+#define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
+#define NAME_OF_OTHERS "A query that names the table may have read another one."
+
+static void
+refuse_snapshot(Oid relation, const char *fault, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("table %s %s after the snapshot of this transaction was taken", relation_name(relation), fault),
+			 errdetail("%s", detail),
+			 errhint("Try again in a new transaction.")));
+}
+
+/* The file of a table as a snapshot sees it; invalid if it does not see the table */
+static Oid
+file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			file = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+	scan = systable_beginscan(classes, ClassOidIndexId, true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		file = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	systable_endscan(scan);
+	return file;
+}
+
+/* And without what this transaction has done */
+static Oid
+file_before(Relation classes, Oid relation, Snapshot snapshot)
+{
+	SnapshotData before = *snapshot;
+
+	before.curcid = FirstCommandId;
+	return file_in_snapshot(classes, relation, &before);
+}
+
+/* Whether others have written a table anew since: what we did to it afterwards has changed its row in the catalog again. */
+static bool
+others_wrote(Relation classes, Oid relation, Snapshot snapshot)
+{
+	Snapshot	now = RegisterSnapshot(GetCatalogSnapshot(RelationRelationId));
+	bool		result = file_before(classes, relation, snapshot) != file_before(classes, relation, now);
+
+	UnregisterSnapshot(now);
+	return result;
+}
+
+/* A row of the catalog that is as old as the snapshot needs no closer look. */
+static bool
+sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
+{
+	TransactionId writer = HeapTupleHeaderGetXmin(tuple->t_data);
+	bool		is_own = TransactionIdIsCurrentTransactionId(writer);
+
+	if (!is_own && (!TransactionIdIsNormal(writer) || !XidInMVCCSnapshot(writer, snapshot)))
+		return true;
+	return ((Form_pg_class) GETSTRUCT(tuple))->relfilenode == file_in_snapshot(classes, relation, snapshot) &&
+		(!is_own || !others_wrote(classes, relation, snapshot));
+}
+
+static void
+check_file(Relation classes, Oid relation, Snapshot snapshot)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		refuse_snapshot(relation, "was dropped", ROWS_ELSEWHERE);
+	same = sees_file(classes, tuple, relation, snapshot);
+	ReleaseSysCache(tuple);
+	if (!same)
+		refuse_snapshot(relation, "was written anew", ROWS_ELSEWHERE);
+}
+
+/* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
+static int
+count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			count = 0;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
+	scan = systable_beginscan(inherits, InheritsParentIndexId, true, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_inherits row = (Form_pg_inherits) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (row->inhdetachpending)
+			continue;
+		if (!in_tree(ground, row->inhrelid))
+			refuse_snapshot(row->inhrelid, "was detached", ROWS_ELSEWHERE);
+		count++;
+	}
+	systable_endscan(scan);
+	return count;
+}
+
+/*
+ * Error unless a snapshot sees the partitions that are read.  Those attached
+ * since are more than it sees: each table but the first is below another.  And
+ * it may see more: new snapshots see a commit before the server sends its
+ * invalidations, and to attach a partition waits for no reader.
+ */
+void
+check_partitions(const Ground *ground, Snapshot snapshot)
+{
+	Relation	inherits;
+	int			count = 1;
+
+	if (ground->tree_count == 1 && get_rel_relkind(ground->relation) != RELKIND_PARTITIONED_TABLE)
+		return;
+	snapshot = RegisterSnapshot(snapshot);	/* that of the transaction may be nobody's */
+	inherits = table_open(InheritsRelationId, AccessShareLock);
+	for (int i = 0; i < ground->tree_count; i++)
+		if (get_rel_relkind(ground->tree[i]) == RELKIND_PARTITIONED_TABLE)
+			count += count_children(inherits, ground, ground->tree[i], snapshot);
+	table_close(inherits, AccessShareLock);
+	UnregisterSnapshot(snapshot);
+	if (count != ground->tree_count)
+		refuse_snapshot(ground->relation, "got partitions", ROWS_ELSEWHERE);
+}
+
+/*
+ * Error if a schema of the tables got its name after the snapshot: a query that
+ * names the tables may have read others.  Nothing locks a schema, so it may have
+ * been renamed and named back meanwhile.
+ */
+void
+check_names(const Ground *ground, Snapshot snapshot)
+{
+	AcceptInvalidationMessages();
+	for (int i = 0; i < ground->tree_count; i++)
+	{
+		HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(get_rel_namespace(ground->tree[i])));
+		TransactionId writer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!HeapTupleIsValid(tuple))
+			refuse_snapshot(ground->tree[i], "was dropped", ROWS_ELSEWHERE);
+		writer = HeapTupleHeaderGetXmin(tuple->t_data);
+		ReleaseSysCache(tuple);
+		if (TransactionIdIsNormal(writer) && XidInMVCCSnapshot(writer, snapshot))
+			refuse_snapshot(ground->tree[i], "is in a schema that was changed", NAME_OF_OTHERS);
+	}
+}
+
+/* Error unless a snapshot finds all that it sees of a table in the files and partitions that are read */
+void
+check_files(const Ground *ground, Snapshot snapshot)
+{
+	Relation	classes = table_open(RelationRelationId, AccessShareLock);
+
+	for (int i = 0; i < ground->tree_count; i++)
+		check_file(classes, ground->tree[i], snapshot);
+	table_close(classes, AccessShareLock);
+	check_partitions(ground, snapshot);
+}

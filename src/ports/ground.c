@@ -1,0 +1,541 @@
+/*
+ * ground.c
+ *	  What a read stands on: proved before it, looked at again after it.
+ *
+ * A batch has every row of its transactions only if nothing went past the
+ * guard and no rows are somewhere else.  So before a read the table and all of
+ * its partitions are locked, and of each that holds rows it is proved that the
+ * guard is on it, that its numbers are made as they were, and that an index
+ * finds them (leaf.c); then that the snapshot sees the files and partitions
+ * that are read (files.c).  After the read the partitions must be the same:
+ * the locks of a reader keep nobody from attaching one.
+ *
+ * The proof is kept for the session until the server invalidates the
+ * table, a partition or an index.  Rights are not part of it: they are looked
+ * at for each read.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "ports/citus.h"
+#include "ports/ground.h"
+#include "ports/guard.h"
+#include "ports/parts.h"
+#include "ports/rights.h"
+
+PG_FUNCTION_INFO_V1(lock_ground);
+PG_FUNCTION_INFO_V1(proved_members);
+PG_FUNCTION_INFO_V1(check_seen_files);
+PG_FUNCTION_INFO_V1(check_members);
+PG_FUNCTION_INFO_V1(lock_readable_table);
+
+static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
+static StateCall facts = {
+	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function(), inorder_internal.generator()"
+};
+static StateCall members = {"SELECT inorder_internal.members($1)"};
+static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable = true};
+
+static HTAB *grounds = NULL;
+
+/* The latest invalidations, to know which came while a proof was made */
+#define CHANGES_KEPT 1024
+
+static uint64 changes = 0;		/* so far */
+static Oid	changed[CHANGES_KEPT];
+
+/* As errors name a table */
+char *
+relation_name(Oid relation)
+{
+	char	   *name = get_rel_name(relation);
+
+	if (name == NULL)
+		return psprintf("with OID %u", relation);
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
+}
+
+/* Whether a table is the one that was proved, or a partition of it */
+bool
+in_tree(const Ground *ground, Oid relation)
+{
+	return ground->tree_count > 0 &&
+		bsearch(&relation, ground->tree, ground->tree_count, sizeof(Oid), oid_cmp) != NULL;
+}
+
+static bool
+rests_on(const Ground *ground, Oid relation)
+{
+	if (in_tree(ground, relation))
+		return true;
+	for (int i = 0; i < ground->leaf_count; i++)
+		if (ground->leaves[i].index == relation)
+			return true;
+	return false;
+}
+
+/* Whether nothing that a proof rests on was invalidated since there were so many changes */
+static bool
+is_untouched(const Ground *ground, uint64 since)
+{
+	if (changes - since > CHANGES_KEPT)
+		return false;
+	for (uint64 i = since; i < changes; i++)
+		if (!OidIsValid(changed[i % CHANGES_KEPT]) || rests_on(ground, changed[i % CHANGES_KEPT]))
+			return false;
+	return true;
+}
+
+/* The server invalidates an object; everything if there is no oid */
+static void
+notice_change(Datum unused, Oid relation)
+{
+	HASH_SEQ_STATUS status;
+	Ground	   *ground;
+
+	changed[changes++ % CHANGES_KEPT] = relation;
+	hash_seq_init(&status, grounds);
+	while ((ground = hash_seq_search(&status)) != NULL)
+		if (ground->stands && (!OidIsValid(relation) || rests_on(ground, relation)))
+			ground->stands = false;
+}
+
+/* Or of a schema: positions remember names, too */
+static void
+notice_rename(Datum unused, int cache, uint32 hash)
+{
+	notice_change(unused, InvalidOid);
+}
+
+static void
+make_cache(void)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(Ground)};
+
+	grounds = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_rename, (Datum) 0);
+}
+
+/* Of tables that were dropped, which the server invalidates as after any other change */
+static void
+forget_dropped(void)
+{
+	HASH_SEQ_STATUS status;
+	Ground	   *ground;
+
+	hash_seq_init(&status, grounds);
+	while ((ground = hash_seq_search(&status)) != NULL)
+	{
+		if (ground->stands || SearchSysCacheExists1(RELOID, ObjectIdGetDatum(ground->relation)))
+			continue;
+		if (ground->memory != NULL)
+			MemoryContextDelete(ground->memory);
+		(void) hash_search(grounds, &ground->relation, HASH_REMOVE, NULL);
+	}
+}
+
+static Ground *
+find_ground(Oid relation)
+{
+	Ground	   *ground;
+	bool		found;
+
+	if (grounds == NULL)
+		make_cache();
+	if (hash_search(grounds, &relation, HASH_FIND, NULL) == NULL)
+		forget_dropped();
+	ground = hash_search(grounds, &relation, HASH_ENTER, &found);
+	if (!found)
+		*ground = (Ground) {.relation = relation};
+	return ground;
+}
+
+static Datum
+field(HeapTupleHeader row, const char *name)
+{
+	bool		is_null;
+	Datum		value = GetAttributeByName(row, name, &is_null);
+
+	if (is_null)
+		elog(ERROR, "the description of a table has no %s", name);
+	return value;
+}
+
+/* Whose read it is */
+static Oid
+reader_of(const Table *table)
+{
+	return OidIsValid(table->reader) ? table->reader : GetUserId();
+}
+
+static Value
+reader_value(const Table *table)
+{
+	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
+}
+
+/* The table that a function of the owner's is given a description of, and the role for which it is read, if any */
+Table
+described_table(FunctionCallInfo fcinfo, int reader)
+{
+	HeapTupleHeader row;
+	Oid			relation;
+
+	for (int i = 0; i < PG_NARGS(); i++)
+		if (PG_ARGISNULL(i))
+			elog(ERROR, "argument %d of an internal function is null", i + 1);
+	row = PG_GETARG_HEAPTUPLEHEADER(0);
+	relation = DatumGetObjectId(field(row, "relation"));
+	return (Table) {
+		.oid = relation,
+		.reader = reader < 0 ? InvalidOid : PG_GETARG_OID(reader),
+		.ordered = DatumGetBool(field(row, "ordered")),
+		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row)),
+		.ground = find_ground(relation)
+	};
+}
+
+static Reading
+reading_of(const Table *table)
+{
+	HeapTupleHeader row = DatumGetHeapTupleHeader(table->description.value);
+
+	return (Reading) {
+		.key_column = pstrdup(NameStr(*DatumGetName(field(row, "key_column")))),
+		.is_uuid = DatumGetBool(field(row, "is_uuid")),
+		.is_generated = DatumGetBool(field(row, "is_generated")),
+		.ordered = DatumGetBool(field(row, "ordered")),
+		.base = DatumGetInt64(field(row, "base")),
+		.order_columns = DatumGetArrayTypePCopy(field(row, "order_columns"))
+	};
+}
+
+static Facts
+facts_of(const Table *table)
+{
+	Value		found[3];
+
+	state_call(&facts, 1, &table->description, 3, found);
+	return (Facts) {
+		.columns = DatumGetArrayTypeP(found[0].value),
+		.guard = DatumGetObjectId(found[1].value),
+		.generator = DatumGetObjectId(found[2].value)
+	};
+}
+
+static bool
+is_same(const Reading *a, const Reading *b)
+{
+	return strcmp(a->key_column, b->key_column) == 0 && a->is_uuid == b->is_uuid &&
+		a->is_generated == b->is_generated && a->ordered == b->ordered && a->base == b->base &&
+		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
+}
+
+/* Prove one table of the tree.  One that holds no rows has a guard, too: those that are attached below it get theirs from it. */
+static void
+prove_member(Ground *ground, Oid member, const Facts *known)
+{
+	Relation	relation = relation_open(member, NoLock);
+
+	refuse_distributed(member);
+	prove_guard(relation, &ground->reading, known, ground->relation);
+	if (member == ground->relation)
+		prove_order(relation, &ground->reading);
+	if (relation->rd_rel->relkind == RELKIND_RELATION)
+		ground->leaves[ground->leaf_count++] =
+			(Leaf) {member, prove_leaf(relation, &ground->reading, known, ground->relation)};
+	relation_close(relation, NoLock);
+}
+
+/* Whether the partitions that a position would remember are those that were locked and proved */
+static bool
+is_whole(const Ground *ground)
+{
+	ArrayType  *members = DatumGetArrayTypeP(ground->members.value);
+	Datum	   *rows;
+	int			count;
+
+	deconstruct_array(members, ARR_ELEMTYPE(members), -1, false, TYPALIGN_DOUBLE, &rows, NULL, &count);
+	if (count != ground->tree_count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (DatumGetObjectId(field(DatumGetHeapTupleHeader(rows[i]), "relation")) != ground->tree[i])
+			return false;
+	return true;
+}
+
+static void
+refuse_change(Oid relation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("partitions of %s were attached, detached or changed while it was read", relation_name(relation)),
+			 errhint("Try again.")));
+}
+
+/* All of it is read from the catalog as it is now, under locks on all of the tree */
+static Ground
+build(const Table *table)
+{
+	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
+	Value		arguments[2] = {table->description, reader_value(table)};
+	Value		nothing;
+	List	   *tree;
+	Facts		known;
+
+	refuse_distributed(table->oid);
+	state_call(&check_table, 2, arguments, 1, &nothing);
+	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
+	known = facts_of(table);
+	ground.tree = palloc(sizeof(Oid) * list_length(tree));
+	ground.lock_order = palloc(sizeof(Oid) * list_length(tree));
+	ground.leaves = palloc(sizeof(Leaf) * list_length(tree));
+	for (int i = 0; i < list_length(tree); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ground.lock_order[ground.tree_count++] = list_nth_oid(tree, i);
+		prove_member(&ground, list_nth_oid(tree, i), &known);
+	}
+	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
+	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	state_call(&members, 1, arguments, 1, &ground.members);
+	ground.next = ReadNextTransactionId();
+	/* An older snapshot is looked at more closely (files.c). */
+	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
+		refuse_change(table->oid);
+	return ground;
+}
+
+static void *
+copy_of(const void *from, Size size)
+{
+	return memcpy(palloc(size), from, size);
+}
+
+/*
+ * Whether what a position remembers is in the catalog as it is now, too,
+ * and not only in the snapshot of this transaction, which may be older.
+ */
+static bool
+is_of_now(const Ground *made, const Table *table)
+{
+	Value		now;
+
+	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
+		return !IsInParallelMode();
+	PushActiveSnapshot(GetLatestSnapshot());
+	state_call(&members_now, 1, &table->description, 1, &now);
+	PopActiveSnapshot();
+	return datumIsEqual(made->members.value, now.value, false, -1);
+}
+
+/* Keep a proof for the session, if it will be one for later snapshots: otherwise it is good for this once */
+static void
+keep(Ground *kept, Ground made, bool stands)
+{
+	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(memory);
+
+	made.memory = memory;
+	made.reading.key_column = pstrdup(made.reading.key_column);
+	made.reading.order_columns = copy_of(made.reading.order_columns, VARSIZE(made.reading.order_columns));
+	made.tree = copy_of(made.tree, sizeof(Oid) * made.tree_count);
+	made.lock_order = copy_of(made.lock_order, sizeof(Oid) * made.tree_count);
+	made.leaves = copy_of(made.leaves, sizeof(Leaf) * made.leaf_count);
+	made.members.value = datumCopy(made.members.value, false, -1);
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(memory, CacheMemoryContext);
+	if (kept->memory != NULL)
+		MemoryContextDelete(kept->memory);
+	*kept = made;
+	kept->stands = stands;
+}
+
+static void
+lock_tree(const Ground *ground)
+{
+	for (int i = 0; i < ground->tree_count && ground->stands; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		LockRelationOid(ground->lock_order[i], AccessShareLock);
+	}
+}
+
+/* Whether each table of a tree, which is locked, has the guard that a description says */
+bool
+tree_is_guarded(const Table *table)
+{
+	Reading		reading = reading_of(table);
+	Facts		known = facts_of(table);
+	Guard		guard = guard_of(&reading, &known);
+	ListCell   *cell;
+	bool		result = true;
+
+	foreach(cell, find_all_inheritors(table->oid, NoLock, NULL))
+	{
+		Relation	relation = relation_open(lfirst_oid(cell), NoLock);
+
+		CHECK_FOR_INTERRUPTS();
+		result = result && guard_stands(relation, &guard);
+		relation_close(relation, NoLock);
+	}
+	return result;
+}
+
+/*
+ * Or of the snapshot of this transaction: one that another session exported may
+ * be older than what was proved.  Not if all had ended in it that had begun.
+ */
+static bool
+is_of_snapshot(const Ground *kept, const Table *table)
+{
+	Value		then;
+
+	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
+		return true;
+	state_call(&members, 1, &table->description, 1, &then);
+	return datumIsEqual(kept->members.value, then.value, false, -1);
+}
+
+/* Locks come first: with them the server processes invalidations. */
+static Ground *
+proved(const Table *table)
+{
+	Ground	   *ground = find_ground(table->oid);
+	Reading		reading = reading_of(table);
+
+	LockRelationOid(table->oid, AccessShareLock);
+	lock_tree(ground);
+	if (!ground->stands || !is_same(&ground->reading, &reading) || !is_of_snapshot(ground, table))
+	{
+		uint64		before = changes;
+		Ground		made = build(table);
+		bool		of_now = is_of_now(&made, table);
+
+		keep(ground, made, of_now && is_untouched(&made, before));
+	}
+	return ground;
+}
+
+/* Lock a table for a reader, so that what is known of it stays so; false if the caller may not read it */
+bool
+lock_readable(Oid relation)
+{
+	if (!role_may_read(GetUserId(), relation))
+		return false;
+	LockRelationOid(relation, AccessShareLock);
+	return true;
+}
+
+/* Error unless the caller's read of a table would be right; afterwards the table is locked with all partitions */
+void
+prove_ground(Table *table)
+{
+	Value		nothing;
+	Ground	   *ground = proved(table);
+
+	if (hidden_from(reader_of(table), table->oid))
+		state_call(&check_table, 2, (Value[]) {table->description, reader_value(table)}, 1, &nothing);
+	table->members = ground->members;
+	table->members.value = datumCopy(ground->members.value, false, -1);
+	table->ground = ground;
+	forget_parts_of(ground);
+	if (IsolationUsesXactSnapshot())
+		check_files(ground, GetTransactionSnapshot());
+}
+
+/* What was proved in this call, by an internal function */
+void
+stand_on(Table *table, Value members)
+{
+	table->ground = find_ground(table->oid);
+	table->members = members;
+}
+
+/* lock_ground(t feed_table, caller oid) */
+Datum
+lock_ground(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 1);
+
+	prove_ground(&table);
+	PG_RETURN_VOID();
+}
+
+/* proved_members(t feed_table, caller oid) -> feed_member[] */
+Datum
+proved_members(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 1);
+
+	prove_ground(&table);
+	check_partitions(table.ground, GetActiveSnapshot());
+	PG_RETURN_DATUM(table.members.value);
+}
+
+/* check_members(t feed_table, known feed_member[]) */
+Datum
+check_members(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+
+	stand_on(&table, argument_value(fcinfo, 1, InvalidOid));
+	check_ground(&table);
+	PG_RETURN_VOID();
+}
+
+/* lock_readable(relation oid, caller oid) -> boolean */
+Datum
+lock_readable_table(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+
+	if (!role_may_read(PG_GETARG_OID(1), relation))
+		PG_RETURN_BOOL(false);
+	LockRelationOid(relation, AccessShareLock);
+	PG_RETURN_BOOL(true);
+}
+
+/* check_files(relation regclass) */
+Datum
+check_seen_files(PG_FUNCTION_ARGS)
+{
+	check_partitions(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
+	PG_RETURN_VOID();
+}
+
+/*
+ * Error unless what was proved has stayed so while it was read.  Many
+ * invalidations change nothing of it: those of VACUUM and ANALYZE.
+ */
+void
+check_ground(const Table *table)
+{
+	if (table->ground == NULL)
+		return;					/* nothing was read */
+	AcceptInvalidationMessages();
+	if (find_ground(table->oid)->stands)
+		return;
+	if (!datumIsEqual(proved(table)->members.value, table->members.value, false, -1))
+		refuse_change(table->oid);
+}

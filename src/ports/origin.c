@@ -1,0 +1,81 @@
+/*
+ * origin.c
+ *	  Which server this is, on which timeline.
+ *
+ * Transaction numbers are valid on one timeline of one server: after a
+ * promotion, or a recovery to an earlier point, those of transactions that did
+ * not get there are used again.
+ *
+ * Two servers that were promoted from copies of one backup, neither of which
+ * knew of the other, have the same system identifier and the same timeline.
+ * Nothing here can distinguish them.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xlogrecovery.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "ports/origin.h"
+
+PG_FUNCTION_INFO_V1(server_origin);
+PG_FUNCTION_INFO_V1(server_system);
+PG_FUNCTION_INFO_V1(expect_same_origin);
+
+Origin
+origin_here(void)
+{
+	Origin		here = {.system = GetSystemIdentifier()};
+
+	if (RecoveryInProgress())
+		(void) GetXLogReplayRecPtr(&here.timeline);
+	else
+		here.timeline = GetWALInsertionTimeLine();
+	return here;
+}
+
+/*
+ * What a call returns is of one origin: the one that it found at its
+ * start, and finds at its end.  A standby may be promoted in between; then what
+ * was checked is of the old timeline, and what was read of the new one.
+ */
+void
+expect_origin(Origin origin)
+{
+	Origin		here = origin_here();
+
+	if (likely(here.timeline == origin.timeline))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("the server was promoted during this call"),
+			 errdetail("The call began on timeline %u, and this is timeline %u.", origin.timeline, here.timeline),
+			 errhint("Try again: a position of the old timeline is then refused.")));
+}
+
+/* server_origin() -> text, system identifier and timeline */
+Datum
+server_origin(PG_FUNCTION_ARGS)
+{
+	Origin		here = origin_here();
+
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) here.system, here.timeline)));
+}
+
+/* expect_origin(origin text) */
+Datum
+expect_same_origin(PG_FUNCTION_ARGS)
+{
+	const char *origin = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	expect_origin((Origin) {.system = GetSystemIdentifier(), .timeline = (TimeLineID) strtoul(strchr(origin, '/') + 1, NULL, 10)});
+	PG_RETURN_VOID();
+}
+
+/* server_system() -> text, the first part of the origin */
+Datum
+server_system(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu", (unsigned long long) GetSystemIdentifier())));
+}

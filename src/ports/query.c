@@ -1,0 +1,521 @@
+/*
+ * query.c
+ *	  Queries over one table, with the rights of the caller.
+ *
+ * The texts are made by the internal functions (sql/feed/query.sql).  Before one is
+ * planned it is looked at as the server has understood it: it reads the given
+ * table or partitions of it and nothing else, no policy is in it, and it calls
+ * immutable functions of the server only, and the one of ours that looks whether
+ * the name of the table still leads to it.  So neither a view that has taken the
+ * place of the table, nor an overload, an operator or a cast that somebody
+ * made, runs as our caller.  (Of the server's other functions several run any
+ * SQL: ts_stat, query_to_xml, table_to_xml.)
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type_d.h"
+#include "commands/extension.h"
+#include "executor/tstoreReceiver.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "tcop/dest.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/plancache.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "ports/ground.h"
+#include "feed/limit.h"
+#include "ports/query.h"
+#include "keys/uuid_datum.h"
+#include "keys/xact.h"
+
+PG_FUNCTION_INFO_V1(as_caller);
+
+/* What the planner shall not do, and how values are written down */
+typedef struct Setting
+{
+	const char *name;
+	const char *value;
+} Setting;
+
+/* With statistics that are behind, the planner starts workers and compiles for a million rows where there are ten. */
+static const Setting counting[] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"jit", "off"},
+	{"enable_memoize", "off"},
+	{"constraint_exclusion", "off"},	/* would evaluate CHECK constraints of the owner's */
+	{NULL, NULL}
+};
+
+/* A batch is read in the order of the index. */
+static const Setting planning[] = {
+	{"jit", "off"},
+	{"enable_memoize", "off"},
+	{"constraint_exclusion", "off"},
+	{"max_parallel_workers_per_gather", "0"},
+	{"enable_seqscan", "off"},
+	{"enable_bitmapscan", "off"},
+	{NULL, NULL}
+};
+
+/* The key of its last row is kept as text, for any session to read. */
+static const Setting reading[] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"datestyle", "ISO"},
+	{"timezone", "UTC"},
+	{"intervalstyle", "iso_8601"},
+	{"extra_float_digits", "1"},
+	{"bytea_output", "hex"},
+	{NULL, NULL}
+};
+
+/*
+ * A walk along an index ends after some rows.  The planner might sort all that
+ * the index has instead, where it takes that for little.
+ */
+static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
+static const Setting nothing_more[] = {{NULL, NULL}};
+
+/* A statement of the caller's keeps all but what would let the owner of the table run code. */
+static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
+static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
+
+static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
+
+static void
+apply(const Setting *settings, GucAction until)
+{
+	for (const Setting *s = settings; s->name != NULL; s++)
+		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, until, true, 0, false);
+}
+
+static void
+apply_settings(const Setting *settings)
+{
+	apply(settings, GUC_ACTION_SAVE);
+}
+
+static void
+apply_planning(const Table *table, GucAction until)
+{
+	apply(planning, until);
+	if (!table->ordered)
+		apply(bitmap_too, until);
+}
+
+/* For the rest of the transaction: a query of the reader's own gives rows in order */
+void
+plan_in_order(const Table *table)
+{
+	apply_planning(table, GUC_ACTION_LOCAL);
+}
+
+static int
+begin_settings(const Table *table, const Setting *settings)
+{
+	int			nest = NewGUCNestLevel();
+
+	apply_settings(settings);
+	if (settings == reading)
+		apply_planning(table, GUC_ACTION_SAVE);
+	return nest;
+}
+
+/* A partition that is being detached has no ancestors any more; an older snapshot reads it all the same. */
+static bool
+belongs_to(Oid relation, const Table *table)
+{
+	char		kind = get_rel_relkind(relation);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	return relation == table->oid || (table->ground != NULL && in_tree(table->ground, relation)) ||
+		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table->oid));
+}
+
+/* The extension has one function of this name; others, even superusers, may have made overloads of it */
+static bool
+is_own_function(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result = strcmp(NameStr(form->proname), "feed_is_table") == 0 && superuser_arg(form->proowner) &&
+		getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("inorder", true);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* concat() depends on settings only, and on those that are set here */
+static bool
+is_foreign_function(Oid function, void *context)
+{
+	if (function >= FirstNormalObjectId)
+		return !is_own_function(function);
+	return func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT;
+}
+
+/* A view that was rewritten is a subquery that still has its oid */
+static bool
+is_foreign_entry(RangeTblEntry *entry, const Table *table)
+{
+	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
+}
+
+/* Whether anything is in the query that must not be; ends with the tree, which the text that made it bounds */
+static bool
+has_foreign(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return is_foreign_entry((RangeTblEntry *) node, context);
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_foreign, context, QTW_EXAMINE_RTES_BEFORE);
+	return check_functions_in_node(node, is_foreign_function, NULL) ||
+		expression_tree_walker(node, has_foreign, context);
+}
+
+static void
+check_query(Query *query, const Table *table)
+{
+	if (query->commandType == CMD_SELECT && !has_foreign((Node *) query, (void *) table))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table with OID %u cannot be read safely", table->oid),
+			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
+}
+
+static CachedPlanSource *
+source_of(SPIPlanPtr plan)
+{
+	return (CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan));
+}
+
+static List *
+queries_of(SPIPlanPtr plan)
+{
+	return source_of(plan)->query_list;
+}
+
+static SPIPlanPtr
+prepare_text(const char *query, int options)
+{
+	SPIPlanPtr	plan = SPI_prepare_cursor(query, 0, NULL, options);
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", query, SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+/* Rows go to the destination or, without one, into SPI_tuptable. */
+static void
+run(const Table *table, const char *query, bool stable, int options, DestReceiver *destination)
+{
+	SPIExecuteOptions execution = {0};
+	SPIPlanPtr	plan = prepare_text(query, options);
+	int			code;
+
+	check_query(linitial_node(Query, queries_of(plan)), table);
+	execution.read_only = stable;
+	execution.dest = destination;
+	code = SPI_execute_plan_extended(plan, &execution);
+	if (code != SPI_OK_SELECT)
+		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
+}
+
+/* The first row, in the caller's memory; false if there is none */
+static bool
+first_row(int wanted, Value *results)
+{
+	if (SPI_processed == 0)
+		return false;
+	take_columns(wanted, results);
+	return true;
+}
+
+/* Under the snapshot that is active if stable, otherwise under one of its own */
+bool
+query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
+{
+	int			nest;
+	bool		found;
+
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	run(table, query, stable, 0, NULL);
+	found = first_row(wanted, results);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return found;
+}
+
+/* A query of one number, under the snapshot that is active */
+int64
+query_count(const Table *table, const char *query, bool parallel)
+{
+	int			nest;
+	Value		number;
+
+	SPI_connect();
+	nest = begin_settings(table, counting);
+	run(table, query, true, parallel ? CURSOR_OPT_PARALLEL_OK : 0, NULL);
+	if (!first_row(1, &number) || number.null)
+		elog(ERROR, "\"%s\" gave no number", query);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return DatumGetInt64(number.value);
+}
+
+/* Passes rows on, and notes the key of the last one, if they are as many as the limit */
+typedef struct Noting
+{
+	DestReceiver pub;
+	DestReceiver *rows;
+	const Table *table;
+	int64		left;			/* until the last one */
+	LastRow    *last;
+	MemoryContext memory;
+} Noting;
+
+/* The place of a column of the table in its rows, which have no columns that were dropped */
+static AttrNumber
+place_of(const Table *table, const char *name)
+{
+	AttrNumber	number = get_attnum(table->oid, name);
+	AttrNumber	place = 0;
+
+	for (AttrNumber i = 1; i <= number; i++)
+		place += OidIsValid(get_atttype(table->oid, i));	/* a column that was dropped has no type */
+	return place;
+}
+
+/* As concat() has it */
+static Datum
+text_of_column(TupleTableSlot *slot, AttrNumber place)
+{
+	Oid			output;
+	bool		is_varlena;
+	bool		is_null;
+	Datum		value = slot_getattr(slot, place, &is_null);
+
+	getTypeOutputInfo(TupleDescAttr(slot->tts_tupleDescriptor, place - 1)->atttypid, &output, &is_varlena);
+	return CStringGetTextDatum(is_null ? "" : OidOutputFunctionCall(output, value));
+}
+
+static int64
+number_of_row(TupleTableSlot *slot, const Table *table)
+{
+	const Reading *reading = &table->ground->reading;
+	bool		is_null;
+	Datum		value = slot_getattr(slot, place_of(table, reading->key_column), &is_null);
+
+	return reading->is_uuid ? (int64) xact_key_number(uuid_load(DatumGetUUIDP(value))) : DatumGetInt64(value);
+}
+
+static void
+note_last(Noting *noting, TupleTableSlot *slot)
+{
+	MemoryContext old = MemoryContextSwitchTo(noting->memory);
+	Datum	   *names;
+	int			count;
+
+	deconstruct_array(noting->table->ground->reading.order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
+	for (int i = 0; i < count; i++)
+		names[i] = text_of_column(slot, place_of(noting->table, NameStr(*DatumGetName(names[i]))));
+	noting->last->number = number_value(number_of_row(slot, noting->table));
+	noting->last->key = value_of(PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID);
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+pass_row(TupleTableSlot *slot, DestReceiver *self)
+{
+	Noting	   *noting = (Noting *) self;
+
+	if (--noting->left == 0)
+		note_last(noting, slot);
+	return noting->rows->receiveSlot(slot, noting->rows);
+}
+
+static void
+begin_rows(DestReceiver *self, int operation, TupleDesc columns)
+{
+	((Noting *) self)->rows->rStartup(((Noting *) self)->rows, operation, columns);
+}
+
+static void
+end_rows(DestReceiver *self)
+{
+	((Noting *) self)->rows->rShutdown(((Noting *) self)->rows);
+}
+
+static void
+forget_rows(DestReceiver *self)
+{
+	((Noting *) self)->rows->rDestroy(((Noting *) self)->rows);
+}
+
+static uint64
+rows_into(const Table *table, const char *query, bool stable, const Setting *more, FunctionCallInfo fcinfo, int64 limit,
+		  LastRow *last)
+{
+	Noting		noting = {{pass_row, begin_rows, end_rows, forget_rows, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
+	uint64		amount;
+	int			nest;
+
+	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
+									false, result->setDesc, "the table has other columns than row_type");
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	apply_settings(more);
+	noting.rows = destination;
+	run(table, query, stable, 0, limit > 0 ? &noting.pub : destination);
+	amount = SPI_processed;
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	destination->rDestroy(destination);
+	return amount;
+}
+
+/* All rows, as the result of the calling function; returns how many */
+uint64
+query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
+{
+	return rows_into(table, query, false, nothing_more, fcinfo, 0, NULL);
+}
+
+/* The same of a query with a limit, if it is not 0, with the key of the last row within it */
+uint64
+query_rows_until(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+{
+	return rows_into(table, query, false, nothing_more, fcinfo, limit, last);
+}
+
+/*
+ * as_caller(t feed_table, query text, walks boolean, caller oid) -> setof record
+ *
+ * What the caller's policies and functions set, or how they leave the role, ends
+ * with the query, as it does in a function with SET.
+ */
+Datum
+as_caller(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 3);
+	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	Self		owner = become_caller(table.reader);
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	(void) rows_into(&table, query, true, PG_GETARG_BOOL(2) ? walking : nothing_more, fcinfo, 0, NULL);
+	become_self(owner);
+	return (Datum) 0;
+}
+
+/* The part of a user's statement that we wrote */
+static Query *
+batch_of(Query *query)
+{
+	ListCell   *cell;
+
+	foreach(cell, query->cteList)
+	{
+		CommonTableExpr *table = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(table->ctename, "batch") == 0)
+			return castNode(Query, table->ctequery);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the statement must be one that can follow WITH batch AS (...)"),
+			 errhint("SELECT, INSERT, UPDATE, DELETE and MERGE can.")));
+	return NULL;
+}
+
+/* Nothing is left of a statement where a rule says DO INSTEAD NOTHING. */
+static void
+check_statement(List *queries, const Table *table)
+{
+	if (queries != NIL)
+		check_query(batch_of(linitial_node(Query, queries)), table);
+	check_batch_is_read(queries);
+}
+
+/*
+ * A plan that is not kept is parsed again only where the schemas of the
+ * search_path have become others, which nothing shows before the next look at
+ * it, when it is executed: so what was checked here is what runs.
+ */
+static SPIPlanPtr
+checked_plan(const Table *table, const char *text)
+{
+	SPIPlanPtr	plan;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		plan = prepare_text(text, CURSOR_OPT_PARALLEL_OK);
+		if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("cannot run several statements over one batch"),
+					 errhint("Further statements can follow in the same transaction.")));
+		check_statement(queries_of(plan), table);
+	} while (!is_search_path_of_now(source_of(plan)->search_path));
+	return plan;
+}
+
+/* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
+uint64
+query_batch(const Table *table, const char *query, const char *statement)
+{
+	SPIPlanPtr	plan;
+	uint64		amount;
+	int			nest;
+	int			code;
+
+	SPI_connect();
+	nest = begin_settings(table, applying);
+	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));
+	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
+	amount = SPI_processed;
+	AtEOXact_GUC(true, nest);	/* what the statement set stays */
+	SPI_finish();
+	return amount;
+}
+
+/* A statement of DDL */
+void
+run_statement(const char *statement)
+{
+	int			nest;
+	int			code;
+
+	SPI_connect();
+	nest = NewGUCNestLevel();
+	apply_settings(defining);
+	code = SPI_execute(statement, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute \"%s\": %s", statement, SPI_result_code_string(code));
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+}

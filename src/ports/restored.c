@@ -1,0 +1,271 @@
+/*
+ * restored.c
+ *	  What a restore brought, and nobody has accepted yet.
+ *
+ * A dump has the positions of feeds.  They say which numbers are read, of the
+ * server and the moment that the dump is of.  In the database that it is
+ * restored into these numbers may still be to come: feeds would pass over the
+ * rows that get them, and nothing of the numbers shows it once they have come.
+ * So each row of the state says whether the extension wrote it here.  The column
+ * is a generated one: nobody supplies its value, a dump leaves it out, COPY and
+ * INSERT compute it anew, and whatever copies files or tuples as they are
+ * (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keeps it.
+ *
+ * The guard asks for the row of its table once in a session, and forgets the
+ * answer when the server says that something about the table has changed.  A
+ * row that the extension wrote here stays so until it is deleted, which
+ * feed_disable() does, or a DROP: with either the triggers go.
+ *
+ * On a subscriber rows of the state come by replication, or not at all.  Neither
+ * is written here, so until feed_rebase() the table may receive rows of its publisher.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "ports/ground.h"
+#include "ports/restored.h"
+
+#define INTERNAL_SCHEMA "inorder_internal"
+
+PG_FUNCTION_INFO_V1(is_written_here);
+
+/*
+ * is_written_here(anyelement) -> boolean, labelled immutable as for a generated column it has to be
+ *
+ * Only state.c runs statements as a superuser in a context of this kind.
+ */
+Datum
+is_written_here(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(InLocalUserIdChange() && InSecurityRestrictedOperation() && superuser_arg(GetUserId()));
+}
+
+/*
+ * A table that takes rows.  What was written in this transaction, or is not there
+ * yet, may be another at its end, or that of a savepoint: then it is known as
+ * long as neither changes.
+ */
+typedef struct Known
+{
+	Oid			table;
+	Oid			guard;			/* the trigger that asked: anybody may make another one */
+	uint64		transaction;	/* in which that is known; 0 for all */
+	SubTransactionId savepoint; /* and in which part of it */
+} Known;
+
+static HTAB *known_tables = NULL;
+static Oid	last_guard = InvalidOid;	/* the last one of those known in all transactions */
+static uint64 changes = 0;
+
+/* Everything is forgotten where the server does not say what has changed. */
+static void
+forget(Datum argument, Oid table)
+{
+	HASH_SEQ_STATUS all;
+	Known	   *known;
+
+	changes++;
+	last_guard = InvalidOid;
+	if (OidIsValid(table))
+	{
+		(void) hash_search(known_tables, &table, HASH_REMOVE, NULL);
+		return;
+	}
+	hash_seq_init(&all, known_tables);
+	while ((known = hash_seq_search(&all)) != NULL)
+		(void) hash_search(known_tables, &known->table, HASH_REMOVE, NULL);
+}
+
+static void
+begin_to_know(void)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(Known)};
+
+	if (known_tables != NULL)
+		return;
+	known_tables = hash_create("inorder tables that take rows", 64, &control, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(forget, (Datum) 0);
+}
+
+typedef enum Found
+{
+	FOUND_NOTHING,
+	FOUND_WRITTEN_NOW,			/* in this transaction */
+	FOUND_WRITTEN_HERE,
+	FOUND_RESTORED
+} Found;
+
+static Found
+judge(HeapTuple row, Datum written_here, bool is_null)
+{
+	if (is_null || !DatumGetBool(written_here))
+		return FOUND_RESTORED;
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data)) ? FOUND_WRITTEN_NOW : FOUND_WRITTEN_HERE;
+}
+
+static Found
+read_state(Relation state, Oid index, Oid table)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	AttrNumber	column = get_attnum(RelationGetRelid(state), "written_here");
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+	Found		found = FOUND_NOTHING;
+
+	ScanKeyInit(&key, get_attnum(RelationGetRelid(state), "relation"), BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(state, index, OidIsValid(index), snapshot, 1, &key);
+	if (HeapTupleIsValid(row = systable_getnext(scan)))
+	{
+		bool		is_null;
+		Datum		here = heap_getattr(row, column, RelationGetDescr(state), &is_null);
+
+		found = judge(row, here, is_null);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/*
+ * What the state says of a table.  The trigger that asks is the extension's, and
+ * its table is locked, so the extension is there and stays.
+ */
+static Found
+look_up(Oid table)
+{
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
+	Oid			relation = OidIsValid(schema) ? get_relname_relid("feed_table", schema) : InvalidOid;
+	Relation	state;
+	Found		found;
+
+	if (!OidIsValid(relation))
+		return FOUND_NOTHING;
+	state = table_open(relation, AccessShareLock);
+	found = read_state(state, get_relname_relid("feed_table_pkey", schema), table);
+	table_close(state, AccessShareLock);
+	return found;
+}
+
+static void
+say_restored(Oid table)
+{
+	const char *name = relation_name(table);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table %s was restored from a dump, and takes no rows yet", name),
+			 errdetail("Its feeds may have passed the numbers that new rows would get."),
+			 errhint("Let its owner call feed_rebase(%s).", quote_literal_cstr(name))));
+}
+
+/*
+ * The table that a guard was made for: a partition inherits that of the one above
+ * it that was made readable.  What the state says of the partition itself does
+ * not count: a restore brings nothing of it, so somebody has inserted it.
+ */
+static Oid
+guarded_table(Oid guard)
+{
+	Relation	triggers = table_open(TriggerRelationId, AccessShareLock);
+	Oid			table = InvalidOid;
+
+	while (OidIsValid(guard))
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple	row;
+
+		ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(guard));
+		scan = systable_beginscan(triggers, TriggerOidIndexId, true, NULL, 1, &key);
+		guard = InvalidOid;
+		if (HeapTupleIsValid(row = systable_getnext(scan)))
+		{
+			table = ((Form_pg_trigger) GETSTRUCT(row))->tgrelid;
+			guard = ((Form_pg_trigger) GETSTRUCT(row))->tgparentid;
+		}
+		systable_endscan(scan);
+	}
+	table_close(triggers, AccessShareLock);
+	return table;
+}
+
+static void
+look(Oid oid, const Trigger *guard, uint64 transaction)
+{
+	uint64		before = changes;
+	Oid			made_for = guarded_table(guard->tgoid);
+	Found		found = look_up(made_for);
+	Known	   *known;
+
+	if (found == FOUND_RESTORED)
+		say_restored(made_for);
+	if (changes != before)
+		return;
+	known = hash_search(known_tables, &oid, HASH_ENTER, NULL);
+	known->guard = guard->tgoid;
+	known->transaction = found == FOUND_WRITTEN_HERE ? 0 : transaction;
+	known->savepoint = GetCurrentSubTransactionId();
+}
+
+static bool
+is_known(const Known *known, Oid guard, uint64 transaction)
+{
+	return known->guard == guard &&
+		(known->transaction == 0 ||
+		 (known->transaction == transaction && known->savepoint == GetCurrentSubTransactionId()));
+}
+
+/*
+ * Whether rows of a publisher may come and change as they do there: nobody reads
+ * the table here before feed_enable() or feed_rebase(), which looks at all numbers.
+ */
+bool
+is_receiving(Relation table, const Trigger *guard)
+{
+	TriggerDesc *all = table->trigdesc;
+	Found		found;
+
+	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
+		return false;
+	/* Partitions do not inherit that of TRUNCATE. */
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+		if (all->triggers[i].tgfoid == guard->tgfoid && all->triggers[i].tgisclone)
+			guard = &all->triggers[i];
+	found = look_up(guarded_table(guard->tgoid));
+	return found == FOUND_NOTHING || found == FOUND_RESTORED;
+}
+
+/* Error if a table that a row goes into was restored, and its owner has not accepted it by feed_rebase() */
+void
+refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
+{
+	Known	   *known;
+
+	if (likely(guard->tgoid == last_guard))
+		return;
+	begin_to_know();
+	known = hash_search(known_tables, &table, HASH_FIND, NULL);
+	if (known == NULL || !is_known(known, guard->tgoid, transaction))
+		look(table, guard, transaction);
+	else if (known->transaction == 0)
+		last_guard = guard->tgoid;
+}

@@ -1,0 +1,71 @@
+/*
+ * rights.c
+ *	  What a role may do with a table, and what kind of table it is, for the
+ *	  internal functions: each call asks, so it takes a microsecond.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "fmgr.h"
+#include "utils/acl.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "ports/rights.h"
+
+PG_FUNCTION_INFO_V1(owns);
+PG_FUNCTION_INFO_V1(may_read);
+PG_FUNCTION_INFO_V1(is_plain);
+
+/* The row of a table in pg_class, copied; false if it is gone */
+static bool
+find_class(Oid relation, FormData_pg_class *class)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	memcpy(class, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
+	ReleaseSysCache(tuple);
+	return true;
+}
+
+/* owns(caller oid, relation regclass) -> boolean */
+Datum
+owns(PG_FUNCTION_ARGS)
+{
+	FormData_pg_class class;
+
+	PG_RETURN_BOOL(find_class(PG_GETARG_OID(1), &class) && has_privs_of_role(PG_GETARG_OID(0), class.relowner));
+}
+
+/* By its name: SELECT on the whole table, and USAGE on its schema */
+bool
+role_may_read(Oid role, Oid relation)
+{
+	FormData_pg_class class;
+
+	return find_class(relation, &class) && pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK &&
+		may_use_schema(class.relnamespace, role);
+}
+
+/* may_read(caller oid, relation regclass) -> boolean */
+Datum
+may_read(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(0), PG_GETARG_OID(1)));
+}
+
+/* is_plain(relation regclass) -> boolean: a permanent heap, with nothing below it; then there is nothing to be said against it */
+Datum
+is_plain(PG_FUNCTION_ARGS)
+{
+	FormData_pg_class class;
+
+	PG_RETURN_BOOL(find_class(PG_GETARG_OID(0), &class) && class.relkind == RELKIND_RELATION &&
+				   class.relam == HEAP_TABLE_AM_OID &&
+				   class.relpersistence == RELPERSISTENCE_PERMANENT && !class.relhassubclass);
+}

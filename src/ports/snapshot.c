@@ -1,0 +1,165 @@
+/*
+ * snapshot.c
+ *	  Which transactions have ended, as a set of their numbers.
+ *
+ * A reader wants to know what is new.  The simple form, "everything above the
+ * last number I saw", loses rows: a transaction with a smaller number may
+ * commit later.  The careful form, "everything below the oldest transaction
+ * in progress" (two snapshots, an xmin each), loses nothing, but one session
+ * left open holds back the whole table.  So a position is the set of the
+ * transactions read already:
+ *
+ *	  ended	 =  [0, xmax)  minus the transactions in progress
+ *	  new	 =  ended  minus  position
+ *
+ * A transaction open for hours costs one gap in the set, and its own rows
+ * come when it commits.
+ *
+ * Numbers are top-level ids: no row carries the id of a savepoint, so it does
+ * not matter on which side those fall.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "ports/numbers.h"
+#include "keys/uuid_layout.h"
+#include "ports/wal.h"
+#include "keys/xact.h"
+
+PG_FUNCTION_INFO_V1(ended_transactions);
+PG_FUNCTION_INFO_V1(next_transaction);
+PG_FUNCTION_INFO_V1(make_durable_here);
+
+/* What a snapshot says, in 64 bits */
+typedef struct Ended
+{
+	uint64		end;			/* nothing from here on has ended */
+	int			open_count;
+	uint64	   *open;			/* in progress below the end, ascending */
+} Ended;
+
+/*
+ * An id of a snapshot in 64 bits.  It is older than the next one to be handed
+ * out, and by less than 2^32 (VACUUM sees to that), so the distance is known.
+ */
+static uint64
+widen(TransactionId xid, uint64 next)
+{
+	return next - (uint32) ((TransactionId) next - xid);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static Snapshot
+current_snapshot(void)
+{
+	Snapshot	snapshot = ActiveSnapshotSet() ? GetActiveSnapshot() : NULL;
+
+	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_MVCC)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no snapshot shows which transactions have ended")));
+	return snapshot;
+}
+
+/*
+ * Our own transaction has not ended, though its snapshot does not list it.
+ * On a standby the list of top-level ids is empty, and subxip holds every id in
+ * progress; when it says it overflowed, only ids of savepoints are missing.
+ */
+static Ended
+ended_of(Snapshot snapshot)
+{
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+	bool		standby = snapshot->takenDuringRecovery;
+	TransactionId *ids = standby ? snapshot->subxip : snapshot->xip;
+	int			count = standby ? snapshot->subxcnt : (int) snapshot->xcnt;
+	Ended		ended = {widen(snapshot->xmax, next), 0, NULL};
+
+	ended.open = (uint64 *) palloc(sizeof(uint64) * (count + 1));
+	for (int i = 0; i < count; i++)
+		ended.open[ended.open_count++] = widen(ids[i], next);
+	if (own != 0 && own < ended.end)
+		ended.open[ended.open_count++] = own;
+	qsort(ended.open, ended.open_count, sizeof(uint64), compare_numbers);
+	return ended;
+}
+
+/* ended_transactions(base bigint) -> int8multirange */
+Datum
+ended_transactions(PG_FUNCTION_ARGS)
+{
+	int64		base = PG_GETARG_INT64(0);
+	Ended		ended = ended_of(current_snapshot());
+	Numbers		numbers = {0, palloc(sizeof(Range) * (ended.open_count + 1))};
+	uint64		from = 0;
+
+	for (int i = 0; i <= ended.open_count; i++)
+	{
+		uint64		below = xact_plus_base(i < ended.open_count ? ended.open[i] : ended.end, base);
+
+		if (from < below)
+			numbers.ranges[numbers.count++] = (Range) {(int64) from, (int64) below};
+		from = below + 1;
+	}
+	PG_RETURN_DATUM(numbers_datum(numbers));
+}
+
+/* next_transaction(base bigint) -> bigint, the first number that no transaction has yet */
+Datum
+next_transaction(PG_FUNCTION_ARGS)
+{
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	PG_RETURN_INT64((int64) xact_plus_base(next, PG_GETARG_INT64(0)));
+}
+
+/*
+ * The end of the last record, where the next one starts after a page header:
+ * XLogFlush() takes a place after that header for WAL that is not there.
+ */
+static XLogRecPtr
+end_of_wal(void)
+{
+	XLogRecPtr	next = GetXLogInsertRecPtr();
+
+	if (XLogSegmentOffset(next, wal_segment_size) == SizeOfXLogLongPHD)
+		return next - SizeOfXLogLongPHD;
+	if (next % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		return next - SizeOfXLogShortPHD;
+	return next;
+}
+
+/* A standby has nothing that its primary could lose */
+void
+flush_wal_to_end(void)
+{
+	if (!RecoveryInProgress())
+		XLogFlush(end_of_wal());
+}
+
+/* make_durable(keeps_commit boolean): whatever synchronous_commit is or will be */
+Datum
+make_durable_here(PG_FUNCTION_ARGS)
+{
+	flush_wal_to_end();
+	if (PG_GETARG_BOOL(0))
+		ForceSyncCommit();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,458 @@
+/*
+ * state.c
+ *	  Calls of the internal functions, as the owner of the extension's tables.
+ *
+ * Everybody calls the functions of the extension, nobody may touch its tables
+ * or its internal schema.  So each call takes on the role that owns these,
+ * for the time of one statement that is written down in this library, with a
+ * search_path on which there is nothing but the server's own.  What such a
+ * statement reaches reads catalogs and the extension's tables, and evaluates
+ * nothing that a user made: no row, expression or type of a user's table.
+ * Those are read in query.c, with the rights of the caller: either after the
+ * statement of the owner, or by as_caller(), which becomes the caller for one
+ * query and undoes all that it set.
+ *
+ * There is no PG_TRY: when an error or a cancel ends the (sub)transaction, the
+ * server restores role and settings.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tcop/dest.h"
+#include "executor/tstoreReceiver.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "ports/citus.h"
+#include "compat.h"
+#include "keys/entropy.h"
+#include "ports/state.h"
+#include "ports/version.h"
+
+PG_FUNCTION_INFO_V1(this_session);
+PG_FUNCTION_INFO_V1(session_lives);
+PG_FUNCTION_INFO_V1(lock_feed);
+PG_FUNCTION_INFO_V1(begin_turn);
+
+#define INTERNAL_SCHEMA "inorder_internal"
+
+/* Error in a transaction whose snapshot stays the same: it does not show what came since */
+void
+require_read_committed(const char *what, const char *detail)
+{
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s needs isolation level READ COMMITTED, not %s", what,
+						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
+				 errdetail("%s", detail)));
+}
+
+Value
+value_of(Datum value, Oid type)
+{
+	return (Value) {value, type, false};
+}
+
+Value
+number_value(int64 number)
+{
+	return value_of(Int64GetDatum(number), INT8OID);
+}
+
+Value
+null_of(Oid type)
+{
+	return (Value) {(Datum) 0, type, true};
+}
+
+Value
+argument_value(FunctionCallInfo fcinfo, int number, Oid type)
+{
+	return PG_ARGISNULL(number) ? null_of(type) : value_of(PG_GETARG_DATUM(number), type);
+}
+
+/* The role whose rights count */
+Value
+caller_value(void)
+{
+	return value_of(ObjectIdGetDatum(GetUserId()), OIDOID);
+}
+
+char *
+text_of(Value value)
+{
+	return TextDatumGetCString(value.value);
+}
+
+static Oid
+owner_of_schema(Oid schema)
+{
+	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+static Oid
+owner_of_table(Oid table)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+/* A table of the state as its name leads to it now */
+static Oid
+find_table(const char *name, Oid *schema)
+{
+	Oid			table;
+
+	*schema = get_namespace_oid(INTERNAL_SCHEMA, true);
+	table = OidIsValid(*schema) ? get_relname_relid(name, *schema) : InvalidOid;
+	if (!OidIsValid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", INTERNAL_SCHEMA, name),
+				 errhint("Run CREATE EXTENSION inorder.")));
+	return table;
+}
+
+/*
+ * A table of the state, locked until the transaction ends.
+ *
+ * The role that installed the extension may drop it, and make another schema of that
+ * name, while we run.  DROP EXTENSION needs a lock on all of its tables before
+ * it removes anything, so under ours everything that we find by name is the
+ * extension's; and what we found while we waited is looked up again.
+ */
+static Oid
+lock_state(const char *name, Oid *schema)
+{
+	Oid			table = find_table(name, schema);
+
+	for (;;)
+	{
+		Oid			again;
+
+		LockRelationOid(table, AccessShareLock);
+		again = find_table(name, schema);
+		if (again == table)
+			return table;
+		UnlockRelationOid(table, AccessShareLock);
+		table = again;
+	}
+}
+
+/* The superuser who made the extension; read, since it may be another one than the first */
+static Oid
+state_owner(Oid *schema)
+{
+	Oid			owner = owner_of_table(lock_state("feed", schema));
+
+	if (!superuser_arg(owner) || !superuser_arg(owner_of_schema(*schema)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("schema \"%s\" does not belong to a superuser", INTERNAL_SCHEMA),
+				 errdetail("It is not the one that the extension made, or was given away.")));
+	check_interface(*schema);
+	return owner;
+}
+
+/*
+ * What names are found, how these are written (a position remembers them as
+ * text), and how the internal functions are compiled and executed.
+ */
+static const char *const settings[][2] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"quote_all_identifiers", "off"},
+	{"standard_conforming_strings", "on"},
+	{"transform_null_equals", "off"},
+	{"array_nulls", "on"},
+	{"plpgsql.extra_errors", "none"},
+	{"plpgsql.extra_warnings", "none"}
+};
+
+/* One that is as it should be is not touched: that takes a tenth of the time. */
+static void
+pin(const char *name, const char *value)
+{
+	const char *now = GetConfigOption(name, true, false);
+
+	if (now != NULL && strcmp(now, value) != 0)
+		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+Self
+become_owner(void)
+{
+	Self		self;
+	Oid			owner = state_owner(&self.schema);
+
+	GetUserIdAndSecContext(&self.user, &self.context);
+	SetUserIdAndSecContext(owner, self.context | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
+	self.nest = NewGUCNestLevel();
+	for (int i = 0; i < lengthof(settings); i++)
+		pin(settings[i][0], settings[i][1]);
+	show_shards();
+	return self;
+}
+
+/* For one statement, while we are the owner; nothing that it sets stays */
+Self
+become_caller(Oid caller)
+{
+	Self		self = {.schema = InvalidOid};
+
+	GetUserIdAndSecContext(&self.user, &self.context);
+	SetUserIdAndSecContext(caller, self.context);
+	self.nest = NewGUCNestLevel();
+	return self;
+}
+
+void
+become_self(Self self)
+{
+	AtEOXact_GUC(false, self.nest);
+	SetUserIdAndSecContext(self.user, self.context);
+}
+
+static void
+prepare(StateCall *call, int count, const Value *arguments)
+{
+	bool		same = call->plan != NULL && call->count == count;
+	Oid			types[STATE_ARGUMENTS];
+	SPIPlanPtr	plan;
+
+	Assert(count <= STATE_ARGUMENTS);
+	for (int i = 0; i < count; i++)
+	{
+		types[i] = arguments[i].type;
+		same = same && call->types[i] == types[i];
+	}
+	if (same)
+		return;
+	plan = SPI_prepare(call->query, count, types);
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not prepare \"%s\": %s", call->query, SPI_result_code_string(SPI_result));
+	/* From here on nothing fails: an error above leaves the old plan, which is looked at again. */
+	if (call->plan != NULL)
+		SPI_freeplan(call->plan);
+	call->plan = plan;
+	call->count = count;
+	memcpy(call->types, types, sizeof(types[0]) * count);
+}
+
+static ParamListInfo
+parameters_of(int count, const Value *arguments)
+{
+	ParamListInfo list = makeParamList(count);
+
+	for (int i = 0; i < count; i++)
+		list->params[i] = (ParamExternData) {
+			.value = arguments[i].value, .isnull = arguments[i].null,
+			.pflags = PARAM_FLAG_CONST, .ptype = arguments[i].type
+		};
+	return list;
+}
+
+static void
+execute(StateCall *call, int count, const Value *arguments, DestReceiver *destination)
+{
+	SPIExecuteOptions options = {0};
+	int			code;
+
+	prepare(call, count, arguments);
+	options.params = parameters_of(count, arguments);
+	options.read_only = call->stable || IsInParallelMode();	/* in which nothing new may be seen */
+	options.dest = destination;
+	code = SPI_execute_plan_extended(call->plan, &options);
+	if (code < 0)
+		elog(ERROR, "could not execute \"%s\": %s", call->query, SPI_result_code_string(code));
+}
+
+/* The first columns of the first row that SPI has, in the memory of who connected it */
+void
+take_columns(int wanted, Value *results)
+{
+	TupleDesc	columns = SPI_tuptable->tupdesc;
+
+	for (int i = 0; i < wanted; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(columns, i);
+		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], columns, i + 1, &results[i].null);
+
+		results[i].type = column->atttypid;
+		results[i].value = results[i].null ? (Datum) 0 : SPI_datumTransfer(value, column->attbyval, column->attlen);
+	}
+}
+
+/* The first row of a query; false if there is none */
+bool
+state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
+{
+	Self		self;
+	bool		found;
+
+	SPI_connect();
+	self = become_owner();
+	execute(call, count, arguments, NULL);
+	found = SPI_processed > 0;
+	if (found)
+		take_columns(wanted, results);
+	become_self(self);
+	SPI_finish();
+	return found;
+}
+
+void
+state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
+{
+	if (!state_look(call, count, arguments, wanted, results))
+		elog(ERROR, "\"%s\" gave no row", call->query);
+}
+
+/* All rows, as the result of the calling function */
+void
+state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
+	Self		self;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
+									false, result->setDesc, "rows are not of the expected type");
+	SPI_connect();
+	self = become_owner();
+	execute(call, count, arguments, destination);
+	become_self(self);
+	SPI_finish();
+	destination->rDestroy(destination);
+}
+
+/*
+ * Object locks whose class is a table of ours: no command of SQL takes these,
+ * unlike advisory locks, and taking one writes nothing, unlike row locks.  So
+ * only those can hold one who were allowed to before we came here.
+ */
+static LOCKTAG
+lock_tag(const char *table, Oid object, StateLock lock)
+{
+	LOCKTAG		tag;
+	Oid			schema;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table(table, &schema), object, lock);
+	return tag;
+}
+
+/* A standby takes no such lock; and nothing moves there. */
+void
+state_lock(const char *table, Oid object)
+{
+	LOCKTAG		tag = lock_tag(table, object, LOCK_MOVE);
+
+	if (!RecoveryInProgress())
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+static LOCKTAG
+session_tag(const char *table, Oid number)
+{
+	LOCKTAG		tag = lock_tag(table, number, LOCK_SESSION);
+
+	tag.locktag_lockmethodid = USER_LOCKMETHOD;
+	return tag;
+}
+
+/*
+ * A number by which this session is known while it lives: drawn by chance, and
+ * locked until the session ends, or lets go of it by DISCARD ALL.  A pid would
+ * be another session's some day.  A standby takes no such lock.
+ */
+static Oid
+state_session(const char *table)
+{
+	static Oid	number = InvalidOid;
+	LOCKTAG		tag = session_tag(table, number);
+
+	if (RecoveryInProgress())
+		return InvalidOid;
+	while (!OidIsValid(number) || !is_locked_by_me(&tag, ExclusiveLock))
+	{
+		CHECK_FOR_INTERRUPTS();
+		number = (Oid) (entropy_word() >> 32);
+		tag = session_tag(table, number);
+		if (OidIsValid(number))
+			(void) LockAcquire(&tag, ExclusiveLock, true, true);
+	}
+	return number;
+}
+
+/* this_session() -> oid; null on a standby */
+Datum
+this_session(PG_FUNCTION_ARGS)
+{
+	Oid			number = state_session("feed");
+
+	if (!OidIsValid(number))
+		PG_RETURN_NULL();
+	PG_RETURN_OID(number);
+}
+
+/* Those who ask at the same time do not take one another for the session. */
+static bool
+state_lives(const char *table, Oid number)
+{
+	LOCKTAG		tag = session_tag(table, number);
+
+	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
+}
+
+/* session_lives(number oid) -> boolean */
+Datum
+session_lives(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives("feed", PG_GETARG_OID(0)));
+}
+
+/* lock_feed(feed bigint): readers of one feed take turns */
+Datum
+lock_feed(PG_FUNCTION_ARGS)
+{
+	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	PG_RETURN_VOID();
+}
+
+/* begin_turn(feed bigint) -> text: null, since the lock writes nothing */
+Datum
+begin_turn(PG_FUNCTION_ARGS)
+{
+	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	PG_RETURN_NULL();
+}

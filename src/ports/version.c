@@ -1,0 +1,124 @@
+/*
+ * version.c
+ *	  Whether this library and the SQL of the extension fit together.
+ *
+ * They are replaced at different times.  A package brings a new library, which each
+ * new session loads, days before somebody runs ALTER EXTENSION UPDATE; pg_upgrade
+ * brings the old SQL to the new library.  And a session keeps the library that it
+ * has loaded, when the SQL is newer already.  So a library serves the SQL of
+ * all releases before it: no function of it goes away or takes other arguments.
+ *
+ * What it reads of the state, and the internal functions that it calls, are an
+ * interface, whose versions have numbers.  The labels of the type interface_version
+ * are those that the SQL serves; the library asks for the one that it needs.  The
+ * number changes only in a release that cannot avoid it.  Then calls are
+ * refused that need the state.  Keys and the guard need nothing of it that may
+ * change, so writers are not stopped.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_enum.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "ports/version.h"
+
+#define INTERFACE_VERSION "1"
+
+PG_FUNCTION_INFO_V1(check_library);
+
+/* Of the SQL in this database, or the one that a script is about to make; none if the functions are of no extension */
+static const char *
+version_of_sql(void)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	const char *version = "none";
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("inorder"));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool		is_null;
+		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(extensions), &is_null);
+
+		version = TextDatumGetCString(value);
+	}
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return version;
+}
+
+/* Whether a version is below that of this library: three numbers, and what is missing counts as 0 */
+static bool
+is_older_than_library(const char *version)
+{
+	int			theirs[3] = {0};
+	int			ours[3] = {0};
+
+	(void) sscanf(version, "%d.%d.%d", &theirs[0], &theirs[1], &theirs[2]);
+	(void) sscanf(INORDER_VERSION, "%d.%d.%d", &ours[0], &ours[1], &ours[2]);
+	for (int i = 0; i < lengthof(ours); i++)
+		if (theirs[i] != ours[i])
+			return theirs[i] < ours[i];
+	return false;
+}
+
+static void
+say_old_library(const char *version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("library of inorder %s is older than the SQL of inorder %s", INORDER_VERSION, version),
+			 errdetail("A session keeps the library that it has loaded, and those of shared_preload_libraries are "
+					   "loaded when the server starts."),
+			 errhint("Connect again. If the error remains, install inorder %s on the server, or restart the server.",
+					 version)));
+}
+
+static void
+say_old_sql(const char *version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("SQL of inorder %s is too old for the library of inorder %s", version, INORDER_VERSION),
+			 errhint("Run ALTER EXTENSION inorder UPDATE in this database.")));
+}
+
+/* Error unless the SQL in this schema serves a library such as this one */
+void
+check_interface(Oid schema)
+{
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("interface_version"),
+									   ObjectIdGetDatum(schema));
+	const char *version;
+
+	if (OidIsValid(type) &&
+		SearchSysCacheExists2(ENUMTYPOIDNAME, ObjectIdGetDatum(type), CStringGetDatum(INTERFACE_VERSION)))
+		return;
+	version = version_of_sql();
+	if (is_older_than_library(version))
+		say_old_sql(version);
+	say_old_library(version);
+}
+
+/* check_library() -> void: called by the scripts of the extension, whose new version is in the catalog already */
+Datum
+check_library(PG_FUNCTION_ARGS)
+{
+	const char *version = version_of_sql();
+
+	if (strcmp(version, INORDER_VERSION) != 0 && !is_older_than_library(version))
+		say_old_library(version);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,325 @@
+/*
+ * time_bounds.c
+ *	  Bounds of keys by time, and comparing keys with timestamps.
+ *
+ * floor(t) is the smallest key of t's microsecond, after(t) the smallest of a
+ * later one.  Beyond what keys can hold they are the lowest value or one above
+ * all others; infinity needs no case of its own.  The planner compares with
+ * them in the place of the operators: see time_support.c.
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+#include "utils/rangetypes.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#include "types/time_bounds.h"
+#include "keys/uuid_datum.h"
+#include "types/uuid_v1_datum.h"
+
+PG_FUNCTION_INFO_V1(uuid_v1_time_bound);
+PG_FUNCTION_INFO_V1(uuid_v7_time_bound);
+PG_FUNCTION_INFO_V1(uuid_v1_range_bound);
+PG_FUNCTION_INFO_V1(uuid_v7_range_bound);
+PG_FUNCTION_INFO_V1(uuid_v1_floor);
+PG_FUNCTION_INFO_V1(uuid_v1_ceiling);
+PG_FUNCTION_INFO_V1(uuid_v7_ceiling);
+PG_FUNCTION_INFO_V1(uuid_v7_checked);
+
+/* ---------------------------------------------------------------------------
+ * Bounds
+ * ---------------------------------------------------------------------------
+ *
+ * "us" is microseconds in timestamptz's own count; infinity is the ends of its
+ * range.
+ */
+
+/* The microsecond after, staying at the end */
+static inline TimestampTz
+next_us(TimestampTz us)
+{
+	return us == PG_INT64_MAX ? us : us + 1;
+}
+
+/* Above all values; see V1_ABOVE_ALL. */
+static UuidV1
+v1_bound(TimestampTz us)
+{
+	UuidV1		bound = {0, 0};
+
+	if (us > V1_US_MAX - V1_POSTGRES_EPOCH_US)
+		bound.time = V1_ABOVE_ALL;
+	else if (us > -V1_POSTGRES_EPOCH_US)
+		bound.time = (uint64) (us + V1_POSTGRES_EPOCH_US) * V1_TICKS_PER_US;
+	return bound;
+}
+
+/* The greatest uuid is of no version, so it is above every key; the least is below. */
+static UuidWords
+v7_bound(TimestampTz us)
+{
+	UuidWords	lowest = {0, 0};
+	UuidWords	above_all = {~UINT64CONST(0), ~UINT64CONST(0)};
+
+	if (us > V7_US_MAX - POSTGRES_EPOCH_US)
+		return above_all;
+	if (us < -POSTGRES_EPOCH_US)
+		return lowest;
+	return v7_key(v7_us_tick(us + POSTGRES_EPOCH_US), 0);
+}
+
+static void
+check_time(TimestampTz us, TimestampTz first, TimestampTz last, const char *version, const char *detail)
+{
+	if (unlikely(us < first || us > last))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp %s is outside the range of %s UUIDs", timestamptz_to_str(us), version),
+				 errdetail("They hold %s.", detail)));
+}
+
+static void
+check_v1_time(TimestampTz us)
+{
+	check_time(us, -V1_POSTGRES_EPOCH_US, V1_US_MAX - V1_POSTGRES_EPOCH_US, "version-1", V1_RANGE_TEXT);
+}
+
+static TimestampTz
+v1_checked_arg(FunctionCallInfo fcinfo)
+{
+	check_v1_time(PG_GETARG_TIMESTAMPTZ(0));
+	return PG_GETARG_TIMESTAMPTZ(0);
+}
+
+/* What lies above all values is no UUID: it is for the planner's comparisons, and no caller gets it. */
+static Datum
+v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
+{
+	UuidV1		bound = v1_bound(us);
+
+	if (unlikely(bound.time == V1_ABOVE_ALL && PG_GET_COLLATION() != PLANNERS_CALL))
+		check_v1_time(us);
+	return v1_datum(bound);
+}
+
+/* uuid_v1_time_bound(timestamptz, after boolean) */
+Datum
+uuid_v1_time_bound(PG_FUNCTION_ARGS)
+{
+	TimestampTz us = PG_GETARG_TIMESTAMPTZ(0);
+
+	return v1_bound_datum(fcinfo, PG_GETARG_BOOL(1) ? next_us(us) : us);
+}
+
+/* uuid_v7_time_bound(timestamptz, after boolean) */
+Datum
+uuid_v7_time_bound(PG_FUNCTION_ARGS)
+{
+	TimestampTz us = PG_GETARG_TIMESTAMPTZ(0);
+
+	return uuid_datum(v7_bound(PG_GETARG_BOOL(1) ? next_us(us) : us));
+}
+
+/*
+ * Where the keys of a range begin (upper false) or have ended (upper true).
+ * An empty range begins above all and ends at the lowest.
+ */
+static TimestampTz
+range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)
+{
+	TypeCacheEntry *typcache = range_get_typcache(fcinfo, RangeTypeGetOid(range));
+	RangeBound	ends[2];
+	bool		empty;
+	TimestampTz us;
+
+	range_deserialize(typcache, range, &ends[0], &ends[1], &empty);
+	if (empty)
+		return upper ? PG_INT64_MIN : PG_INT64_MAX;
+	if (ends[upper].infinite)
+		return upper ? PG_INT64_MAX : PG_INT64_MIN;
+	us = DatumGetTimestampTz(ends[upper].val);
+	return ends[upper].inclusive == upper ? next_us(us) : us;
+}
+
+/* uuid_v1_range_bound(tstzrange, upper boolean) */
+Datum
+uuid_v1_range_bound(PG_FUNCTION_ARGS)
+{
+	return v1_bound_datum(fcinfo, range_end(fcinfo, PG_GETARG_RANGE_P(0), PG_GETARG_BOOL(1)));
+}
+
+/* uuid_v7_range_bound(tstzrange, upper boolean) */
+Datum
+uuid_v7_range_bound(PG_FUNCTION_ARGS)
+{
+	return uuid_datum(v7_bound(range_end(fcinfo, PG_GETARG_RANGE_P(0), PG_GETARG_BOOL(1))));
+}
+
+/* uuid_v1_floor(timestamptz): the smallest value of that microsecond */
+Datum
+uuid_v1_floor(PG_FUNCTION_ARGS)
+{
+	return v1_datum(v1_bound(v1_checked_arg(fcinfo)));
+}
+
+/* uuid_v1_ceiling(timestamptz): the largest value of that microsecond */
+Datum
+uuid_v1_ceiling(PG_FUNCTION_ARGS)
+{
+	UuidV1		value = v1_bound(v1_checked_arg(fcinfo));
+
+	value.time = Min(value.time + V1_TICKS_PER_US - 1, V1_TICK_MAX);
+	value.rest = V1_REST_MAX;
+	return v1_datum(value);
+}
+
+/* uuid_v7_ceiling(timestamptz): the largest version-7 key of that microsecond */
+Datum
+uuid_v7_ceiling(PG_FUNCTION_ARGS)
+{
+	TimestampTz us = PG_GETARG_TIMESTAMPTZ(0);
+
+	check_time(us, -POSTGRES_EPOCH_US, V7_US_MAX - POSTGRES_EPOCH_US, "version-7", V7_RANGE_TEXT);
+	return uuid_datum(v7_key(v7_us_tick(us + POSTGRES_EPOCH_US + 1) - 1, UUID_FIELD62_MAX));
+}
+
+/* ---------------------------------------------------------------------------
+ * The comparisons themselves, for where they are not rewritten
+ * ---------------------------------------------------------------------------
+ */
+
+/* Whether the key is of an earlier, the same or a later microsecond */
+static inline int
+v1_compare_time(Datum id, TimestampTz us)
+{
+	UuidV1		key = v1_value(id);
+
+	if (v1_compare(key, v1_bound(us)) < 0)
+		return -1;
+	return v1_compare(key, v1_bound(next_us(us))) < 0 ? 0 : 1;
+}
+
+static inline bool
+words_below(UuidWords a, UuidWords b)
+{
+	return a.high != b.high ? a.high < b.high : a.low < b.low;
+}
+
+/* Among other keys a moment has a place, but it says nothing about their time. */
+static UuidWords
+v7_words(Datum id)
+{
+	UuidWords	key = uuid_load(DatumGetUUIDP(id));
+
+	if (unlikely(!uuid_is_version(key, UUID_VERSION_TIME)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("uuid %s cannot be compared with a time: it is not of version %u",
+						DatumGetCString(DirectFunctionCall1(uuid_out, id)), UUID_VERSION_TIME),
+				 errdetail(UUID_VERSION_DETAIL),
+				 errhint("Compare a column of type timestamptz, or version-1 UUIDs as uuid_v1. "
+						 "uuid_v7_floor(timestamptz) is a bound that any uuid can be compared with.")));
+	return key;
+}
+
+/*
+ * uuid_v7_checked(uuid, "any"): true, or the error.  The other argument is what
+ * the key is compared with; it puts the check where that comparison is.
+ */
+Datum
+uuid_v7_checked(PG_FUNCTION_ARGS)
+{
+	v7_words(PG_GETARG_DATUM(0));
+	PG_RETURN_BOOL(true);
+}
+
+static inline int
+v7_compare_time(Datum id, TimestampTz us)
+{
+	UuidWords	key = v7_words(id);
+
+	if (words_below(key, v7_bound(us)))
+		return -1;
+	return words_below(key, v7_bound(next_us(us))) ? 0 : 1;
+}
+
+/* Ends without a semicolon, as PG_FUNCTION_INFO_V1 does. */
+#define TIME_COMPARISON(type, compare, name, test) \
+PG_FUNCTION_INFO_V1(uuid_##type##_##name##_time); \
+PG_FUNCTION_INFO_V1(time_##name##_uuid_##type); \
+Datum \
+uuid_##type##_##name##_time(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_BOOL(compare(PG_GETARG_DATUM(0), PG_GETARG_TIMESTAMPTZ(1)) test 0); \
+} \
+Datum \
+time_##name##_uuid_##type(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_BOOL(0 test compare(PG_GETARG_DATUM(1), PG_GETARG_TIMESTAMPTZ(0))); \
+} \
+extern int	no_such_variable
+
+TIME_COMPARISON(v1, v1_compare_time, lt, <);
+TIME_COMPARISON(v1, v1_compare_time, le, <=);
+TIME_COMPARISON(v1, v1_compare_time, ge, >=);
+TIME_COMPARISON(v1, v1_compare_time, gt, >);
+TIME_COMPARISON(v1, v1_compare_time, eq, ==);
+TIME_COMPARISON(v1, v1_compare_time, ne, !=);
+TIME_COMPARISON(v7, v7_compare_time, lt, <);
+TIME_COMPARISON(v7, v7_compare_time, le, <=);
+TIME_COMPARISON(v7, v7_compare_time, ge, >=);
+TIME_COMPARISON(v7, v7_compare_time, gt, >);
+TIME_COMPARISON(v7, v7_compare_time, eq, ==);
+TIME_COMPARISON(v7, v7_compare_time, ne, !=);
+
+PG_FUNCTION_INFO_V1(uuid_v1_in_range);
+PG_FUNCTION_INFO_V1(uuid_v7_in_range);
+PG_FUNCTION_INFO_V1(range_has_uuid_v1);
+PG_FUNCTION_INFO_V1(range_has_uuid_v7);
+
+static bool
+v1_in_range(FunctionCallInfo fcinfo, Datum id, RangeType *range)
+{
+	UuidV1		key = v1_value(id);
+
+	return v1_compare(key, v1_bound(range_end(fcinfo, range, false))) >= 0 &&
+		v1_compare(key, v1_bound(range_end(fcinfo, range, true))) < 0;
+}
+
+static bool
+v7_in_range(FunctionCallInfo fcinfo, Datum id, RangeType *range)
+{
+	UuidWords	key = v7_words(id);
+
+	return !words_below(key, v7_bound(range_end(fcinfo, range, false))) &&
+		words_below(key, v7_bound(range_end(fcinfo, range, true)));
+}
+
+/* uuid_v1 <@~ tstzrange */
+Datum
+uuid_v1_in_range(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
+}
+
+/* uuid <@~ tstzrange */
+Datum
+uuid_v7_in_range(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(v7_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
+}
+
+/* tstzrange @>~ uuid_v1 */
+Datum
+range_has_uuid_v1(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(1), PG_GETARG_RANGE_P(0)));
+}
+
+/* tstzrange @>~ uuid */
+Datum
+range_has_uuid_v7(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(v7_in_range(fcinfo, PG_GETARG_DATUM(1), PG_GETARG_RANGE_P(0)));
+}

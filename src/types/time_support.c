@@ -1,0 +1,404 @@
+/*
+ * time_support.c
+ *	  What the planner makes of comparisons of keys with timestamps.
+ *
+ * The simple form, uuid_v1_get_timestamp(id) >= t, hides the key behind a
+ * function: no index, no statistics, no partition pruning.  A cross-type
+ * operator in the btree family would be found by all three, but many keys
+ * equal one timestamp, and a family's equality must be transitive.  So the
+ * operators stay outside of it, and a planner support function rewrites each
+ * into comparisons of the key with a bound of its own type (time_bounds.c):
+ *
+ *	  id <~ t	id < floor(t)
+ *	  id <=~ t	id < after(t)
+ *	  id >~ t	id >= after(t)
+ *	  id >=~ t	id >= floor(t)
+ *	  id =~ t	id >= floor(t) AND id < after(t)
+ *	  id <>~ t	id < floor(t) OR id >= after(t)
+ *
+ * Bounds are functions of t, so parameters and now() do as well as constants.
+ *
+ * A uuid may be of a version that carries no time.  The operators themselves
+ * refuse it; in the rewritten form uuid_v7_checked(id, t) does, beside the
+ * bounds.  It costs more than they do and needs the same columns, so that it
+ * is evaluated after them by every kind of scan and join, and sees the rows
+ * that an index scan would find.  A column whose default makes such keys is
+ * refused altogether: between the bounds there may be none of them.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "compat.h"
+#include "types/time_bounds.h"
+#include "types/uuid_v1_datum.h"
+
+PG_FUNCTION_INFO_V1(uuid_v7_checked_support);
+
+/* ---------------------------------------------------------------------------
+ * Columns whose default makes keys without a time
+ * ---------------------------------------------------------------------------
+ */
+
+static const char *const timeless[] = {
+	"uuid_sequence_nextval", "uuid_time_nextval", "uuid_xact_nextval", "uuid_v1_nextval"
+};
+static const char *const timeless_of_server[] = {"gen_random_uuid", "uuidv4"};
+
+typedef struct Search
+{
+	Oid			namespace;		/* of the extension */
+	const char *found;			/* name of the function */
+} Search;
+
+static bool
+is_timeless(Oid function, void *context)
+{
+	Search	   *search = (Search *) context;
+	Oid			namespace = get_func_namespace(function);
+	bool		own = namespace == search->namespace;
+	const char *const *names = own ? timeless : timeless_of_server;
+	char	   *name;
+
+	if (!own && namespace != PG_CATALOG_NAMESPACE)
+		return false;
+	name = get_func_name(function);
+	for (int i = 0; i < (own ? lengthof(timeless) : lengthof(timeless_of_server)); i++)
+		if (strcmp(name, names[i]) == 0)
+		{
+			search->found = names[i];
+			return true;
+		}
+	return false;
+}
+
+static bool
+calls_timeless(Node *node, void *context)
+{
+	return node != NULL &&
+		(check_functions_in_node(node, is_timeless, context) ||
+		 expression_tree_walker(node, calls_timeless, context));
+}
+
+/* What a column of a join, a grouping or a subquery stands for; NULL if that is not to be seen. */
+static Node *
+meaning(RangeTblEntry *rte, AttrNumber column, List **rtable)
+{
+	List	   *names = rte->rtekind == RTE_JOIN ? rte->joinaliasvars : group_expressions(rte);
+	TargetEntry *entry;
+
+	if (rte->rtekind != RTE_SUBQUERY)
+		return column <= list_length(names) ? (Node *) list_nth(names, column - 1) : NULL;
+	if (rte->subquery == NULL)
+		return NULL;
+	entry = get_tle_by_resno(rte->subquery->targetList, column);
+	*rtable = rte->subquery->rtable;
+	return entry == NULL ? NULL : (Node *) entry->expr;
+}
+
+/* The column that an expression is, or NULL; a coercion that changes nothing is passed over. */
+static Var *
+plain_column(Node *node)
+{
+	while (node != NULL && IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return node != NULL && IsA(node, Var) && ((Var *) node)->varattno > 0 ? (Var *) node : NULL;
+}
+
+/* The range table of the query so many levels up, or NIL. */
+static List *
+range_table(PlannerInfo *root, Index levels)
+{
+	while (root != NULL && levels-- > 0)
+		root = root->parent_root;
+	return root == NULL ? NIL : root->parse->rtable;
+}
+
+/* The column of a table that an expression is, also through subqueries and views; its table, or InvalidOid. */
+static Oid
+column_of(PlannerInfo *root, Node *node, AttrNumber *column)
+{
+	Var		   *var = plain_column(node);
+	List	   *rtable = var == NULL ? NIL : range_table(root, var->varlevelsup);
+
+	while (var != NULL && var->varno > 0 && var->varno <= list_length(rtable))
+	{
+		RangeTblEntry *rte = rt_fetch(var->varno, rtable);
+
+		*column = var->varattno;
+		if (rte->rtekind == RTE_RELATION)
+			return rte->relid;
+		var = plain_column(meaning(rte, var->varattno, &rtable));
+		if (var != NULL && var->varlevelsup > 0)	/* of a query around a subquery */
+			break;
+	}
+	return InvalidOid;
+}
+
+/*
+ * An error if the key is a column whose default makes keys without a time.
+ * What has been written without the default is not known here.
+ */
+static void
+refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
+{
+	Search		search = {namespace, NULL};
+	AttrNumber	column = InvalidAttrNumber;
+	Oid			table = column_of(root, id, &column);
+	Relation	relation;
+
+	if (!OidIsValid(table))
+		return;
+	relation = table_open(table, NoLock);	/* the planner has one */
+	if (calls_timeless(build_column_default(relation, column), &search))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("keys in column \"%s\" of table \"%s\" cannot be compared with a time",
+						get_attname(table, column, false), RelationGetRelationName(relation)),
+				 errdetail("The default of the column calls %s(), which makes no version-7 keys.", search.found),
+				 errhint("Compare a column of type timestamptz, or let uuid_v7_nextval() make the keys. "
+						 "uuid_v7_floor(timestamptz) is a bound that any uuid can be compared with.")));
+	table_close(relation, NoLock);
+}
+
+/* It is true, or an error: no reason to expect fewer rows. */
+Datum
+uuid_v7_checked_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (!IsA(request, SupportRequestSelectivity))
+		PG_RETURN_POINTER(NULL);
+	((SupportRequestSelectivity *) request)->selectivity = 1.0;
+	PG_RETURN_POINTER(request);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rewriting
+ * ---------------------------------------------------------------------------
+ */
+
+/* The parts of a comparison that is to be rewritten */
+typedef struct Comparison
+{
+	PlannerInfo *root;
+	Oid			namespace;		/* of the extension */
+	Node	   *id;
+	Oid			id_type;
+	Node	   *moment;			/* timestamptz or tstzrange */
+	Oid			less;			/* id_type's own operator < */
+	Oid			bound;			/* function that gives the bounds */
+	Oid			check;			/* function that refuses keys without a time; none for uuid_v1 */
+} Comparison;
+
+/*
+ * A function of the extension's, or InvalidOid if the current user may not
+ * execute it.  Found without asking for USAGE on the schema: the
+ * reader of a view need not have it.
+ */
+static Oid
+own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)
+{
+	Oid			types[2] = {first_type, second_type};
+	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+										   PointerGetDatum(buildoidvector(types, 2)),
+										   ObjectIdGetDatum(namespace));
+
+	return OidIsValid(function) && may_execute(function) ? function : InvalidOid;
+}
+
+static Oid
+bound_function(Oid namespace, Oid id_type, bool is_range)
+{
+	const char *name = id_type == UUIDOID ?
+		(is_range ? "uuid_v7_range_bound" : "uuid_v7_time_bound") :
+		(is_range ? "uuid_v1_range_bound" : "uuid_v1_time_bound");
+
+	return own_function(namespace, name, is_range ? TSTZRANGEOID : TIMESTAMPTZOID, BOOLOID);
+}
+
+/* The bound on this side of the moment, folded if that is constant */
+static Node *
+bound_expression(Comparison *comparison, bool second)
+{
+	List	   *args = list_make2(copyObject(comparison->moment), makeBoolConst(second, false));
+	Oid			collation = comparison->id_type == UUIDOID ? InvalidOid : PLANNERS_CALL;
+
+	return eval_const_expressions(comparison->root,
+								  (Node *) makeFuncExpr(comparison->bound, comparison->id_type, args,
+														InvalidOid, collation, COERCE_EXPLICIT_CALL));
+}
+
+static bool
+is_above_all(Comparison *comparison, Node *bound)
+{
+	return comparison->id_type != UUIDOID && IsA(bound, Const) && !((Const *) bound)->constisnull &&
+		v1_value(((Const *) bound)->constvalue).time == V1_ABOVE_ALL;
+}
+
+static Node *
+clause_of(Comparison *comparison, Oid operator, Node *bound)
+{
+	Expr	   *clause = make_opclause(operator, BOOLOID, false, (Expr *) copyObject(comparison->id),
+									   (Expr *) bound, InvalidOid, InvalidOid);
+
+	set_opfuncid((OpExpr *) clause);
+	return (Node *) clause;
+}
+
+/*
+ * id < bound, or its negation id >= bound.  Below what is above all is the
+ * same as not above the greatest; that can be shown, and sent to another
+ * server.
+ */
+static Node *
+below(Comparison *comparison, bool second, bool negated)
+{
+	Node	   *bound = bound_expression(comparison, second);
+	Oid			operator = comparison->less;
+
+	if (is_above_all(comparison, bound))
+	{
+		UuidV1		greatest = {V1_TICK_MAX, V1_REST_MAX};
+
+		((Const *) bound)->constvalue = v1_datum(greatest);
+		operator = get_negator(get_commutator(operator));	/* <= */
+	}
+	return clause_of(comparison, negated ? get_negator(operator) : operator, bound);
+}
+
+static bool
+repeats(Node *node)
+{
+	return !contain_volatile_functions(node) && !contain_subplans(node);
+}
+
+typedef enum TimeOperator
+{
+	TIME_LT, TIME_LE, TIME_GE, TIME_GT, TIME_EQ, TIME_NE
+} TimeOperator;
+
+/* The comparisons with bounds; NULL if that would evaluate twice what may then say something else. */
+static Node *
+bounds(Comparison *comparison, TimeOperator operator)
+{
+	bool		twice = repeats(comparison->id) && repeats(comparison->moment);
+
+	switch (operator)
+	{
+		case TIME_LT:
+			return below(comparison, false, false);
+		case TIME_LE:
+			return below(comparison, true, false);
+		case TIME_GT:
+			return below(comparison, true, true);
+		case TIME_GE:
+			return below(comparison, false, true);
+		case TIME_EQ:
+			return !twice ? NULL : (Node *) make_andclause(list_make2(below(comparison, false, true),
+																	  below(comparison, true, false)));
+		case TIME_NE:
+			return !twice ? NULL : (Node *) make_orclause(list_make2(below(comparison, false, false),
+																	 below(comparison, true, true)));
+	}
+	return NULL;
+}
+
+/*
+ * The check comes first, for where the planner keeps the order, as in the list
+ * of results: nothing is decided about a key without a time.  A constant puts
+ * it nowhere else; left out, one check implies another, as partial indexes need.
+ */
+static Node *
+with_check(Comparison *comparison, Node *compared)
+{
+	bool		placed = !IsA(comparison->moment, Const) && repeats(comparison->moment);
+	Node	   *moment = placed ? copyObject(comparison->moment) : makeBoolConst(true, false);
+	FuncExpr   *check = makeFuncExpr(comparison->check, BOOLOID, list_make2(copyObject(comparison->id), moment),
+									 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+
+	return (Node *) make_andclause(is_andclause(compared) ?
+								   lcons(check, ((BoolExpr *) compared)->args) :
+								   list_make2(check, compared));
+}
+
+/* A key that is given, or that would be evaluated twice, is left to the operator, which checks it itself. */
+static Node *
+rewrite(Comparison *comparison, TimeOperator operator)
+{
+	Node	   *compared;
+
+	if (comparison->id_type != UUIDOID)
+		return bounds(comparison, operator);
+	refuse_timeless(comparison->root, comparison->namespace, comparison->id);
+	comparison->check = own_function(comparison->namespace, "uuid_v7_checked", UUIDOID, ANYOID);
+	if (!OidIsValid(comparison->check) || IsA(comparison->id, Const) || !repeats(comparison->id))
+		return NULL;
+	compared = bounds(comparison, operator);
+	return compared == NULL ? NULL : with_check(comparison, compared);
+}
+
+/*
+ * What the planner puts in the place of a call, or NULL to leave it.  The
+ * operator is meant as with the key on its left; the caller has turned it
+ * around where the moment is.
+ */
+static Node *
+simplify(Node *request, TimeOperator operator)
+{
+	SupportRequestSimplify *simplify = (SupportRequestSimplify *) request;
+	Comparison	comparison;
+	Node	   *first;
+	bool		id_first;
+
+	if (!IsA(request, SupportRequestSimplify) || list_length(simplify->fcall->args) != 2)
+		return NULL;
+	first = linitial(simplify->fcall->args);
+	id_first = exprType(first) != TIMESTAMPTZOID && exprType(first) != TSTZRANGEOID;
+
+	comparison.root = simplify->root;
+	comparison.namespace = get_func_namespace(simplify->fcall->funcid);
+	comparison.id = id_first ? first : lsecond(simplify->fcall->args);
+	comparison.moment = id_first ? lsecond(simplify->fcall->args) : first;
+	comparison.id_type = exprType(comparison.id);
+	comparison.less = lookup_type_cache(comparison.id_type, TYPECACHE_LT_OPR)->lt_opr;
+	comparison.bound = bound_function(comparison.namespace, comparison.id_type,
+									  exprType(comparison.moment) == TSTZRANGEOID);
+	if (!OidIsValid(comparison.less) || !OidIsValid(comparison.bound))
+		return NULL;
+	return rewrite(&comparison, operator);
+}
+
+#define TIME_SUPPORT(name, operator) \
+PG_FUNCTION_INFO_V1(uuid_time_##name##_support); \
+Datum \
+uuid_time_##name##_support(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_POINTER(simplify((Node *) PG_GETARG_POINTER(0), operator)); \
+} \
+extern int	no_such_variable
+
+TIME_SUPPORT(lt, TIME_LT);
+TIME_SUPPORT(le, TIME_LE);
+TIME_SUPPORT(ge, TIME_GE);
+TIME_SUPPORT(gt, TIME_GT);
+TIME_SUPPORT(eq, TIME_EQ);		/* a range is an equality with two ends */
+TIME_SUPPORT(ne, TIME_NE);

@@ -1,0 +1,244 @@
+/*
+ * uuid_v1_layout.h
+ *	  Version-1 UUIDs, time first, and their text.
+ *
+ * Pure arithmetic, as in uuid_layout.h.  In memory and on disk a value is two
+ * native 64-bit words, so that it is ordered by comparing numbers:
+ *
+ *	  time	60 bits		ticks of 100 ns since 1582-10-15 00:00:00 UTC
+ *	  rest	14 bits		clock sequence, without the variant
+ *			48 bits		node
+ *
+ * The standard form has the time's low half first (RFC 9562, section 5.1):
+ *
+ *	  high	32 time_low | 16 time_mid | 4 version, 1 | 12 time_high
+ *	  low	2 variant, 10 | 14 clock sequence | 48 node
+ */
+#ifndef INORDER_UUID_V1_LAYOUT_H
+#define INORDER_UUID_V1_LAYOUT_H
+
+#include "keys/uuid_layout.h"
+
+#define UUID_VERSION_TIME_LOW_FIRST 1
+
+#define V1_TICKS_PER_US		10
+#define V1_TICKS_PER_SECOND INT64CONST(10000000)
+#define V1_TICK_MAX			LOW_BITS(60)
+#define V1_REST_MAX			LOW_BITS(62)
+#define V1_NODE_MAX			LOW_BITS(48)
+#define V1_CLOCKSEQ_MAX		LOW_BITS(14)
+
+/* 1582-10-15 to 1970-01-01: 141427 days (RFC 9562, section 5.1: 0x01B21DD213814000 ticks) */
+#define V1_UNIX_EPOCH_US	(INT64CONST(141427) * 86400 * 1000000)
+#define V1_POSTGRES_EPOCH_US (V1_UNIX_EPOCH_US + POSTGRES_EPOCH_US)
+
+/* The last microsecond since 1582 that a value can hold: 5236-03-31 21:21:00.684697 UTC */
+#define V1_US_MAX			((int64) (V1_TICK_MAX / V1_TICKS_PER_US))
+
+#define V1_RANGE_TEXT "1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00"
+
+/*
+ * A time that no value has and that is above all: the bound of a moment later
+ * than every value can be, while a query runs.  No input makes one, and neither
+ * binary output nor a cast takes one.
+ */
+#define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
+
+#define UUID_TEXT_LENGTH	36
+
+typedef struct UuidV1
+{
+	uint64		time;
+	uint64		rest;
+} UuidV1;
+
+static inline uint64
+v1_rest(uint64 clockseq, uint64 node)
+{
+	return clockseq << 48 | node;
+}
+
+static inline UuidV1
+v1_from_words(UuidWords words)
+{
+	UuidV1		value = {
+		(words.high & UUID_FIELD12_MAX) << 48 | ((words.high >> 16) & 0xFFFF) << 32 | words.high >> 32,
+		words.low & UUID_FIELD62_MAX
+	};
+
+	return value;
+}
+
+static inline UuidWords
+v1_to_words(UuidV1 value)
+{
+	UuidWords	words = {
+		value.time << 32 | ((value.time >> 32) & 0xFFFF) << 16 | value.time >> 48,
+		value.rest
+	};
+
+	return uuid_stamp(words, UUID_VERSION_TIME_LOW_FIRST);
+}
+
+static inline int
+v1_compare(UuidV1 a, UuidV1 b)
+{
+	if (a.time != b.time)
+		return a.time < b.time ? -1 : 1;
+	if (a.rest != b.rest)
+		return a.rest < b.rest ? -1 : 1;
+	return 0;
+}
+
+/* What a session remembers of its last value. */
+typedef struct V1State
+{
+	uint64		clock;			/* as last read */
+	uint64		tick;			/* as last used: the clock's, or ahead of it */
+	uint64		clockseq;
+	uint64		node;
+} V1State;
+
+/*
+ * Go on to the next value.
+ *
+ * A tick that was used already is moved on by one: 25 million calls a second
+ * want 2.5 ticks of each 100 ns, and get ahead of the clock.  A clock that has
+ * stepped back begins a new clock sequence, under which the ticks are new
+ * again (RFC 9562, section 5.1).  What the clock
+ * showed last distinguishes the two, not what was used last.
+ */
+static inline void
+v1_advance(V1State *last, uint64 clock)
+{
+	if (unlikely(clock < last->clock))
+	{
+		last->clockseq = (last->clockseq + 1) & V1_CLOCKSEQ_MAX;
+		last->tick = clock;
+	}
+	else
+		last->tick = clock > last->tick ? clock : last->tick + 1;
+	last->clock = clock;
+}
+
+/* ---------------------------------------------------------------------------
+ * Hexadecimal digits, eight at a time in one word
+ * ---------------------------------------------------------------------------
+ *
+ * Each byte of the word is one character, the first one on top.  No sum below
+ * carries into the next byte, since every addend is at most 0x7F and is added
+ * to at most 0x7F.
+ */
+#define EACH_BYTE(b)		(UINT64CONST(0x0101010101010101) * (b))
+
+static inline uint64
+load_characters(const char *text)
+{
+	uint64		word;
+
+	memcpy(&word, text, sizeof(word));
+	return pg_ntoh64(word);
+}
+
+/* Two groups of four with something between them */
+static inline uint64
+load_characters_around(const char *first, const char *second)
+{
+	uint32		halves[2];
+
+	memcpy(&halves[0], first, sizeof(halves[0]));
+	memcpy(&halves[1], second, sizeof(halves[1]));
+	return (uint64) pg_ntoh32(halves[0]) << 32 | pg_ntoh32(halves[1]);
+}
+
+/*
+ * The number that eight digits stand for; sets bits in *bad if one is no digit.
+ *
+ *	  character		 minus '0', as xor		 lower case, xor 0x60
+ *	  '0'..'9'		 0x00..0x09				 0x50..0x59
+ *	  'A'..'F'		 0x71..0x76				 0x01..0x06
+ *	  'a'..'f'		 0x51..0x56				 0x01..0x06
+ *
+ * Nothing else has 0..9 in the first column or 1..6 in the second.
+ */
+static inline uint32
+digits_value(uint64 characters, uint64 *bad)
+{
+	uint64		ascii = characters & EACH_BYTE(0x7F);
+	uint64		as_digit = ascii ^ EACH_BYTE(0x30);
+	uint64		as_letter = (ascii | EACH_BYTE(0x20)) ^ EACH_BYTE(0x60);
+	uint64		no_digit = as_digit + EACH_BYTE(0x80 - 10);
+	uint64		letter = (as_letter + EACH_BYTE(0x80 - 1)) & ~(as_letter + EACH_BYTE(0x80 - 7)) & EACH_BYTE(0x80);
+	uint64		value;
+
+	*bad |= (characters | (no_digit & ~letter)) & EACH_BYTE(0x80);
+	value = (ascii & EACH_BYTE(0x0F)) + (letter >> 7) * 9;
+	value = (value >> 4 | value) & UINT64CONST(0x00FF00FF00FF00FF);
+	value = (value >> 8 | value) & UINT64CONST(0x0000FFFF0000FFFF);
+	return (uint32) (value >> 16 | value);
+}
+
+/* Eight digits of a number, lower case */
+static inline uint64
+value_digits(uint32 number)
+{
+	uint64		value = number;
+
+	value = (value << 16 | value) & UINT64CONST(0x0000FFFF0000FFFF);
+	value = (value << 8 | value) & UINT64CONST(0x00FF00FF00FF00FF);
+	value = (value << 4 | value) & EACH_BYTE(0x0F);
+	/* 'a' - '0' - 10 = 39 more for 10..15 */
+	return value + EACH_BYTE('0') + ((value + EACH_BYTE(0x80 - 10)) >> 7 & EACH_BYTE(1)) * 39;
+}
+
+/*
+ * 32 digits, given as the places of its groups, as words.  False if a
+ * character is no digit.
+ */
+static inline bool
+words_from_digits(const char *low, const char *mid, const char *high, const char *clockseq, const char *node,
+				  UuidWords *words)
+{
+	uint64		bad = 0;
+	uint32		parts[4];
+
+	parts[0] = digits_value(load_characters(low), &bad);
+	parts[1] = digits_value(load_characters_around(mid, high), &bad);
+	parts[2] = digits_value(load_characters_around(clockseq, node), &bad);
+	parts[3] = digits_value(load_characters(node + 4), &bad);
+	words->high = (uint64) parts[0] << 32 | parts[1];
+	words->low = (uint64) parts[2] << 32 | parts[3];
+	return bad == 0;
+}
+
+static inline void
+store_characters(char *text, uint64 characters)
+{
+	characters = pg_hton64(characters);
+	memcpy(text, &characters, sizeof(characters));
+}
+
+/* The standard form: 36 characters and a zero. */
+static inline void
+words_to_text(UuidWords words, char *text)
+{
+	uint64		middle = value_digits((uint32) words.high);
+	uint64		next = value_digits((uint32) (words.low >> 32));
+	char		groups[16];
+
+	store_characters(groups, middle);
+	store_characters(groups + 8, next);
+	store_characters(text, value_digits((uint32) (words.high >> 32)));
+	text[8] = '-';
+	memcpy(text + 9, groups, 4);
+	text[13] = '-';
+	memcpy(text + 14, groups + 4, 4);
+	text[18] = '-';
+	memcpy(text + 19, groups + 8, 4);
+	text[23] = '-';
+	memcpy(text + 24, groups + 12, 4);
+	store_characters(text + 28, value_digits((uint32) words.low));
+	text[UUID_TEXT_LENGTH] = '\0';
+}
+
+#endif							/* INORDER_UUID_V1_LAYOUT_H */

@@ -1,0 +1,22 @@
+"""The sources of the extension, by folder."""
+
+from pathlib import Path
+
+from inorder.install.edition import listed
+
+ROOT = Path(__file__).resolve().parents[2]
+C_FILES = sorted((ROOT / "src").rglob("*.[ch]"))
+# In the order in which make joins them.
+SQL_FILES = [ROOT / "sql" / f"{name}.sql" for name in listed(ROOT)]
+# Of the SQL edition only.
+PLAIN_FILES = sorted((ROOT / "sql" / "plain").glob("*.sql"))
+
+
+def sql_file(name: str) -> Path:
+    """A file of sql/, whatever folder it is in."""
+    return next(path for path in SQL_FILES if path.stem == name)
+
+
+def sql_source() -> str:
+    """All SQL of the extension."""
+    return "".join(path.read_text() for path in SQL_FILES)
