@@ -93,7 +93,7 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
 
 
 def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
-    """The body of a function that runs as the owner in C (src/ports/as_owner.c): a call of its twin in the internal schema.
+    """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
 
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name, owner);\\nEND'
