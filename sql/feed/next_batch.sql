@@ -237,8 +237,8 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table was dropped, restored or renamed, and this one has its name now. Rows of this one may '
                    'have numbers that were passed in the other one.',
-          HINT = format('Begin with a new position, by reader_start(%L). Or, if all rows have the numbers that they had '
-                        'in the other table, and it has no others, take the members of a new position.', t.relation);
+          HINT = format('Begin with a new position, by reader_start(%L). Or, if all rows have the numbers that they '
+                        'had in the other one, and it has no others, take the members of a new position.', t.relation);
 END $$;
 
 -- Error if a position that has read something lacks members, since it was constructed by a reader, or is of another

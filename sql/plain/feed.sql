@@ -213,7 +213,7 @@ DECLARE
     members @extschema@.feed_member[];
     query text;
 BEGIN
-    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name, batch, owner);
+    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name, number, owner);
     PERFORM inorder_internal.check_row_type((u.t).relation, pg_typeof(row_type));
     members := inorder_internal.members(u.t);
     query := inorder_internal.batch_text(u.t, u.batch, members, caller);
