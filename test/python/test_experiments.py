@@ -28,6 +28,7 @@ from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import Result
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
 from inorder.lab.turn import Metrics, several
+from rich.console import Console
 
 from conftest import LONG_RUN
 from on_paper import BARE, FULLY, empty_result
@@ -277,9 +278,18 @@ def test_any_part_of_a_result_has_a_report(name: str) -> None:
         assert "was interrupted" in page and "Traceback" not in page and "nan" not in said
 
 
+WIDE = {"bulk": 120, "sequence": 120, "lookup": 120, "tail": 140} | dict.fromkeys(
+    ("feed", "insert_char", "like", "mixed", "pieces"), 100
+)
+
+
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_format_has_the_same_data(name: str) -> None:
+def test_every_format_has_the_same_data_and_a_terminal_all_of_it(name: str) -> None:
     records = report_of(source(name)).records(source(name))
+    console = Console(width=WIDE.get(name, 80), file=io.StringIO())
+    console.print(*report_of(source(name)).tables(source(name)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown and not re.search(r"\S…", shown) and max(map(len, shown.splitlines())) <= console.width
     assert len(json.loads(formats.as_json(records))) == len(records) > 0
     assert len(list(csv.DictReader(io.StringIO(formats.as_csv(records))))) == len(records)
 

@@ -1,8 +1,6 @@
 """The bulk experiment: the order of its steps, its tables beside P1, and small runs on a server."""
 
-import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from inorder.errors import InorderError
@@ -22,17 +20,15 @@ from inorder.lab.experiments.bulk.plan import (
 from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
-from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.servers import Server
-from rich.console import Console
 
 from conftest import scalar
 from on_paper import run_on_paper
-from tool import LabRun, inorder
+from tool import LabRun
 
 SMALL = BulkPlan(kinds=("series", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
@@ -93,20 +89,6 @@ def section(result: Result, name: str) -> Section:
     return next(one for one in BulkExperiment.sections(result) if one.name == name)
 
 
-def test_published_figures_stand_beside() -> None:
-    result, _ = run_on_paper(OnPaper, BulkPlan(kinds=SMALL.kinds, rows=(1_000_000, 2_000_000), rounds=2))
-    rows = {
-        row[0]: row[1:] for name in ("with_key", "no_index") for row in section(result, f"published_{name}").shown()
-    }
-    assert rows["random, char(32), with key"] == [
-        "1,000,000", "43.39", "4.42", "printed", "1,000,000", "4.00", "4.00 [4.00–4.00]"
-    ]  # fmt: skip
-    assert rows["time, char(32), no index"][3:] == ["printed", "2,000,000", "2.00", "2.00 [2.00–2.00]"]
-    assert rows["bigint, series, no index"][-1] == ""
-    without, _ = run_on_paper(OnPaper, BulkPlan(kinds=("random",), rounds=1))
-    assert not [one for one in BulkExperiment.sections(without) if one.name.startswith("published")]
-
-
 def test_the_tables_of_one_size() -> None:
     result, _ = run_on_paper(OnPaper, SMALL)
     assert section(result, "bulk-seconds-1000").shown()[1][:5] == ["random, char(32)", "4.00", "4.00", "4.00", "6.00"]
@@ -128,23 +110,6 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
     assert all(row[5] == "" for row in section(result, "bulk-sizes-1000").shown())
     assert "no pgstattuple" in section(result, "bulk-sizes-1000").caption
     assert section(run_on_paper(OnPaper, SMALL)[0], "bulk-sizes-1000").caption == ""
-
-
-@pytest.mark.parametrize("rounds", [0, 2, 6])
-def test_the_tables_fit_a_page(rounds: int) -> None:
-    plan = BulkPlan(rounds=rounds)
-    result, _ = run_on_paper(OnPaper, plan)
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(*map(section_table, BulkExperiment.sections(result)))
-    assert "…" not in console.export_text(clear=False).replace("INSERT … SELECT", "")
-    sure = " ".join(one.sure for one in BulkExperiment.verdicts(result))
-    assert bool(sure) == bool(rounds)
-    assert (f"{rounds} rounds: not significant" in sure) == (0 < rounds < 6)
-
-
-def test_plans_are_those_published() -> None:
-    assert BulkPlan.of_size("full", {}).rows == (1_000_000, 10_000_000, 50_000_000)
-    assert BulkPlan.of_size("quick", {}).rounds == 3
 
 
 @pytest.mark.server
@@ -188,8 +153,3 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     assert result.server["settings"]["shared_buffers"] == "2048 8kB"
     tables = {row["table"] for row in report_of(result).records(result)}
     assert len([name for name in tables if name.startswith("bulk-")]) == 6 and "published_with_key" in tables
-
-
-def test_an_unknown_kind_is_one_sentence(tmp_path: Path) -> None:
-    done = inorder("lab", "run", "bulk", "--keys", "v6", folder=tmp_path)
-    assert done.returncode == 2 and "--keys has unknown 'v6'; there are bigint, xact" in done.stderr

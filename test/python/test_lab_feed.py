@@ -1,13 +1,10 @@
 """The feed experiment: order of measurements, ratios and targets, and a small run from start to end."""
 
-import io
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from inorder.errors import InorderError
-from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.feed import FeedExperiment
 from inorder.lab.experiments.feed.tables import (
     ENDED,
@@ -25,18 +22,17 @@ from inorder.lab.experiments.feed.tables import (
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.log_tables import BATCH_ROWS
 from inorder.lab.progress import Progress
-from inorder.lab.report.catalogue import Report, report_of
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.servers import Server
-from rich.console import Console
 
 from conftest import scalar
 from on_paper import empty_result, run_on_paper
-from tool import LabRun, inorder
+from tool import LabRun
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
 
@@ -153,15 +149,6 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
     assert FeedExperiment.verdicts(result) == []
 
 
-def test_the_tables_fit_a_terminal() -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*Report(all_experiments()["feed"]).tables(made_up()))
-    text = console.export_text()
-    assert "2.00 [2.00–2.00]" in text and "1.1 / 0.95" in text and "exact_count, 100,000 since" in text
-    assert "…" not in text.replace("id > … AND id <= …", "")
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-
-
 @pytest.mark.server
 def test_what_arrives_and_what_is_checked(server: Server) -> None:
     plan = FeedPlan(rows=10_000)
@@ -190,21 +177,6 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
             wrong()
         with pytest.raises(InorderError, match="2 rows instead of 3"):
             bench.check("it", "SELECT 2", 3)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--quick", "--full"), "--quick excludes --full"),
-        (("--rows", "9999"), "--rows must be a number from 10,000"),
-        (("--rows", "10G"), "10,000,000,000 rows of two tables need about"),
-        (("--out", "no/such/r.json"), "cannot write no/such/r.json"),
-    ],
-)
-def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = inorder("lab", "run", "feed", *arguments, folder=tmp_path)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.server

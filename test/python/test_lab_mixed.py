@@ -1,7 +1,5 @@
 """The mixed experiment: order of steps, growth, sections with gaps, and a small run."""
 
-import io
-
 import pytest
 from inorder.lab.experiments.mixed import (
     AGAIN,
@@ -16,9 +14,7 @@ from inorder.lab.experiments.mixed import (
     growth,
 )
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Result, Run
-from rich.console import Console
 
 from on_paper import empty_result
 from tool import LabRun, table_lines
@@ -76,16 +72,6 @@ def test_what_was_not_measured_is_empty() -> None:
     assert cost.shown()[1] == ["version 7", "100", "1.00 (once)", "200 B", "0.0100", "0.0200"]
     without, _ = MixedExperiment.sections(a_result(leaf=False))
     assert [row[-3:] for row in without.shown()] == [["", "", ""]] * 2 and "no pgstattuple" in without.caption
-
-
-def test_the_tables_fit_a_terminal_of_80_columns() -> None:
-    result = a_result()
-    for run in result.runs:
-        run.metrics["index_bytes"] *= 2**20
-        run.metrics["tps"] = 123_456.0
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*(section_table(section) for section in MixedExperiment.sections(result)))
-    assert "…" not in console.export_text()
 
 
 @pytest.mark.server

@@ -1,13 +1,7 @@
 """The reader experiment: what counts as lost, the order of its steps, its table, and a small run from start to end."""
 
-import io
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -15,26 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
-from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
 from inorder.lab.experiments.reader.report import READ
 from inorder.lab.instruments.clocks import SAME, Apart, apart
-from inorder.lab.journal import load
 from inorder.lab.progress import Progress
-from inorder.lab.report.catalogue import Report, report_of
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
-from rich.console import Console
 
 from conftest import Counting
 from on_paper import empty_result
 from replay import Nowhere
-from tool import LabRun, surroundings, table_lines
+from tool import LabRun, table_lines
 
 LOSING = ("id", "created", "v7")
 KEEPING = tuple(name for name in READERS if name not in LOSING)
@@ -181,23 +172,6 @@ def test_progress_counts_every_second(seconds: int) -> None:
     assert counting.ended == counting.totals == 2 * seconds
 
 
-def test_the_table_fits_a_terminal() -> None:
-    result = empty_result(ReaderExperiment, ReaderPlan())
-    assert ReaderExperiment.sections(result) == []
-    metrics = {
-        "committed": 1234567, "delivered": 1234567, "lost": 12345, "twice": 0, "longest_wait_ms": 9999.0,
-        "median_wait_ms": 1234.0, "longest_poll_ms": 12.34, "polls": 1000, "seconds": 12.1,
-        "held": 0,
-    }  # fmt: skip
-    result.runs = [Run(READ, name, 0, 1, dict(metrics)) for name in reversed(READERS)]
-    assert [row[0] for row in ReaderExperiment.sections(result)[0].rows] == list(READERS)
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*Report(all_experiments()["reader"]).tables(result))
-    text = console.export_text()
-    assert "16 writers, 10 s" in text and "9,999 ms" in text and "12.3 ms" in text and "…" not in text
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
-
-
 @pytest.mark.server
 def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
     with Cluster(server) as cluster:
@@ -215,29 +189,6 @@ def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
             assert seen["horizon"] == [] and later["horizon"] == [1, 2]
             assert seen["feed"] == [2] and later["feed"] == [1]
             assert all(reader.poll(control) == [] for reader in readers.values())
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_ctrl_c_prints_and_keeps_the_load_so_far(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--seconds", "300"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env=surroundings(server, shared_folder),
-    ) as running:  # fmt: skip
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not list(shared_folder.glob("inorder-*/run/.s.*")):
-            time.sleep(0.05)
-        time.sleep(3)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=120)
-    assert running.returncode == 130, err
-    assert "interrupted" in err and "Traceback" not in err
-    assert "Losing rows: 16 writers" in out and "300 s" not in out
-    assert list(shared_folder.iterdir()) == []
-    result = load(tmp_path / "inorder-reader.jsonl")
-    assert not result.complete and [run.kind for run in result.runs] == list(READERS)
-    assert all(run.metrics["lost"] == 0 for run in result.runs if run.kind in KEEPING)
 
 
 @pytest.mark.server

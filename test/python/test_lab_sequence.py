@@ -1,9 +1,7 @@
 """The sequence experiment: its turns, its tables beside P2, what its sentence claims, and a small run."""
 
-import io
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from inorder.errors import InorderError
@@ -12,17 +10,15 @@ from inorder.lab.experiments.sequence.plan import BULK, CONSTANT, TABLE, Sequenc
 from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
-from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics
 from inorder.servers import Server
-from rich.console import Console
 
 from conftest import scalar
 from on_paper import empty_result, run_on_paper
-from tool import LabRun, inorder
+from tool import LabRun
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
@@ -57,15 +53,6 @@ class OnPaper(SequenceExperiment):
         return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
 
-def test_plans_are_those_published() -> None:
-    for plan in (SequencePlan(), SequencePlan.of_size("full", {})):
-        assert (plan.clients, plan.seconds, plan.rows) == ((1, 10, 100), 2, 100_000)
-        assert plan.caches == (1, 100, 1000)
-    quick = SequencePlan.of_size("quick", {})
-    turns = 2 * len(quick.clients) * len(quick.kinds)
-    assert quick.rounds >= 6 and quick.rounds * turns * quick.seconds < 90
-
-
 def test_published_figures_stand_beside() -> None:
     result, _ = run_on_paper(OnPaper, SMALL)
     rows = {(row[0], row[1]): row[2:] for row in tps_table(result).shown()}
@@ -87,31 +74,6 @@ def test_the_caption_counts_the_rounds_there_are() -> None:
     assert "6 rounds: brackets hold an interval" in tps_table(result).caption
     result.runs = [run for run in result.runs if run.round <= 2]
     assert "2 rounds: brackets hold their range" in tps_table(result).caption
-
-
-def test_published_milliseconds_are_those_of_as_many_rows() -> None:
-    result, _ = run_on_paper(OnPaper, SMALL)
-    assert bulk_table(result).shown()[1] == ["nextval, CACHE 1", "100.0", "2.00 [2.00–2.00]", "2.00 [2.00–2.00]"]
-    assert section(result, "published_bulk").records()[1]["published"] == 183.7
-    other, _ = run_on_paper(OnPaper, SequencePlan(rows=1000, rounds=1))
-    assert "published_bulk" not in {one.name for one in SequenceExperiment.sections(other)}
-
-
-def test_the_tables_fit_a_page() -> None:
-    result, _ = run_on_paper(OnPaper, SequencePlan(rounds=6))
-    for run in result.runs:
-        run.metrics["tps"] = 100_000.0 + run.round
-        run.metrics["cpu_us"] = 10.0
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(*map(section_table, SequenceExperiment.sections(result)))
-    text = console.export_text()
-    assert "no difference" in text and "…" not in text.replace("INSERT … SELECT", "")
-
-
-def test_an_empty_result_has_its_tables_but_claims_nothing() -> None:
-    result = empty_result(OnPaper, SMALL)
-    assert [len(section.shown()) for section in SequenceExperiment.sections(result)] == [12, 3]
-    assert SequenceExperiment.verdicts(result) == []
 
 
 @pytest.mark.parametrize(
@@ -193,11 +155,6 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     told = " ".join(printed.split())
     assert "Commits do not wait for the disk" in told and "1 round: not significant" in told
     assert {record["table"] for record in report_of(result).records(result)} >= {"sequence-tps", "sequence-bulk"}
-
-
-def test_a_switch_is_on_or_off(tmp_path: Path) -> None:
-    done = inorder("lab", "run", "sequence", "--synchronous-commit", "maybe", folder=tmp_path)
-    assert done.returncode == 2 and "--synchronous-commit is on or off, not 'maybe'" in done.stderr
 
 
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])

@@ -1,10 +1,5 @@
 """The uuid-v1 experiment: order of steps, ratios and published figures, the data, and a small run from start to end."""
 
-import io
-import signal
-import subprocess
-import sys
-import time
 import uuid
 from collections import Counter
 from contextlib import closing
@@ -15,7 +10,6 @@ from pathlib import Path
 import pytest
 from inorder.errors import InputError
 from inorder.lab.analysis.stats import Estimate
-from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
 from inorder.lab.experiments.uuid_v1.plan import (
     COPY_FROM,
@@ -29,30 +23,20 @@ from inorder.lab.experiments.uuid_v1.plan import (
     VACUUM_RANDOM,
     UuidV1Plan,
 )
-from inorder.lab.journal import load
 from inorder.lab.progress import Progress
-from inorder.lab.report.catalogue import Report, report_of
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Value
-from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
-from rich.console import Console
 
 from conftest import scalar
 from on_paper import empty_result
-from tool import LabRun, inorder, surroundings
+from tool import LabRun
 
 ROWS = 5000
 TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
-
-
-def test_the_steps_are_those_of_the_study() -> None:
-    assert list(STEPS) == [
-        "copy_from", "copy_more", "copy_to", "analyze", "sizes", "vacuum_oldest", "vacuum_random", "reindex",
-        "sizes_after", "recent",
-    ]  # fmt: skip
 
 
 def made_up(rounds: int) -> Result:
@@ -74,13 +58,7 @@ def line_of(result: Result, step: str, metric: str) -> list[Value]:
     return list(line[4:])
 
 
-def beside(result: Result, name: str) -> list[list[str]]:
-    """The published figures of a table with ours: of what, as published, the ratio there, ours, our ratio."""
-    (section,) = (one for one in UuidV1Experiment.sections(result) if one.name == name)
-    return section.of_columns(lambda column: column.page and "rows" not in column.name).shown()
-
-
-def test_ratios_are_paired_and_the_published_ones_beside() -> None:
+def test_ratios_are_paired() -> None:
     result = made_up(6)
     uuid_v1, *_, ratio = line_of(result, COPY_FROM, "seconds")
     assert ratio == Estimate(8.0, 8.0, 8.0, 6)
@@ -88,37 +66,6 @@ def test_ratios_are_paired_and_the_published_ones_beside() -> None:
     uuid = line_of(result, COPY_FROM, "wal_bytes")[1]
     assert isinstance(uuid, Estimate) and uuid.median == 8.0
     assert line_of(result, COPY_FROM, "index_reads")[4] is None
-    assert beside(result, "published_steps") == [
-        ["COPY FROM, uuid v1", "7.80", "8.00 [8.00–8.00]"], ["index, uuid v1", "<70:80–90", "0.78 [0.78–0.78]"]
-    ]  # fmt: skip
-
-
-def test_rates_stand_beside_published_ones() -> None:
-    result = made_up(1)
-    result.runs.append(Run(COPY_MORE, "uuid", 10**7, 1, {"seconds": 20.0}))
-    assert beside(result, "published_rates") == [
-        ["COPY FROM, uuid_v1", "623,000", "", "1,000,000", ""],
-        ["COPY FROM, uuid v1", "80,000", "0.13", "125,000", "0.12 (once)"],
-        ["next 10 %, uuid v1", "26,000", "0.04", "50,000", ""],
-    ]
-
-
-def test_few_rounds_claim_nothing() -> None:
-    claims = ["difference in time is claimed" in how_sure(made_up(rounds)) for rounds in (1, 5, 6)]
-    assert claims == [True, True, False]
-
-
-def test_the_table_fits_a_terminal() -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
-    result = made_up(6)
-    result.runs = [
-        Run(r.step, r.kind, r.rows, r.round, {n: v * 100 if n == "seconds" else v for n, v in r.metrics.items()})
-        for r in result.runs
-    ]
-    console.print(*Report(all_experiments()["uuid-v1"]).tables(result))
-    text = console.export_text()
-    assert "8.0 [8.0–8.0]" in text and "7.8" in text and "…" not in text
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
 
 
 @pytest.mark.server
@@ -194,49 +141,6 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: 
             result = made_up(6)
             holds = UuidV1Experiment.verdicts(replace(result, plan=plan.as_dict()))[0].holds
             assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--file", "none.txt"), "none.txt is not a file"),
-        (("--lag", "soon"), "--lag must be from 0 to 86,400 seconds"),
-        (("--quick", "--full"), "--quick excludes --full"),
-        (("--rows", "999"), "--rows must be a number from 1,000"),
-        (("--rows", "10G"), "10,000,000,000 rows, their files and their WAL need about"),
-        (("--memory", "1kB"), "--memory must be a number from"),
-        (("--out", "no/such/r.json"), "cannot write no/such/r.json"),
-    ],
-)
-def test_bad_options_are_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = inorder("lab", "run", "uuid-v1", *arguments, folder=tmp_path)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
-    command = [sys.executable, "-m", "inorder", "lab", "run", "uuid-v1", "--rows", "400k", "--rounds", "50"]
-    path = tmp_path / "inorder-uuid-v1.jsonl"
-    for wait_for_steps in (False, True):
-        folder, pattern = (tmp_path, path.name) if wait_for_steps else (shared_folder, "inorder-*/keys")
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-            env=surroundings(server, shared_folder),
-        ) as running:  # fmt: skip
-            deadline = time.monotonic() + 120
-            while time.monotonic() < deadline and not list(folder.glob(pattern)):
-                time.sleep(0.05)
-            time.sleep(0.5)
-            running.send_signal(signal.SIGINT)
-            out, err = running.communicate(timeout=120)
-        assert running.returncode == 130, err
-        assert "interrupted" in err and "Traceback" not in err
-        assert ("COPY FROM, s" in out) == wait_for_steps == path.exists()
-        assert list(shared_folder.iterdir()) == []
-    result = load(path)
-    assert not result.complete and result.select(COPY_FROM)
 
 
 @pytest.mark.server

@@ -31,7 +31,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 
 from conftest import scalar
-from tool import LabRun, inorder
+from tool import LabRun
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -199,20 +199,6 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
 
 
 # --- the command --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--forms", "plain,fly"), "--forms has unknown 'fly'; there are plain, cached, own_table"),
-        (("--clients", "1"), "--clients must be a number from 2 to 90"),
-        (("--seconds", "43200"), "are free"),
-    ],
-)
-def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = inorder("lab", "run", "writers", *arguments, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.server

@@ -1,18 +1,31 @@
-"""The figures of the published studies: each is shown, beside ours where that was measured."""
+"""The figures of the published studies, and the table in docs/lab.md that says which command reproduces which.
 
-from dataclasses import replace
-from typing import Any, cast
+Each figure is shown beside ours where that was measured; the commands exist, and their tables are in the reports.
+"""
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+from zlib import crc32
+
+import click
 import pytest
+from inorder.cli import cli
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import places_of
+from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.published import STUDIES, Published, cells_of, of_table, published_sections
 from inorder.lab.results import Result, Run
+from inorder.lab.setting import settings_of
 from inorder.lab.targets.target import Target
 
+from conftest import text
 from on_paper import a_result, insert_run
-from replay import Counting, Nowhere
+from replay import Counting, Nowhere, recorded, recorded_names
+from tool import inorder
 
 TABLES = [(study, one) for study, about in STUDIES.items() for one in about["tables"]]
 SIZES = {"small": 1000, "medium": 2000, "large": 3000}
@@ -31,17 +44,55 @@ def measured(experiment: str, cells: list[Published]) -> Result:
     return result
 
 
-@pytest.mark.parametrize(("study", "table"), TABLES, ids=lambda one: one if isinstance(one, str) else one["name"])
-def test_every_figure_is_shown_where_it_was_measured(study: str, table: dict[str, Any]) -> None:
-    cells = cells_of(study, table)
-    result = measured(table["experiment"], cells + of_base(cells))
-    section = next(one for one in published_sections(result, lambda step, kind: f"{step} {kind}", sizes=SIZES)
-                   if one.name == f"published_{table['name']}")  # fmt: skip
-    shown = {(record["figure"], record.get("rows", "")) for record in section.records()}
-    assert len(section.rows) == len(cells) and {(f"{one.step} {one.kind}", one.rows) for one in cells} >= shown
-    assert section.title == f"Beside study {study}: {table['title']}"
-    known = [record for record in section.records() if record.get("here") or record.get("ratio_here")]
-    assert known == section.records()
+def test_every_figure_is_shown_where_it_was_measured() -> None:
+    for study, table in TABLES:
+        cells = cells_of(study, table)
+        result = measured(table["experiment"], cells + of_base(cells))
+        section = next(one for one in published_sections(result, lambda step, kind: f"{step} {kind}", sizes=SIZES)
+                       if one.name == f"published_{table['name']}")  # fmt: skip
+        shown = {(record["figure"], record.get("rows", "")) for record in section.records()}
+        assert len(section.rows) == len(cells) and {(f"{one.step} {one.kind}", one.rows) for one in cells} >= shown
+        assert section.title == f"Beside study {study}: {table['title']}"
+        known = [record for record in section.records() if record.get("here") or record.get("ratio_here")]
+        assert known == section.records()
+
+
+# Read twice in the studies. A sum of another value: a figure of the table is not the one that was printed there.
+SUMS = """
+P1 insert keys 2127559030
+P1 insert folds 3810445177
+P1 insert busy 2828208823
+P1 insert await 3966149970
+P1 insert device 1796523343
+P1 insert latency 2152706980
+P1 insert indexes 2491559583
+P1 insert no_index 4130333004
+P1 bulk with_key 1131205301
+P1 bulk no_index 4172859921
+P1 bulk add_key 492529155
+P1 bulk size 3942785731
+P1 bulk builds 1573587365
+P2 sequence select 2097638058
+P2 sequence insert 3486908874
+P2 sequence bulk 3200598532
+P3 insert generators 131837133
+P3 insert hits 2506244382
+P3 insert blocks 2632134103
+P3 insert wal 1958913769
+P4 uuid-v1 steps 831675035
+P4 uuid-v1 rates 833788269
+P5 writers speed 1980681809
+P5 writers tps 1778297379
+P5 writers latency 2589947008
+"""
+
+
+def test_the_figures_are_those_that_were_read() -> None:
+    found = []
+    for study, table in TABLES:
+        said = [f"{cell.step}/{cell.kind} {cell.rows} {cell.value} {cell.detail}" for cell in cells_of(study, table)]
+        found.append(f"{study} {table['experiment']} {table['name']} {crc32(repr(said).encode())}")
+    assert found == SUMS.split("\n")[1:-1]
 
 
 def of_base(cells: list[Published]) -> list[Published]:
@@ -115,6 +166,133 @@ def test_tables_of_study_p3_by_what_they_fit_into() -> None:
     assert found(None, 1000, 2000) == {"small": 1000, "large": 2000}
 
 
-def test_each_study_has_its_source() -> None:
+# --- docs/lab.md --------------------------------------------------------------
+
+
+KINDS = all_experiments()
+MISSING = "not reproduced, because "
+PARTS = {"system", "parameter", "table", "claim", "question"}
+OF_RUNS = {"--quick": 0, "--full": 0, "--dsn": 1}  # the arguments of options that every experiment has
+COUNT = re.compile(r"\d[\d,]*( [kM])?\b")
+
+
+@dataclass(frozen=True)
+class Line:
+    study: str
+    part: str
+    what: str
+    answer: str
+    title: str
+
+    @property
+    def commands(self) -> list[list[str]]:
+        return [command.split() for command in re.findall(r"`([^`]+)`", self.answer) if command[0] != "-"]
+
+    @property
+    def answering(self) -> list[list[str]]:
+        return [] if self.answer.startswith(MISSING) else self.commands
+
+
+def lines() -> Iterator[Line]:
+    section = text("docs/lab.md").split("## Which command reproduces which table?\n")[1].split("\n## ")[0]
+    for row in re.findall(r"^\| (P\d .*) \|$", section, re.M):
+        yield Line(*(cell.strip() for cell in row.split("|")))
+
+
+LINES = list(lines())
+
+
+def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
+    place = 0
+    while place < len(words):
+        takes = OF_RUNS.get(words[place], 1)
+        yield words[place], words[place + 1] if takes else ""
+        place += 1 + takes
+
+
+def title_pattern(title: str) -> str:
+    """Without numbers of rows, which differ from run to run.
+
+    >>> title_pattern("10 M rows: a plain btree"), title_pattern("3,000 rows by one")
+    ('N rows: a plain btree', 'N rows by one')
+    """
+    return COUNT.sub("N", title)
+
+
+def titles() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {name: set() for name in KINDS}
+    for name in recorded_names():
+        result = recorded(name)
+        if result.experiment == "insert":
+            result.plan["max_wal_size"] = 2**30
+        found[result.experiment] |= {section.title for section in report_of(result).sections(result)}
+    for study, about in STUDIES.items():
+        for one in about["tables"]:
+            found[one["experiment"]].add(f"Beside study {study}: {one['title']}")
+    return found
+
+
+TITLES = titles()
+
+
+def test_each_study_has_its_source_and_all_its_parts() -> None:
     assert list(STUDIES) == ["P1", "P2", "P3", "P4", "P5"]
     assert all(about[name] for about in STUDIES.values() for name in ("title", "author", "address", "summary"))
+    for study in STUDIES:
+        of_study = [line for line in LINES if line.study == study]
+        parts = {line.part for line in of_study}
+        assert parts <= PARTS and {"system", "parameter", "table", "claim"} <= parts
+        assert len({line.what for line in of_study}) == len(of_study)
+    unanswered = [line for line in LINES if not line.answering and (line.title or not line.answer.startswith(MISSING))]
+    assert unanswered == []
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def named(words: list[str]) -> click.Command:
+    group: click.Command = cli
+    for word in words:
+        if not isinstance(group, click.Group):
+            break
+        found = group.get_command(click.Context(group), word)
+        assert found, word
+        group = found
+    return group
+
+
+COMMANDS = {" ".join(command): command for line in LINES for command in line.commands}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
+    """An experiment as far as its plan, which is allowed; another command of the tool to its end, with fewer values."""
+    if command[0] == "inorder":
+        assert {word for word in command if word.startswith("--")} <= options_of(named(command[1:]))
+        few = [{"217M": "217"}.get(word, word) for word in command[1:]]
+        done = inorder(*few, folder=tmp_path)
+        assert done.returncode == 0 and done.stdout and not done.stderr, done.stderr
+        return
+    kind, size = KINDS[command[0]], "full" if "--full" in command else ""
+    settings = {one.option(name): (name, one) for name, one in settings_of(kind.Plan).items() if one.asked}
+    assert {option for option, _ in pairs(command[1:])} <= options_of(named(["lab", "run", command[0]]))
+    given = {
+        settings[option][0]: settings[option][1].type.read(str(tmp_path) if value == "DIR" else value, option)
+        for option, value in pairs(command[1:])
+        if option not in OF_RUNS
+    }
+    plan = kind.Plan.of_size(size, given)
+    plan.require_allowed(own=False)
+    assert kind.room(plan)[0] > 0 and {name: getattr(plan, name) for name in given} == given
+
+
+def test_the_tables_are_in_the_reports_and_all_of_them_are_listed() -> None:
+    for line in LINES:
+        found = [title_pattern(title) for title in TITLES[line.answering[0][0]]] if line.title else [""]
+        assert any(title.startswith(title_pattern(line.title)) for title in found), (line, sorted(found))
+    listed = {line.title for line in LINES if line.title.startswith("Beside study")}
+    beside = {title for found in TITLES.values() for title in found if title.startswith("Beside study")}
+    assert {title for title in beside if not any(title.startswith(one) for one in listed)} == set()
+    commands = {(line.study, command[0]) for line in LINES for command in line.answering}
+    assert {(study, name) for name, kind in KINDS.items() for study in kind.studies} <= commands

@@ -1,7 +1,5 @@
 """Outliers and drifts: found where they are, rarely where they are not, and reported with a next step."""
 
-import io
-
 import numpy as np
 import pytest
 from inorder.lab.analysis.quality import Finding, findings
@@ -10,9 +8,7 @@ from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.report.catalogue import Report
 from inorder.lab.report.quality import quality_sections
-from inorder.lab.report.terminal import section_table
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
-from rich.console import Console
 
 INSERT = Report(all_experiments()["insert"])
 
@@ -92,12 +88,3 @@ def with_inserts(result: Result) -> Result:
         run.metrics["inserts"] = 1.0
     result.plan["memory_bytes"] = 2**20
     return result
-
-
-def test_the_table_fits_a_terminal() -> None:
-    result = result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]})
-    console = Console(width=80, file=io.StringIO())
-    console.print(*map(section_table, quality_sections(result)))
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    assert "outlier in round 5" in shown and "-50 %" in shown and "…" not in shown and "accident" in shown

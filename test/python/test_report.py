@@ -1,6 +1,5 @@
 """From raw runs to figures, and the page that shows them."""
 
-import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,7 +18,6 @@ from inorder.lab.report.html import render
 from inorder.lab.report.memory import memory_note
 from inorder.lab.report.side_by_side import Labelled, distinct, side_by_side
 from inorder.lab.results import EXACT_COUNTERS, Result, Run
-from rich.console import Console
 
 from on_paper import a_result, insert_run
 
@@ -143,32 +141,6 @@ def test_two_sizes_make_a_line_chart() -> None:
     assert Page(page_of(result)).count["svg"] == 2 * 10
 
 
-def test_the_tables_fit_a_terminal_of_80_columns() -> None:
-    result = a_result()
-    for run in result.select("insert"):
-        run.metrics["tps"] *= 1000
-    result.plan["kinds"] = ["bigint", "sequence", "random"]
-    result.runs += [
-        Run(run.step, "sequence", run.rows, run.round, run.metrics) for run in result.runs if run.kind == "random"
-    ]
-    calls = [
-        Run(step, name, 1000, number, {"cpu_seconds": seconds})
-        for number in range(1, 8)
-        for step, name, seconds in (
-            ("call", "floor", 7e-5), ("call", "gen_random_uuid", 1e-3 * number),
-            ("call", "uuid_sequence_nextval", 2e-4), ("insert", "nextval", 8e-4),
-            ("insert", "uuid_sequence_nextval", 1e-3 * number),
-        )
-    ]  # fmt: skip
-    generators = Result("generators", "now", "0", 1, {}, {}, {}, "CPU time", [], calls)
-    for table in [*INSERT.tables(result), *GENERATORS.tables(generators)]:
-        console = Console(file=io.StringIO(), width=80)
-        console.print(table)
-        assert isinstance(console.file, io.StringIO)
-        assert "…" not in console.file.getvalue().replace("INSERT … SELECT", "")
-        assert "sequence" in console.file.getvalue()
-
-
 def test_a_table_that_grew_says_so() -> None:
     for before, told in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
         result = a_result()
@@ -277,14 +249,6 @@ def test_a_long_run_is_drawn_in_means() -> None:
     for run in result.select("insert"):
         run.series["tps"] = [1.0] * 400
     assert "means of 4 seconds" in INSERT.sections(result)[0].charts[-1].caption
-
-
-@pytest.mark.parametrize("name", all_experiments())
-def test_nothing_measured_makes_no_section(name: str) -> None:
-    result = Result(name, "now", "0", 1, all_experiments()[name].Plan().as_dict(), {}, {}, "m")
-    report = Report(all_experiments()[name])
-    assert (list(report.sections(result)), report.records(result)) == ([], [])
-    assert not report.verdicts(result)
 
 
 def test_the_page_says_how_each_experiment_was_measured() -> None:

@@ -4,9 +4,7 @@ from collections import Counter
 
 from inorder.lab.experiments.writers import WritersExperiment
 from inorder.lab.experiments.writers.forms import (
-    ALONE_FORMS,
     BASELINE,
-    FORMS,
     LOCK,
     LOCK_CACHED,
     LOCK_KEPT,
@@ -40,11 +38,6 @@ def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
         "rows_per_second": speed, "tps": speed, "latency_ms": 1.5, "written": 200, "misplaced": misplaced,
         "wal_bytes": 80_000, "wal_records": 600, "full_page_images": 2,
     }  # fmt: skip
-
-
-def every_turn(clients: int) -> Counter[tuple[str, int, int]]:
-    alone = [(form, 1, rows) for form in ALONE_FORMS for rows in STATEMENT_ROWS]
-    return Counter(alone + [(form, clients, rows) for form in FORMS for rows in STATEMENT_ROWS])
 
 
 def test_only_the_forms_that_are_asked_for() -> None:
