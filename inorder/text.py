@@ -23,13 +23,13 @@ def lines(text: str) -> str:
     return "\n".join(map(one_line, text.expandtabs().split("\n")))
 
 
-def plural(number: int, noun: str) -> str:
+def plural(number: int, noun: str, nouns: str = "") -> str:
     """A number of things.
 
     >>> plural(1, "round"), plural(1200, "row")
     ('1 round', '1,200 rows')
     """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def listed(names: Iterable[object], separator: str = ", ") -> str:

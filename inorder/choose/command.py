@@ -21,7 +21,7 @@ def hidden(text: str, option: str) -> float:
     return inf if text == ALWAYS else parse_duration(text, option, 0, FOREVER)
 
 
-@click.command("choose")
+@click.command("choose", epilog="Example: inorder choose --rate 5000 --retention 90d --hide 1h --reader feed")
 @option("--rows", type=count(1, 10**15), help="Rows in the table.  [default: --rate times --retention]")
 @option("--rate", type=count(1, 10**9), default="1000", help="Rows inserted a second.")
 @option("--retention", type=duration(1, FOREVER), help="Age at which rows are deleted: 90d.  [default: they are kept]")

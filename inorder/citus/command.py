@@ -8,7 +8,7 @@ from inorder.options import dsn_option, duration, lock_timeout_option, option, t
 from inorder.text import lines
 
 
-@click.command()
+@click.command(epilog="Example: inorder citus app.events --every 1m")
 @click.argument("table")
 @option("--column", metavar="NAME", excludes=["--undo"],
         help="Column with the transaction number.  [default: the only generated one]")  # fmt: skip

@@ -8,7 +8,7 @@ import click
 
 from inorder.commands.options import show_option
 from inorder.commands.show import show_sections
-from inorder.errors import REGRESSION, InputError
+from inorder.errors import FOUND, InputError
 from inorder.lab.analysis.compare import WORSE, compare, not_compared, surroundings
 from inorder.lab.experiments import experiment_named
 from inorder.lab.journal import load
@@ -53,4 +53,4 @@ def lab_compare(a: Path, b: Path, limit: float, output: str) -> None:
     section = compare_section(found, limit, surroundings(first, second), not_compared(first, second, figures))
     show_sections([section], output, compare_records(found))
     if any(one.verdict == WORSE for one in found):
-        sys.exit(REGRESSION)
+        sys.exit(FOUND)

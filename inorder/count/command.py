@@ -14,7 +14,7 @@ EVERY_MINUTE = "* * * * *"
 ACTIONS = ("--start", "--stop", "--fold", "--every", "--cron")
 
 
-@click.command()
+@click.command(epilog="Example: inorder count events --dsn service=shop")
 @click.argument("table")
 @option("--start", is_flag=True, excludes=ACTIONS,
         help="Start the exact count: scan once; blocks writers if TABLE is not enabled yet.")  # fmt: skip

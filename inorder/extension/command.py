@@ -12,7 +12,7 @@ from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
 from inorder.extension.target import target_server
 from inorder.groups import Group
-from inorder.options import FILE, FOLDER, option
+from inorder.options import FILE, FOLDER, confirmed, option
 from inorder.servers import Server
 
 pg_config_option = option(
@@ -30,7 +30,7 @@ def extension() -> None:
     """
 
 
-@extension.command()
+@extension.command(epilog="Example: inorder extension build --directory files")
 @pg_config_option
 @option("--directory", type=FOLDER, metavar="DIR", default=f"inorder-{__version__}",
         help="Folder for the files; new or empty.")  # fmt: skip
@@ -47,7 +47,7 @@ def build(pg_config: Path | None, directory: Path) -> None:
     listed(path for path in sorted(directory.rglob("*")) if path.is_file())
 
 
-@extension.command()
+@extension.command(epilog="Example: inorder extension install --pg-config /usr/lib/postgresql/18/bin/pg_config")
 @pg_config_option
 @option(
     "--directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -69,7 +69,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
     click.echo("Now run CREATE EXTENSION inorder, or ALTER EXTENSION inorder UPDATE, in each database.", err=True)
 
 
-@extension.command()
+@extension.command(epilog="Example: inorder extension uninstall --yes")
 @pg_config_option
 @option("--yes", is_flag=True, help="Do not ask.")
 def uninstall(pg_config: Path | None, yes: bool) -> None:
@@ -81,7 +81,7 @@ def uninstall(pg_config: Path | None, yes: bool) -> None:
     server = target_server(pg_config)
     files = removable_files(server)
     if not yes:
-        click.confirm(f"Remove inorder from {server.name}, {server.sharedir}?", abort=True, err=True)
+        confirmed(f"Remove inorder from {server.name}, {server.sharedir}?", to_stderr=True)
     remove(files)
     listed(files)
 

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import click
 
-from inorder.feeds.formats import FORMATS, Row
+from inorder.errors import FOUND
+from inorder.feeds.formats import FORMATS, Row, problems
 from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 
 
-@click.command()
+@click.command(epilog="Example: inorder feeds --watch 2s")
 @dsn_option()
 @format_option(FORMATS)
-@option("--watch", type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
+@option("--check", type=duration(0), help="Exit with 3 if a feed has not been caught up for longer than this, or has a "
+        "batch that was set aside.")  # fmt: skip
+@option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
 @option("--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
-def feeds(dsn: str, output: str, watch: float | None, out: Path | None) -> None:
+def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 
     Rows are an estimate from the statistics of ANALYZE. Shows the feeds that the role may see: all of them to members
@@ -30,11 +33,18 @@ def feeds(dsn: str, output: str, watch: float | None, out: Path | None) -> None:
 
     reading = Reading()
 
-    def show() -> None:
-        write(reading.rows(), output, out, clear=watch is not None and output == "table")
+    def show() -> list[Row]:
+        rows = reading.rows()
+        write(rows, output, out, clear=watch is not None and output == "table")
+        if not rows and watch is None:
+            click.echo("no feed, or none that this role may see; HINT: SELECT feed_create(NAME, TABLE)", err=True)
+        return rows
 
     if watch is None:
-        once(dsn, reading.attach, show)
+        rows = once(dsn, reading.attach, show)
+        if check is not None and (found := problems(rows, check)):
+            click.echo("\n".join(found), err=True)
+            sys.exit(FOUND)
     else:
         forever(dsn, reading.attach, show, lambda: time.sleep(watch))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from inorder.text import cells, filled, one_line
+from inorder.text import cells, filled, one_line, plural
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of queries/feeds.sql
@@ -135,6 +135,17 @@ def holder(row: Row) -> str:
     application = f" ({row['holder_application']})" if row["holder_application"] else ""
     others = f" and {row['writers'] - 1} more" if row["writers"] > 1 else ""
     return name + application + others
+
+
+def problems(rows: Sequence[Row], longest: float) -> list[str]:
+    """A line for each feed that was behind for longer than so many seconds, or has batches that were set aside."""
+    found = []
+    for row in rows:
+        if not row["caught_up"] and row["lag_seconds"] > longest:
+            found.append((row, f"behind for {lag(row)}"))
+        if row["set_aside_batches"]:
+            found.append((row, f"{plural(row['set_aside_batches'], 'batch', 'batches')} set aside"))
+    return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in found]
 
 
 def as_json(rows: Sequence[Row]) -> str:

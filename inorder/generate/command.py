@@ -25,7 +25,7 @@ RANGES = {
 }
 
 
-@click.command()
+@click.command(epilog="Example: inorder generate uuid-v7 --count 1M --out ids.txt")
 @click.argument("kind", type=click.Choice(KINDS))
 @option("--count", type=count(), default="10M", help="Number of values.")
 @option("--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, help="Number of simulated machines.")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
+from psycopg.sql import Identifier
 
 from inorder import sources
 from inorder.errors import InorderError, InputError
@@ -11,6 +12,7 @@ from inorder.install import change, edition, removal
 from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
+from inorder.options import confirmed
 from inorder.text import one_line
 
 USUAL_SCHEMA = "inorder"
@@ -58,7 +60,7 @@ def install(target: Target, request: Request) -> None:
             return
         installed = change.install(target, chosen(offer, request.edition))
     click.echo(f"installed {installed}")
-    say_path(installed)
+    say_path(target, installed)
 
 
 def check_owner(offer: Offer) -> None:
@@ -82,13 +84,15 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
             "HINT: inorder install --upgrade"
         )
     click.echo(f"{installed} is there already")
-    say_path(installed)
+    say_path(target, installed)
 
 
-def say_path(installed: Installed) -> None:
-    """How functions are found without their schema."""
+def say_path(target: Target, installed: Installed) -> None:
+    """How functions are found without their schema, in each session from now on."""
     if installed.schema != "public":
-        click.echo(f'HINT:  SET search_path = "$user", public, {one_line(installed.quoted)};', err=True)
+        database = Identifier(target.connection.info.dbname).as_string(target.connection)
+        path = f'"$user", public, {installed.quoted}'
+        click.echo(one_line(f"HINT:  ALTER DATABASE {database} SET search_path = {path};"), err=True)
 
 
 def check(target: Target, request: Request) -> None:
@@ -162,7 +166,7 @@ def uninstall(target: Target, request: Request) -> None:
     for line in lost:
         click.echo(f"  {one_line(line)}")
     if not request.yes:
-        click.confirm("Remove inorder?", abort=True)
+        confirmed("Remove inorder?")
     with target.transaction():
         if removal.checked(target, installed, request.drop_columns) != lost:
             raise InputError("inorder is used differently from what was confirmed: nothing was removed")

@@ -22,7 +22,7 @@ def plain_name(text: str, option: str) -> str:
     return text
 
 
-@click.command()
+@click.command(epilog="Example: inorder install --check --dsn service=shop")
 @option("--edition", type=click.Choice(list(EDITIONS)), excludes=OF_INSTALLED,
         help="C extension, plain SQL.  [default: the first that is possible]")  # fmt: skip
 @option("--schema", type=Value("NAME", plain_name, str), excludes=OF_INSTALLED,

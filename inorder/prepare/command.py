@@ -8,12 +8,13 @@ from inorder.options import dsn_option, lock_timeout_option, option, tries_optio
 from inorder.text import lines
 
 
-@click.command()
+@click.command(epilog="Example: inorder prepare app.orders --dry-run")
 @click.argument("table")
 @option("--column", metavar="NAME", default="xact",
         help="Column with the transaction number; added if there is none.")  # fmt: skip
 @option("--method", type=click.Choice(["brin", "btree"]), default="brin",
-        help="Index on the column: brin costs writers least, btree makes small batches cheap.")  # fmt: skip
+        help="Index on the column: brin costs writers least; btree makes small batches cheap, and inorder feeds "
+             "exact. With brin a lag is shown as '3 s or 0': whether all is read is not known.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
 @option("--undo", is_flag=True, help="Drop the guard, and the index that prepare has made.")

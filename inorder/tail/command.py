@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.options import FILE, FOLDER, count, dsn_option, duration, format_option, option
+from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option
 from inorder.tail.plan import OUTPUTS, Plan
 from inorder.tail.progress import RowCount
 
@@ -15,11 +15,13 @@ MOST_ROWS = 2**31 - 1
 IN_DATABASE = "a feed has its table and its position in the database"
 
 
-@click.command()
+@click.command(
+    cls=Sections, epilog="\b\nExample:\n  inorder tail events --position events.position --follow >> events.jsonl"
+)
 @click.argument("table", required=False)
-@option("--position", type=FILE, help="File with the position in TABLE; created if it does not exist.")
 @option(
-    "--feed", metavar="NAME", help="Read a feed made by feed_create(); its position is in the database.",
+    "--feed", section="Source", metavar="NAME",
+    help="Read a feed made by feed_create(); its position is in the database.",
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
         "--accept-output": IN_DATABASE, "--order-by": "a feed has the order column that it was created with",
@@ -27,23 +29,13 @@ IN_DATABASE = "a feed has its table and its position in the database"
         "--shards": "a feed is in one database, of one shard",
     },
 )  # fmt: skip
-@option("--owner", metavar="ROLE", requires="--feed", help="Owner of the feed.  [default: the current role]")
+@option(
+    "--owner",
+    metavar="ROLE",
+    requires="--feed",
+    help="Owner of the feed.  [default: the current role]",
+)
 @dsn_option()
-@format_option(OUTPUTS)
-@option(
-    "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
-    help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
-)  # fmt: skip
-@option("--follow", is_flag=True, help="Wait for new rows until interrupted, and reconnect when the server restarts.")
-@option(
-    "--interval", type=duration(), requires="--follow",
-    help="Poll at this interval with --follow: 500ms, 5s, 2m.  [default: deliver rows as soon as they are committed]",
-)  # fmt: skip
-@option(
-    "--batch-rows", type=count(1, MOST_ROWS), default="10k",
-    help="Maximum number of rows in a batch. A transaction whose rows no key distinguishes is not split.",
-)  # fmt: skip
-@option("--start", type=click.Choice(["beginning", "now"]), default="beginning", help="Where a new position starts.")
 @option(
     "--order-by", metavar="COLUMN", excludes={
         "--whole-transactions": "", "--shards": "the values of several nodes have no common order",
@@ -51,12 +43,38 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Deliver rows in the order of this column, not of their transactions. It was drawn from a sequence.",
 )  # fmt: skip
 @option(
+    "--shards", is_flag=True,
+    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has a position in each.",
+)  # fmt: skip
+@option(
+    "--position", section="Position", type=FILE, help="File with the position in TABLE; created if it does not exist."
+)
+@option(
+    "--start",
+    type=click.Choice(["beginning", "now"]),
+    default="beginning",
+    help="Where a new position starts.",
+)
+@option(
+    "--accept-origin", is_flag=True,
+    help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
+)  # fmt: skip
+@option(
+    "--accept-output", is_flag=True,
+    help="Continue although standard output is not the file that the position belongs to.",
+)  # fmt: skip
+@option(
+    "--batch-rows", section="Batches", type=count(1, MOST_ROWS), default="10k",
+    help="Maximum number of rows in a batch. A transaction whose rows no key distinguishes is not split.",
+)  # fmt: skip
+@option(
     "--whole-transactions", "whole", is_flag=True,
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
 )  # fmt: skip
+@format_option(OUTPUTS, section="Output")
 @option(
-    "--shards", is_flag=True,
-    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has a position in each.",
+    "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
+    help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
 )  # fmt: skip
 @option(
     "--exec", "command", metavar="COMMAND",
@@ -71,12 +89,15 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Write a line with name and length before each batch, into a pipe.",
 )  # fmt: skip
 @option(
-    "--accept-origin", is_flag=True,
-    help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
-)  # fmt: skip
+    "--follow",
+    section="Following",
+    is_flag=True,
+    help="Wait for new rows until interrupted, and reconnect when the server restarts.",
+)
 @option(
-    "--accept-output", is_flag=True,
-    help="Continue although standard output is not the file that the position belongs to.",
+    "--interval", type=duration(), requires="--follow",
+    section="Following",
+    help="Poll at this interval with --follow: 500ms, 5s, 2m.  [default: deliver rows as soon as they are committed]",
 )  # fmt: skip
 def tail(**options: Any) -> None:
     """Write the rows of an insert-only TABLE committed since the last run, in the order of their transactions.

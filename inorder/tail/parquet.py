@@ -9,6 +9,7 @@ from inorder.connection.database import query
 from inorder.connection.reading import Column, columns_of
 from inorder.errors import InorderError, InputError
 from inorder.files import sync_folder, write_whole
+from inorder.sources import installer
 from inorder.tail.plan import Plan
 from inorder.tail.sinks import Report
 from inorder.tail.sources import Source
@@ -20,7 +21,7 @@ try:
     import pyarrow.compute as pc
     from pyarrow import csv, parquet
 except ImportError as error:
-    raise InputError(f"--format parquet requires pyarrow ({error})\nHINT:  pip install 'inorder[parquet]'") from None
+    raise InputError(f"--format parquet requires pyarrow ({error})\nHINT:  {installer('parquet')}") from None
 
 CLAIM = ".inorder"  # the file that says whose directory it is
 MOST_BYTES = 2**31 - 1  # of the text of a batch, for Arrow

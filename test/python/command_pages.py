@@ -56,7 +56,7 @@ def usage(command: click.Command, context: click.Context) -> str:
 
 
 def paragraphs(command: click.Command) -> list[str]:
-    text = (command.help or "").replace("\b\n", "")
+    text = f"{command.help or ''}\n\n{command.epilog or ''}".replace("\b\n", "")
     return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
 
 

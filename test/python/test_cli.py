@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+from inorder import sources
 from inorder.cli import cli
 from inorder.connection import patience
 from inorder.errors import InputError
@@ -43,6 +45,58 @@ def test_every_command_and_option_has_help() -> None:
         assert command.help, words
         options = [p for p in command.get_params(click.Context(command)) if isinstance(p, click.Option)]
         assert [p.name for p in options if not p.help] == [], words
+
+
+def test_every_command_has_an_example_that_can_be_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its options exist, and go together; those of the laboratory have theirs in docs/lab.md."""
+    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    for words in (words for words in commands(cli) if words[0] not in ("lab", "demo")):
+        command: click.Command = cli
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.commands[word]
+        example = " ".join((command.epilog or "").removeprefix("\b\n").split()).removeprefix("Example: ")
+        called = shlex.split(example.partition(" >> ")[0])
+        assert tuple(called[: len(words) + 1]) == ("inorder", *words), words
+        command.make_context(words[-1], called[len(words) + 1 :])
+
+
+def test_the_options_of_tail_are_in_sections() -> None:
+    """Each under a heading but --help."""
+    said = inorder("tail", "--help", folder=Path()).stdout
+    found = re.findall(r"^(\w+):$|^  (?:-h, )?(--[a-z-]+)", said, re.MULTILINE)
+    assert [name for name, _ in found if name][:6] == [
+        "Options",
+        "Source",
+        "Position",
+        "Batches",
+        "Output",
+        "Following",
+    ]
+    assert found[:3] == [("Options", ""), ("", "--help"), ("Source", "")]
+    assert set(found) >= {("", "--feed"), ("", "--dsn"), ("", "--format"), ("", "--interval")}
+
+
+@pytest.mark.parametrize(("given", "command"), [
+    (None, "pip install 'inorder[x]'"),
+    ({"url": "file:///a%20b", "dir_info": {}}, "pip install '/a b[x]'"),
+    ({"url": "file:///a", "dir_info": {"editable": True}}, "pip install --editable '/a[x]'"),
+    ({"url": "https://h/r.git", "vcs_info": {"vcs": "git"}}, "pip install 'inorder[x] @ git+https://h/r.git'"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_pipx", [True, False])
+def test_the_hint_brings_an_extra_from_where_the_tool_came(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, object] | None, command: str, is_pipx: bool
+) -> None:
+    """From a checkout, too, which no registry has."""
+    (tmp_path / "inorder-0.dist-info").mkdir()
+    (tmp_path / "inorder-0.dist-info" / "METADATA").write_text("Name: inorder\n")
+    if given is not None:
+        (tmp_path / "inorder-0.dist-info" / "direct_url.json").write_text(json.dumps(given))
+    if is_pipx:
+        (tmp_path / "pipx_metadata.json").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert sources.installer("x") == (command.replace("pip install", "pipx install --force") if is_pipx else command)
 
 
 def test_every_command_is_in_the_documentation() -> None:

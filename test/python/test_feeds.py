@@ -10,9 +10,10 @@ from inorder.feeds.formats import GAUGES, Row, as_table
 from inorder.lab.server.cluster import Cluster
 from inorder.text import cells
 
+import preloaded
 from conftest import scalar, text
 from tail_runs import Tail, insert
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -113,6 +114,19 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
     fresh.execute("ROLLBACK")
 
 
+def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
+    """Exit code 3, and why, for a feed that is behind for too long, and for batches that were set aside."""
+    assert feeds("--check", "1h") == feeds()
+    assert re.fullmatch(r'feed \w+\.say "hi": behind for .*\n', feeds("--check", "0", code=3))
+    fresh.execute("SELECT feed_create('work', 'events'), count(*) FROM feed_read('say \"hi\"', null::events)")
+    number, token = fresh.execute("SELECT number, token FROM feed_take_batch('work', 'w', max_tries => 1)").fetchall()[
+        0
+    ]
+    fresh.execute("SELECT feed_fail_batch('work', %s, %s)", (number, token))
+    assert feeds("--check", "1h", code=3) == f"feed {fresh.info.user}.work: 1 batch set aside\n"
+    assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
+
+
 def test_samples_for_prometheus(feeds: Tail) -> None:
     lines = feeds("--format", "prometheus").splitlines()
     samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
@@ -141,8 +155,11 @@ def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
 def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
     feeds = Tail(cluster, tmp_path, command="feeds")
     fresh.execute("SELECT feed_drop(name) FROM feeds")
-    assert len(feeds().splitlines()) == 1 and feeds("--format", "json") == ""
-    assert all(line.startswith("#") for line in feeds("--format", "prometheus").splitlines())
+    for form, lines in (("table", 1), ("json", 0), ("prometheus", 2 * len(GAUGES))):
+        done = preloaded.run(["feeds", "--format", form], tmp_path, feeds.environment, PATIENCE)
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, lines)
+        assert done.stderr.startswith(b"no feed, or none that this role may see; HINT: SELECT feed_create(")
+    assert all(line.startswith(b"#") for line in done.stdout.splitlines())
     assert "--watch must be from 0.01" in feeds("--watch", "0", code=2)
     assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
 

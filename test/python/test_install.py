@@ -1,7 +1,9 @@
 """inorder install: what it finds, installs, verifies, upgrades and removes."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -87,7 +89,11 @@ def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connect
     before = rows(empty, OBJECTS)
     assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
     assert rows(empty, OBJECTS) == before
-    assert tool.install("--edition", edition).startswith("installed inorder ")
+    installed = tool.run("install", "--edition", edition)
+    assert installed.stdout.startswith(b"installed inorder ")
+    (hint,) = re.findall(r"^HINT:  (.*);$", installed.stderr.decode(), re.MULTILINE)
+    assert hint == f'ALTER DATABASE "{empty.info.dbname}" SET search_path = "$user", public, inorder'
+    rows(empty, hint)
     assert tool.install("--edition", edition).endswith("is there already\n")
     other = SQL if edition == C else C
     assert "HINT: docs/hosted.md has a script" in tool.install("--edition", other, code=2)
@@ -121,6 +127,11 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
     assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
     rows(empty, "DROP VIEW public.v")
     assert tool.run("install", "--uninstall").returncode == 130  # its input has ended
+    no = subprocess.run(
+        [sys.executable, "-m", "inorder", "install", "--uninstall"], check=False, capture_output=True, input=b"n\n",
+        env=os.environ | tool.environment,
+    )  # fmt: skip
+    assert (no.returncode, no.stderr) == (1, b"inorder: nothing was removed\n")
     assert "removed inorder" in tool.install("--uninstall", "--yes")
 
 
@@ -257,7 +268,7 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
             "IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN 1; END'",
             "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed_state IS 'mine'",
             "ALTER TABLE inorder_internal.feed_state ALTER COLUMN finished SET DEFAULT 7",
-            "ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_batch_check",
+            "ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check",
             "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
             "GRANT CREATE ON SCHEMA inorder_internal TO PUBLIC",
         )  # fmt: skip
@@ -271,7 +282,7 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
             "changed: function inorder_internal.few_of(int8multirange): definition",
             "changed: relation inorder.feeds: privileges",
             "changed: relation inorder_internal.feed_state: definition, comment",
-            "missing: constraint inorder_internal.feed_state feed_state_batch_check",
+            "missing: constraint inorder_internal.feed_state feed_state_check",
             "not of this version: function inorder_internal.more()",
         ]
         rows(connection, "DROP FUNCTION inorder_internal.more()")
