@@ -34,7 +34,7 @@ PARTS = {
     "Reference": ("reference", "commands", "troubleshooting"),
 }  # fmt: skip
 DOCS = Path(__file__).parent
-RUNS = "```{toctree}\n:hidden:\n:glob:\n\n*-1[58]*\n```\n"
+RUNS = "```{toctree}\n:hidden:\n:glob:\n\np[1-5]\n*-1[58]*\n```\n"
 
 
 def navigation():

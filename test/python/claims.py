@@ -1,4 +1,4 @@
-"""What the five studies claim, and how a measured figure answers it: of docs/results/README.md."""
+"""What the five studies claim, and how a measured figure answers it: of docs/results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of,
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.results import Result, Run
 
+NO_FIGURE = ("–", "asked there")
 NEAR = (0.8, 1.25)  # a ratio within it is no difference that matters
 
 Figure = Callable[[Result], Estimate | None]
@@ -35,6 +36,11 @@ class Claim:
     figure: Figure
     judge: Callable[[Estimate], Answer]
     counted: bool = False
+
+    @property
+    def has_figure(self) -> bool:
+        """The study has a figure or a word for it; else only a question, or nothing."""
+        return self.published not in NO_FIGURE
 
     def answer(self, found: Estimate | None) -> Answer:
         """Of one run. Too few rounds decide nothing."""
@@ -118,7 +124,10 @@ def above(published: float) -> Callable[[Estimate], Answer]:
 
 
 def disturbed(_found: Estimate) -> Answer:
-    """Nothing: other programs used nearly all of the processors' time while this was measured."""
+    """Nothing: other programs used nearly all of the processors' time while this was measured.
+
+    Or rounds were so short that two runs contradict each other.
+    """
     return Answer.OPEN
 
 
@@ -171,6 +180,16 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
     def figure(result: Result) -> Estimate | None:
         sizes = [list(by_round(result, "insert", kind, per_insert(metric), size).values()) for size in (rows, fewer)]
         return unpaired_ratio(*sizes) if all(sizes) else None
+
+    return figure
+
+
+def share(step: str, kind: str, part: str, whole: str) -> Figure:
+    """Of a counter, what another one is, in percent, over all rounds."""
+
+    def figure(result: Result) -> Estimate | None:
+        sums = [sum(result.metric(name, result.select(step, kind))) for name in (part, whole)]
+        return estimated([100 * sums[0] / sums[1]]) if sums[1] else None
 
     return figure
 

@@ -11,12 +11,15 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.formats import as_markdown
+from inorder.lab.report.published import STUDIES
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
 
 import pictures
-from results_page import ENDED_EARLY, ENDING, NAME, PAGE, PLACES, RESULTS, command, page, read_results
+from results_page import ENDED_EARLY, ENDING, NAME, PAGE, RESULTS, command, page, read_results
 from study_claims import CLAIMS
+from study_pages import PLACES
+from study_pages import page as study_page
 from tool import inorder
 
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
@@ -53,6 +56,13 @@ def test_the_picture_of_readme(theme: str) -> None:
     assert "var(" not in written and "url(" not in written and "href" not in written
     other = (pictures.IMAGES / f"inserts-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
     assert shown.findall(other) != shown.findall(written)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_page_of_a_study_has_the_figures_of_the_runs(study: str) -> None:
+    """Each claim, each published figure and ours."""
+    written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8")
+    assert study_page(study, RESULT) == written, "python test/python/results_page.py writes it"
 
 
 def test_the_runs_are_reported(tmp_path: Path) -> None:

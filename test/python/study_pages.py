@@ -1,0 +1,159 @@
+"""docs/results/p1.md to p5.md: what each study claims and prints, and what was measured here."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.experiments.bulk import report as bulk
+from inorder.lab.experiments.sequence import report as sequence
+from inorder.lab.experiments.uuid_v1 import report as uuid_v1
+from inorder.lab.experiments.writers import report as writers
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.published import RATIO, STUDIES, Published, cells_of, shown
+from inorder.lab.report.section import Section, figures, interval_text
+from inorder.lab.results import Result
+
+from claims import Answer, Claim, overall
+from study_claims import CLAIMS
+
+PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
+NOTED = {Answer.IN_PART: ": in part", Answer.NOT: ": not", Answer.OPEN: ": undecided"}  # in the cell of a run
+PARTS: dict[str, list[list[str]]] = tomllib.loads(
+    Path(__file__).with_name("study_parts.toml").read_text(encoding="utf-8")
+)
+LABELS: dict[str, Callable[[str, str], str]] = {
+    "insert": lambda _, kind: KEY_KINDS[kind].label,
+    "bulk": bulk.words,
+    "sequence": sequence.words,
+    "uuid-v1": uuid_v1.words,
+    "writers": writers.words_of,
+}
+
+Results = Mapping[str, Result]  # by the name of the file, without its ending
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def with_interval(found: Estimate) -> str:
+    """A figure with its interval, or how often it was measured if that is too seldom for one.
+
+    >>> with_interval(Estimate(0.5, 0.4, 0.6, 6)), with_interval(Estimate(1234.0, 1000.0, 1300.0, 3))
+    ('0.50 [0.40–0.60]', '1,234, 3 rounds')
+    >>> with_interval(Estimate(7, None, None, 1))
+    '7.00'
+    """
+    digits = next((count for count, least in enumerate((100, 10, 0.1)) if found.median >= least or not found.median), 3)
+    if found.low is None or found.high is None:
+        return f"{found.median:,.{digits}f}"
+    if found.rounds < LEAST_ROUNDS:
+        return f"{found.median:,.{digits}f}, {found.rounds} rounds"
+    return f"{found.median:,.{digits}f} [{found.low:,.{digits}f}–{found.high:,.{digits}f}]"
+
+
+def answers(claim: Claim, results: Results) -> dict[str, tuple[Estimate, Answer]]:
+    """The figure of each run of a claim, and what it answers."""
+    found = {place: claim.figure(results[name]) for place in PLACES if (name := f"{claim.run}-{place}") in results}
+    return {place: (figure, claim.answer(figure)) for place, figure in found.items() if figure is not None}
+
+
+def answered(claim: Claim, results: Results) -> Answer:
+    """By all runs."""
+    return overall([answer for _, answer in answers(claim, results).values()])
+
+
+def claim_row(claim: Claim, results: Results) -> list[str]:
+    """A claim, the figure of each run of it, and what they answer."""
+    found = answers(claim, results)
+    cells = [
+        with_interval(found[place][0]) + NOTED.get(found[place][1], "") if place in found else "" for place in PLACES
+    ]
+    return [claim.says, claim.published, *cells, f"**{answered(claim, results).value}**", f"`{claim.run}`"]
+
+
+def claims_part(study: str, results: Results) -> Iterator[str]:
+    """Those that the study has a figure or a word for, and those that it has none for."""
+    heads = ["claim", "published", *PLACES.values(), "answer", "run"]
+    for has, title in ((True, "What it claims"), (False, "Measured here, without a figure of the study")):
+        rows = [claim_row(one, results) for one in CLAIMS if one.study == study and one.has_figure == has]
+        if rows:
+            yield f"## {title}"
+            yield table(heads, rows)
+
+
+def published_rows(results: Results, one: Mapping[str, Any]) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
+    """What each kept run has beside a table of a study: by its name, then by label, rows and detail."""
+    found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+    for name, result in results.items():
+        sections = report_of(result).sections(result) if result.experiment == one["experiment"] else []
+        for section in sections:
+            if section.name == f"published_{one['name']}":
+                found[name] = {
+                    (row["figure"], shown(row.get("rows")), row.get("detail") or ""): row for row in named_rows(section)
+                }
+    return found
+
+
+def named_rows(section: Section) -> list[dict[str, Any]]:
+    """The rows of a section, by the names of its columns."""
+    names = [column.name.replace("\n", " ") for column in section.columns]
+    return [dict(zip(names, row, strict=True)) for row in section.rows]
+
+
+def there(cell: Published) -> str:
+    """A published figure, with its ratio to the base of its table."""
+    value = shown(cell.value)
+    ratio = cell.ratio if cell.unit != RATIO else None
+    return f"{value} ({ratio:,.2f})" if isinstance(ratio, int | float) else value
+
+
+def here(row: Mapping[str, Any]) -> str:
+    """The same of a run."""
+    value, ratio = row.get("here"), row.get("ratio here")
+    paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
+    return f"{figures(value)} ({paired})" if value and paired else figures(value) or paired
+
+
+def figures_part(study: str, results: Results) -> Iterator[str]:
+    """Every figure that the study prints, beside those of the runs that have it; a table for each experiment."""
+    for experiment, group in groupby(STUDIES[study]["tables"], key=lambda one: one["experiment"]):
+        tables = list(group)
+        kept = [published_rows(results, one) for one in tables]
+        runs = sorted({name for found in kept for name in found})
+        rows, notes = [], []
+        for one, found in zip(tables, kept, strict=True):
+            for cell in cells_of(study, one):
+                label = LABELS[experiment](cell.step, cell.kind)
+                ours = [here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {})) for run in runs]
+                rows.append([one["title"], label, shown(cell.rows), there(cell), cell.how, cell.detail, *ours])
+            notes += [f"* **{one['title']}.** {one['note']}"] if "note" in one else []
+        yield f"## Its figures, beside `inorder lab run {experiment}`"
+        links = [f"[{run}]({run}.md)" for run in runs]
+        yield table(["table", "figure", "rows", "published", "as", "detail", *links], rows)
+        yield "\n".join(notes)
+
+
+def parts_part(study: str) -> Iterator[str]:
+    """What the study has, and what reproduces it."""
+    yield "## Which command reproduces what?"
+    yield "`bulk --full` is short for `inorder lab run bulk --full`."
+    yield table(["part", "what", "command, or why not", "table of the report"], PARTS[study])
+
+
+def page(study: str, results: Results) -> str:
+    """All of it."""
+    about = STUDIES[study]
+    yet = " ".join([
+        f"{about['author']}: *{about['title']}*; {about['address']}. It measures {about['summary']}",
+        "Its machine and server were others: compare ratios, in parentheses, not speeds.",
+        "[All studies, and what the answers mean](README.md).",
+    ])  # fmt: skip
+    parts = [f"# {study}: {about['title']}", yet, *claims_part(study, results), *figures_part(study, results)]
+    return "\n\n".join(filter(None, [*parts, *parts_part(study)])) + "\n"
