@@ -92,18 +92,15 @@ class Program(Group):
     """All commands, which end in the same way if nobody reads their output."""
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        """Of commands that are not loaded."""
         for name in self.list_commands(ctx):
             is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
             yield name, COMMANDS[name][1] if is_there else f"Not installed: {installer_of(name)}"
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Parse; --help and --version print here."""
         with enough_read():
             return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command."""
         with enough_read():
             return super().invoke(ctx)
 
@@ -119,7 +116,6 @@ def cli() -> None:
 
 
 def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """The handler of SIGTERM and SIGHUP."""
     raise Terminated
 
 

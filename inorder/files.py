@@ -44,7 +44,6 @@ def require_new(path: Path, hint: str) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """An error now rather than after minutes of work."""
     _, probe = partial_of(path)
     try:
         probe.touch()
@@ -69,7 +68,6 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -107,7 +105,6 @@ def awaited(take: Callable[[], Lock]) -> Lock:
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """An error if another run writes that file."""
     try:
         lock = host_lock(os.fsencode(path.resolve()))
     except OSError as error:

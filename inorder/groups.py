@@ -9,13 +9,11 @@ class Group(click.Group):
     """Click itself cuts a summary off at the width of the terminal."""
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        """Each command with the first sentence of its help."""
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             assert command is not None
             yield name, command.get_short_help_str(limit=1000)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries(ctx)))

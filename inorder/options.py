@@ -29,26 +29,21 @@ class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # it takes 
     show: Callable[[T], str]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """As it is: click would write it in capitals."""
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """What click asks for."""
         return self.read(value, param.opts[-1] if param else self.name)
 
 
 def count(lowest: int = 1, highest: int = 10**12, name: str = "COUNT") -> Value[int]:
-    """A number: 8, 10k, 2M."""
     return Value(name, lambda text, option: parse_count(text, option, lowest, highest), typed_count)
 
 
 def size(lowest: int) -> Value[int]:
-    """A number of bytes: 32MB."""
     return Value("SIZE", lambda text, option: parse_bytes(text, option, lowest), typed_size)
 
 
 def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
-    """Seconds: 500ms, 5s, 2m."""
     return Value("DURATION", lambda text, option: parse_duration(text, option, lowest, highest), typed_seconds)
 
 
@@ -66,7 +61,6 @@ def several(one: Value[T]) -> Value[tuple[T, ...]]:
 
 
 def connection_string(text: str, option: str) -> str:
-    """A text that libpq takes."""
     from psycopg import ProgrammingError  # noqa: PLC0415  # the driver, which the help does not need
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
@@ -130,7 +124,6 @@ class Sections(click.Command):
 
 
 def confirmed(question: str, to_stderr: bool = False) -> None:
-    """Ask; an error unless the answer is yes."""
     if not click.confirm(question, err=to_stderr):
         raise InorderError("nothing was removed")
 
@@ -141,7 +134,6 @@ def option(*names: str, **more: Any) -> Callable[[Any], Any]:
 
 
 def dsn_option(of: str = "") -> Callable[[Any], Any]:
-    """Which server."""
     text = f"Connection string, URI or service=NAME{of}.  [default: libpq's environment]"
     return option("--dsn", type=DSN, default="", help=text)
 
@@ -153,12 +145,10 @@ def format_option(formats: Iterable[str], help: str = "Output format.", **more: 
 
 
 def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
-    """Of statements that others wait behind."""
     text = "How long a statement waits for a lock while writers wait behind it."
     return option("--lock-timeout", type=duration(), default=usual, help=text)
 
 
 def tries_option(what: str = "") -> Callable[[Any], Any]:
-    """Of such statements."""
     text = f"How often to try in all{what}, with pauses of up to 10 s."
     return option("--tries", type=click.IntRange(1, MOST_TRIES), default=30, help=text)

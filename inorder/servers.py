@@ -25,8 +25,6 @@ SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_con
 
 @dataclass(frozen=True)
 class Server:
-    """One installation of PostgreSQL, as its pg_config describes it."""
-
     bindir: Path
     sharedir: Path
     pkglibdir: Path
@@ -48,12 +46,10 @@ class Server:
 
     @property
     def name(self) -> str:
-        """For people: version and where it came from."""
         return f"PostgreSQL {self.version} ({self.origin})"
 
     @property
     def has_direct_io(self) -> bool:
-        """Whether the server can bypass the kernel's page cache."""
         return self.major >= DIRECT_IO_MAJOR
 
     def program(self, name: str) -> Path:
@@ -120,7 +116,6 @@ def installed_servers(root: Path = Path("/")) -> list[Server]:
 
 
 def system_servers(root: Path = Path("/")) -> Iterator[Server]:
-    """System installations with headers, newest first."""
     yield from (server for server in installed_servers(root) if server.can_build())
 
 

@@ -68,7 +68,6 @@ class Blocks:
 
     @property
     def seconds(self) -> float:
-        """How long a block lasts."""
         return self.size / self.per_second
 
 
@@ -99,7 +98,6 @@ class Choice:
 
 
 def choice_for(needs: Needs) -> Choice:
-    """The kind of key for a table; an error if the requirements exclude each other."""
     candidates = [candidate(kind, needs) for kind in COLUMNS]
     fitting = sorted((one for one in candidates if not one.against), key=lambda one: one.io_per_row)
     if not fitting:
@@ -113,7 +111,6 @@ def choice_for(needs: Needs) -> Choice:
 
 
 def candidate(kind: str, needs: Needs) -> Candidate:
-    """A kind of key with the parameters that these requirements give it."""
     blocks = blocks_of(kind, needs)
     conditions = Conditions(needs.rows, needs.rate, needs.memory_bytes, needs.checkpoint)
     column = COLUMNS[kind]
@@ -165,7 +162,6 @@ def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
 
 
 def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> list[str]:
-    """What decided, and what follows from it."""
     fitting = sum(not one.against for one in candidates)
     dearest = next(one for one in candidates if one.kind == "random")
     found = [

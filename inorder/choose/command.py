@@ -56,7 +56,6 @@ def needs_of(rows: int | None, rate: int, retention: float | None, **others: Any
 
 
 def record(one: Candidate, needs: Needs) -> dict[str, Any]:
-    """A candidate as data."""
     size, count, wrap = (one.blocks.size, one.blocks.count, one.blocks.wrap_seconds) if one.blocks else (None,) * 3
     return {
         "kind": one.kind,
@@ -75,7 +74,6 @@ def record(one: Candidate, needs: Needs) -> dict[str, Any]:
 
 
 def as_data(choice: Choice, needs: Needs) -> dict[str, Any]:
-    """A choice as data."""
     return {
         "chosen": record(choice.chosen, needs),
         "reasons": choice.reasons,
@@ -87,7 +85,6 @@ HEAD = ("key", "block", "wrap", "index", "WAL a day", "reads/row", "I/O/row", ""
 
 
 def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
-    """A candidate as the table has it."""
     unit = " s" if one.kind == "time" else ""
     ratio = one.io_per_row / choice.chosen.io_per_row
     return (
@@ -103,7 +100,6 @@ def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
 
 
 def as_text(choice: Choice, needs: Needs) -> str:
-    """The column, the reasons, and a table of all kinds."""
     lines = [HEAD, *(line(one, choice, needs) for one in (choice.chosen, *choice.others))]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     table = [aligned(cells, widths) for cells in lines]

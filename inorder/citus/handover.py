@@ -77,7 +77,6 @@ def handed_over(
 def positions_in(
     coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
 ) -> list[dict[str, object]]:
-    """The same, with the errors of the server."""
     column = number_column(coordinator, table)
     key = key_columns(old, old.table(was.table))
     if not key:
@@ -102,7 +101,6 @@ def positions_in(
 
 
 def number_column(coordinator: Session, table: Table) -> str:
-    """The generated column with the number."""
     rows = coordinator.rows(query("citus_column"), table=table.oid, schema=coordinator.schema_name, column=None)
     names = [str(name) for name, is_generated, _ in rows if is_generated]
     if len(names) != 1:
@@ -111,7 +109,6 @@ def number_column(coordinator: Session, table: Table) -> str:
 
 
 def key_columns(node: ShardSession, table: Table) -> list[str]:
-    """Those of the primary key."""
     return [str(name) for (name,) in node.rows(query("shard_key_columns"), table=table.oid)]
 
 
@@ -122,7 +119,6 @@ def transactions(place: Place, column: str, ended: object) -> list[Seen]:
 
 
 def not_in(old: Place, seen: list[Seen]) -> Iterator[Seen]:
-    """Those whose row is not in the old table."""
     rest = iter(seen)
     while some := list(islice(rest, LOOKED_UP)):
         found = {str(key) for (key,) in old.rows("shard_has", keys=[one.key for one in some])}
@@ -130,7 +126,6 @@ def not_in(old: Place, seen: list[Seen]) -> Iterator[Seen]:
 
 
 def check_copied(old: Place, was: Shard, copied: int) -> None:
-    """Error unless the transactions that have copied rows have these rows and no other."""
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
@@ -141,14 +136,12 @@ def check_copied(old: Place, was: Shard, copied: int) -> None:
 
 
 def unreadable(shard: Shard, table: str) -> NotReadableError:
-    """The error about a shard that was not prepared."""
     return NotReadableError(
         f"{shard.place} is not readable\nHINT:  Run inorder citus {table}: shards that were moved need it again."
     )
 
 
 def gone(shard: Shard) -> InputError:
-    """The error about a shard that was removed before it was read."""
     return InputError(
         f"{shard.place} is gone, and not all of its rows may have been read\n{ANEW} To keep shards that were moved "
         "until they are read, set citus.defer_shard_delete_interval to -1, and call "

@@ -65,6 +65,5 @@ class Holds:
             session.close()
 
     def close(self) -> None:
-        """Let go of all."""
         for group in list(self.sessions):
             self.leave(group)

@@ -43,7 +43,6 @@ class Preparation:
         self.plan, self.say = plan, say
 
     def attach(self, session: Session) -> None:
-        """Find the table."""
         self.session = session
         self.distributed = Distributed(session, self.plan.table)
 
@@ -61,7 +60,6 @@ class Preparation:
         return len(shards)
 
     def one(self, shard: Shard, column: str, place: str) -> None:
-        """Prepare one shard, unless it is readable."""
         plan = self.plan.of_shard(node_dsn(self.session, shard), shard, column)
         if not self.plan.undo and self.is_readable(shard):
             self.say(f"{'-- ' if self.plan.dry_run else ''}{shard.place} ({place}) is readable")

@@ -46,7 +46,6 @@ class Shard:
 
     @property
     def place(self) -> str:
-        """For people."""
         return f"shard {self.id} on {self.host}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
@@ -92,7 +91,6 @@ class Distributed:
         return {int(str(group)): (str(host), int(str(port))) for group, host, port in rows}
 
     def shards(self) -> list[Shard]:
-        """All of them, in the order of their ids."""
         rows = self.session.rows(query("citus_shards"), table=self.table.oid)
         if not rows:
             raise InputError(
@@ -108,7 +106,6 @@ class Distributed:
 
 
 def shard_of(row: tuple[object, ...]) -> Shard:
-    """A row of the coordinator's catalogs."""
     number, table, group, host, port, method, low, high = row
     bounds = (None, None) if method != HASH or low is None else (int(str(low)), int(str(high)))
     return Shard(int(str(number)), str(table), int(str(group)), str(host), int(str(port)), *bounds)
@@ -170,7 +167,6 @@ def node_of(session: Session, shard: Shard) -> Node:
 
 
 def node_dsn(session: Session, shard: Shard) -> str:
-    """The connection string of a session on the coordinator, led to the node of a shard."""
     return node_of(session, shard).dsn(session.dsn)
 
 

@@ -16,7 +16,6 @@ Connection = psycopg.Connection[tuple[object, ...]]
 
 
 def connect(dsn: str) -> Connection:
-    """An autocommit connection that says who it is."""
     return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
 
 
@@ -37,7 +36,6 @@ def execute(connection: Connection, *statements: str) -> None:
 
 
 def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, parameters: Any = None) -> Sequence[Any]:
-    """The row of a query that has exactly one."""
     text = statement.encode() if isinstance(statement, str) else statement
     (row,) = connection.execute(text, parameters).fetchall()
     return row
@@ -45,5 +43,4 @@ def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, par
 
 @cache
 def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
-    """The text of one of our own SQL files."""
     return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text(encoding="utf-8"))

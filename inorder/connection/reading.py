@@ -58,13 +58,11 @@ class Line:
         self.turn = threading.RLock()
 
     def open(self) -> Session:
-        """The session."""
         if self.session is None or self.session.connection.closed:
             self.session = self.kind(self.dsn)
         return self.session
 
     def close(self) -> None:
-        """Leave the server."""
         session, self.session = self.session, None
         if session is not None:
             session.close()
@@ -83,11 +81,9 @@ class Reader:
         self.found: Table | None = None
 
     def close(self) -> None:
-        """Leave the server."""
         self.line.close()
 
     def ask(self, step: Callable[[Session, Table], Result]) -> Result:
-        """What a step returns, in the session."""
         for _ in attempts():
             with self.line.turn:
                 try:
@@ -100,18 +96,15 @@ class Reader:
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
 
     def opened(self) -> tuple[Session, Table]:
-        """The session, and the table in it."""
         session = self.line.open()
         if self.found is None:
             self.found = session.table(self.name)
         return session, self.found
 
     def table(self) -> Table:
-        """The table, found by the user's search_path."""
         return self.ask(lambda _, table: table)
 
     def columns(self) -> list[Column]:
-        """Its columns."""
         rows = self.ask(lambda session, table: session.rows(query("reader_columns"), table=table.oid))
         return columns_of(rows)
 
@@ -183,7 +176,6 @@ class Reader:
 
 @contextmanager
 def explained_here() -> Iterator[None]:
-    """Errors of the server in its own words."""
     try:
         yield
     except psycopg.Error as error:
@@ -191,7 +183,6 @@ def explained_here() -> Iterator[None]:
 
 
 def one_value(session: Session, question: sql.Composed) -> str:
-    """The text that a query returns."""
     (row,) = session.connection.execute(question).fetchall()
     return str(row[0])
 
@@ -220,5 +211,4 @@ def columns_of(rows: Sequence[Sequence[object]]) -> list[Column]:
 
 
 def name_or_none(value: object) -> str | None:
-    """A name, if there is one."""
     return None if value is None else str(value)

@@ -19,7 +19,6 @@ class InUseError(InputError):
 
 
 def report(text: str) -> None:
-    """A line on stderr."""
     print(f"inorder: {text}", file=sys.stderr, flush=True)
 
 

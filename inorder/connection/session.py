@@ -29,7 +29,6 @@ PASSING = (
 
 
 def absence(database: str, other: tuple[object, ...] | None) -> str:
-    """Why a database has nothing to call: nothing is there, or it is of a role that the caller need not trust."""
     if other is None:
         return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
     return (
@@ -42,8 +41,6 @@ def absence(database: str, other: tuple[object, ...] | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, found by the server."""
-
     oid: int
     schema: str
     name: str
@@ -52,7 +49,6 @@ class Table:
 
     @property
     def identifier(self) -> sql.Identifier:
-        """For use in a statement."""
         return sql.Identifier(self.schema, self.name)
 
 
@@ -91,7 +87,6 @@ class Session:
         return str(row[0]), bool(row[1])
 
     def close(self) -> None:
-        """Leave the server."""
         self.connection.close()
 
     @contextmanager
@@ -102,7 +97,6 @@ class Session:
             yield
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
-        """A statement with the extension's schema and its values in it, quoted."""
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         return text.format(inorder=self.schema, **values)
 
@@ -117,12 +111,10 @@ class Session:
         return patiently(self.connection, once)
 
     def row(self, text: sql.SQL, **parts: object) -> tuple[object, ...]:
-        """The one row of a query."""
         (row,) = self.rows(text, **parts)
         return row
 
     def table(self, name: str) -> Table:
-        """The table of a name, written as in SQL and found by the user's search_path."""
         found = patiently(self.connection, lambda: self.connection.execute(query("table_oid"), (name,)).fetchone())
         assert found is not None
         rows = self.rows(query("table"), oid=found[0])
@@ -152,16 +144,13 @@ class Session:
         return sql.SQL(begin) + self.first
 
     def sent(self, *statements: sql.Composable) -> Stream:
-        """Several statements in one message."""
         return Stream(self.connection, self.message(*statements))
 
     def message(self, *statements: sql.Composable) -> bytes:
-        """The text of several statements."""
         return sql.SQL("\n;").join(statements).as_bytes(self.connection)
 
 
 def rows_of(stream: Stream) -> Generator[Rows, None, None]:
-    """The rows of a COPY as the server writes them, in blocks; each is gone with the next."""
     with too_large_explained():
         yield from stream.blocks()
 
@@ -217,5 +206,4 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
 
 
 def first_line(error: BaseException) -> str:
-    """What a message begins with."""
     return one_line(str(error).strip().partition("\n")[0]) or type(error).__name__

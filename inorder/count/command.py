@@ -55,7 +55,6 @@ def count(
 
 
 def show(output: str, result: dict[str, Any]) -> None:
-    """Print the number, as text or as data."""
     if output == "text":
         click.echo(result["rows"])
     elif output == "json":

@@ -17,13 +17,10 @@ STOP = sql.SQL(f"SELECT {{inorder}}.exact_count_stop({TABLE})::pg_catalog.text")
 
 
 class Counter:
-    """The count of one table, in a session."""
-
     def __init__(self, name: str) -> None:
         self.name = name
 
     def attach(self, session: Session) -> None:
-        """Find the table."""
         self.session = session
         self.table: Table = session.table(self.name)
 
@@ -38,7 +35,6 @@ class Counter:
             click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {one_line(self.table.quoted)}  +{rows:,} rows", err=True)
 
     def cron(self, schedule: str) -> str:
-        """The statement that lets pg_cron fold."""
         parts = {"table": self.table.quoted, "schema": self.session.schema_name, "schedule": schedule}
         (line,) = self.session.row(query("count_cron"), **parts)
         return str(line)

@@ -17,7 +17,6 @@ class ShardsCounter(Counter):
     """The count of one table, in a session on the coordinator: each shard is counted on its node."""
 
     def attach(self, session: Session) -> None:
-        """Find the table."""
         self.session = session
         self.distributed = Distributed(session, self.name)
         self.table = self.distributed.table
@@ -40,7 +39,6 @@ class ShardsCounter(Counter):
         raise InorderError(f"the shards of {self.table.quoted} were moved during each of {TRIES} counts: try again")
 
     def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:
-        """The number of one of them."""
         with closing(on_node(self.session, shard, writes=statement is not SHOW)) as node:
             try:
                 (number,) = node.row(statement, table=node.table(shard.table).oid)

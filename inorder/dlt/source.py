@@ -99,7 +99,6 @@ def loadable(rows: list[dict[str, object]], hints: dict[str, Any]) -> list[dict[
 
 
 def finite(name: str, value: float | Decimal) -> float | Decimal:
-    """A number that any destination has."""
     if not math.isfinite(value):
         raise InputError(
             f"column {name!r} has the value {value}, which dlt does not load\n"

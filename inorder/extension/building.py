@@ -18,7 +18,6 @@ UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
 def checkout_folder() -> Path | None:
-    """The checkout this package runs from, if it does."""
     folder = sources.PACKAGE.parent
     return folder if (folder / "inorder.control").exists() else None
 
@@ -65,7 +64,6 @@ def require_tools(server: Server) -> None:
 
 
 def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> None:
-    """Run make out of tree; its output is shown only if it fails."""
     build.mkdir(parents=True, exist_ok=True)
     command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["-j", str(len(os.sched_getaffinity(0)))]
@@ -85,7 +83,6 @@ def build_folder(server: Server, source: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One build at a time in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

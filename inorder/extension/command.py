@@ -100,6 +100,5 @@ def build_here(server: Server, target: Path) -> None:
 
 
 def listed(paths: Iterable[Path]) -> None:
-    """One a line."""
     for path in paths:
         click.echo(path)

@@ -62,7 +62,6 @@ def require_control(stage: Path, targets: Sequence[Path]) -> None:
 
 
 def is_writable(paths: Sequence[Path]) -> bool:
-    """Whether files can be made and removed in the folders of all of them."""
     return all(os.access(path.parent, os.W_OK | os.X_OK) for path in paths)
 
 
@@ -79,12 +78,10 @@ def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> 
 
 
 def may_without_password() -> bool:
-    """Whether sudo would not ask."""
     return subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode == 0
 
 
 def mode_of(path: Path) -> int:
-    """As make installs them: libraries can be executed."""
     return 0o755 if path.suffix in LIBRARIES else 0o644
 
 

@@ -23,7 +23,6 @@ def only_one(servers: Sequence[Server]) -> Server:
 
 
 def target_server(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Server:
-    """The server of --pg-config or PG_CONFIG, else the only one of the system."""
     if pg_config is not None:
         return from_pg_config(pg_config, "--pg-config")
     if environ.get("PG_CONFIG"):

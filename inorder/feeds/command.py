@@ -50,7 +50,6 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
 
 
 def write(rows: list[Row], output: str, out: Path | None, clear: bool) -> None:
-    """Print a reading, or put it into the file."""
     text = FORMATS[output](rows)
     if out is not None:
         write_whole(out, text + "\n" if text else "")

@@ -48,17 +48,14 @@ def as_table(rows: Sequence[Row], width: int | None = None) -> str:
 
 
 def widths_of(table: Iterable[Sequence[str]]) -> list[int]:
-    """What each column needs."""
     return [max(map(cells, column)) for column in zip(*table, strict=True)]
 
 
 def length(widths: Sequence[int]) -> int:
-    """Of a line, with two spaces between columns."""
     return sum(widths) + 2 * (len(widths) - 1)
 
 
 def as_line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """A row; numbers to the right."""
     return "  ".join(
         filled(cell, width, place in TO_THE_RIGHT) for place, (cell, width) in enumerate(zip(row, widths, strict=True))
     ).rstrip()
@@ -77,7 +74,6 @@ def fitted(widths: list[int], line: int) -> list[int]:
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
-    """What a feed has in each column."""
     return (
         f"{row['owner']}.{row['feed']}",
         row["table"],
@@ -149,7 +145,6 @@ def problems(rows: Sequence[Row], longest: float) -> list[str]:
 
 
 def as_json(rows: Sequence[Row]) -> str:
-    """An object in a line for each feed."""
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 

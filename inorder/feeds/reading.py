@@ -6,10 +6,7 @@ from inorder.feeds.formats import Row
 
 
 class Reading:
-    """What the view feeds shows, in a session."""
-
     def attach(self, session: Session) -> None:
-        """Read in this session."""
         self.session = session
 
     def rows(self) -> list[Row]:

@@ -91,7 +91,6 @@ def moment(until: str | None) -> int:
 
 
 def historic_times(count: int, now: int, interval_days: float | None) -> Times:
-    """Times over the days before now."""
     days = DEFAULT_DAYS if interval_days is None else interval_days
     if not 0 < days <= MOST_DAYS:
         raise InputError(f"--interval-days must be more than 0 and at most {MOST_DAYS:,}, not {days:g}")
@@ -103,14 +102,12 @@ def historic_times(count: int, now: int, interval_days: float | None) -> Times:
 
 
 def dense_times(count: int, now: int, interval_days: float | None) -> Times:
-    """Consecutive ticks from now on."""
     if interval_days is not None:
         raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
     return Times(now, count, count)
 
 
 def check_range(plan: Plan) -> None:
-    """Error unless the kind can hold the times."""
     if plan.kind not in RANGES:
         return
     lowest, highest, name = RANGES[plan.kind]

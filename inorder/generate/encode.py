@@ -79,7 +79,6 @@ class CopyBinary:
         self.rows["columns"], self.rows["length"] = 1, 16
 
     def encode(self, high: Words, low: Words) -> memoryview:
-        """The rows of a chunk."""
         rows = self.rows[: len(high)]
         rows["high"], rows["low"] = high, low
         return rows.view(np.uint8).data

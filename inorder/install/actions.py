@@ -21,8 +21,6 @@ CHANGE = "docs/hosted.md has a script that changes the edition"
 
 @dataclass(frozen=True)
 class Request:
-    """The options."""
-
     action: str
     edition: str | None
     schema: str | None
@@ -33,7 +31,6 @@ class Request:
 
 
 def perform(request: Request) -> None:
-    """Do it."""
     if request.action == "script":
         click.echo(script(request), nl=False)
         return
@@ -42,7 +39,6 @@ def perform(request: Request) -> None:
 
 
 def script(request: Request) -> str:
-    """What psql or a migration tool would run."""
     if request.edition == C:
         raise InputError("--script has no C extension: CREATE EXTENSION inorder is its script")
     if request.schema == "public":
@@ -51,7 +47,6 @@ def script(request: Request) -> str:
 
 
 def install(target: Target, request: Request) -> None:
-    """Install, unless this version is there already."""
     with target.transaction():
         offer = target.offer()
         if offer.installed is not None:
@@ -75,7 +70,6 @@ def check_owner(offer: Offer) -> None:
 
 
 def say_installed(target: Target, installed: Installed, asked: str | None) -> None:
-    """Nothing is to do, or something else."""
     if asked not in (None, installed.edition):
         raise InputError(f"{installed} is there already; HINT: {CHANGE}")
     if installed.version != target.version:
@@ -121,7 +115,6 @@ def possible(installed: Installed | None, kind: str) -> str:
 
 
 def present(offer: Offer) -> Installed:
-    """The edition that is there."""
     if offer.installed is None:
         raise InputError(f"the database '{offer.database}' has no inorder; HINT: inorder install")
     check_owner(offer)
@@ -129,7 +122,6 @@ def present(offer: Offer) -> Installed:
 
 
 def upgrade(target: Target, _request: Request) -> None:
-    """To the version of the tool."""
     with target.transaction():
         before = present(target.offer())
         newest = target.offer().c_version if before.edition == C else target.version
@@ -158,7 +150,6 @@ def verify(target: Target, _request: Request) -> None:
 
 
 def uninstall(target: Target, request: Request) -> None:
-    """After confirmation."""
     with target.transaction(keep=False):
         installed = present(target.offer())
         lost = removal.checked(target, installed, request.drop_columns)

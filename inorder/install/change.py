@@ -32,13 +32,11 @@ def create_schema(target: Target) -> None:
 
 
 def create_extension(target: Target) -> None:
-    """The C extension."""
     create_schema(target)
     target.run(sql.SQL("CREATE EXTENSION inorder SCHEMA {}").format(sql.Identifier(target.schema)))
 
 
 def run_script(target: Target) -> None:
-    """The SQL edition."""
     target.run(edition.script(target.sources, target.schema))
 
 

@@ -16,7 +16,6 @@ PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 def plain_name(text: str, option: str) -> str:
-    """A name that needs no quotes."""
     if PLAIN_NAME.fullmatch(text) is None:
         raise InputError(f"{option} must be 1 to 63 of a-z, 0-9 and _, not begin with a digit or pg_: '{text}'")
     return text

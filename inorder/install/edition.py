@@ -76,7 +76,6 @@ def bodies(sources: Path, name: str) -> tuple[str, dict[str, tuple[str, set[str]
 
 
 def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
-    """A function of the SQL edition."""
     language, settings, text = body
     if language == "sql":
         return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
@@ -108,7 +107,6 @@ def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
 
 
 def joined(sources: Path, source: str) -> str:
-    """One source with the bodies of this edition."""
     first, own = bodies(sources, Path(source).name)
     used = set()
 
@@ -136,7 +134,6 @@ def joined(sources: Path, source: str) -> str:
 
 
 def plain(sources: Path, name: str) -> str:
-    """A source of this edition only."""
     path = sources / "sql" / "plain" / f"{name}.sql"
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -243,7 +240,6 @@ def whole(text: str) -> str:
 
 
 def filled(text: str, sources: Path, schema: str) -> str:
-    """The script with what is to be put in."""
     given = {
         "extschema": schema, "version": version(sources), "writes": WRITES, "pinned": " SET ".join(PINNED),
         "names": ",".join(names(text)),

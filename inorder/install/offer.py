@@ -12,8 +12,6 @@ OLDEST, NEWEST = 15, 19
 
 @dataclass(frozen=True)
 class Installed:
-    """The edition that a database has."""
-
     edition: str
     version: str
     schema: str
@@ -56,7 +54,6 @@ class Offer:
 
     @property
     def installed(self) -> Installed | None:
-        """The edition that is there."""
         if self.extension_version is not None:
             return Installed(
                 C, self.extension_version, str(self.extension_schema), str(self.extension_owner), str(self.quoted)
@@ -72,7 +69,6 @@ class Offer:
         return found + ([] if replaces else self.taken_names(edition))
 
     def general_problems(self) -> list[str]:
-        """What prevents each edition."""
         found = []
         if not OLDEST <= self.version_number // 10000 <= NEWEST:
             found.append(f"the server is PostgreSQL {self.version}; inorder needs {OLDEST} to {NEWEST}")
@@ -91,7 +87,6 @@ class Offer:
         return found
 
     def c_problems(self) -> list[str]:
-        """What prevents the C extension."""
         if self.c_version is None:
             return [
                 "pg_available_extensions has no inorder; HINT: install it on the server's disk, as docs/install.md says"
@@ -101,7 +96,6 @@ class Offer:
         return []
 
     def sql_problems(self) -> list[str]:
-        """What prevents the SQL edition."""
         found = []
         if self.is_keyword:
             found.append(f"the schema's name, {self.schema}, is a keyword of SQL; HINT: choose another --schema")
@@ -134,7 +128,6 @@ class Offer:
         return found
 
     def best(self) -> str | None:
-        """The best edition that can be installed."""
         return next((edition for edition in EDITIONS if not self.problems(edition)), None)
 
 

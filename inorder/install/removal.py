@@ -42,12 +42,10 @@ def given_values(dependents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def named(column: dict[str, Any]) -> str:
-    """A column in a message."""
     return f"column {column['column_name']} of {column['relation_name']}"
 
 
 def lost(target: Target, installed: Installed, columns: list[dict[str, Any]]) -> list[str]:
-    """What goes away, a line each."""
     lines = [f"{installed}, of role {installed.owner}"]
     for row in target.rows("install_contents"):
         if row["kind"] == "feed":

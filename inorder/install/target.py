@@ -43,17 +43,14 @@ class Target:
             yield
 
     def run(self, text: str | sql.SQL | sql.Composed) -> None:
-        """Statements, in the transaction that is open."""
         self.connection.execute(text.encode() if isinstance(text, str) else text)
 
     def rows(self, name: str, **parts: object) -> list[dict[str, Any]]:
-        """The rows of one of our queries."""
         values = {key: part if isinstance(part, sql.Composable) else sql.Literal(part) for key, part in parts.items()}
         with self.connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query(name).format(**values)).fetchall()
 
     def offer(self) -> Offer:
-        """The facts, in the transaction that is open."""
         (facts,) = self.rows("install_facts", schema=self.schema, names=edition.names(edition.parts(self.sources)))
         asks = not facts["is_standby"] and not facts["revoked"]
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
@@ -80,7 +77,6 @@ class Target:
 
 @contextmanager
 def opened(dsn: str, schema: str, lock_timeout: float) -> Iterator[Target]:
-    """A target; what the server says is explained."""
     target = Target(dsn, schema, lock_timeout)
     try:
         yield target

@@ -75,7 +75,6 @@ def difference(before: list[str], after: list[str], templates: list[str]) -> Ite
 
 
 def removed(before: list[str], after: list[str]) -> Iterator[str]:
-    """Functions and policies that are gone."""
     kept = set(identities(after))
     for function in identities(before):
         if function not in kept:

@@ -61,7 +61,6 @@ def renamed(text: str, installed: Installed) -> str:
 
 
 def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, Object]:
-    """The objects of some schemas by kind and name."""
     rows = target.rows("install_inventory", schemas=schemas, installer=installer)
     return {f"{row['kind']} {row['named']}": row for row in rows}
 

@@ -25,8 +25,6 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done to a table."""
-
     table: str
     column: str
     method: str
@@ -47,18 +45,14 @@ def is_concurrent(statement: str) -> bool:
 
 
 class Preparation:
-    """The statements for one table, in a session."""
-
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self.plan, self.say = plan, say
         self.done: list[str] = []
 
     def attach(self, session: Session) -> None:
-        """Find the table."""
         self.session, self.table = session, session.table(self.plan.table)
 
     def statements(self) -> list[str]:
-        """Those that are still to do."""
         parts = {"table": self.table.oid, "column": self.plan.column}
         if self.plan.undo:
             rows = self.session.rows(
@@ -156,12 +150,10 @@ class Preparation:
 
 
 def prepare(plan: Plan, say: Callable[[str], None], kind: type[Session] = Session) -> None:
-    """In a session of its own."""
     preparation = Preparation(plan, say)
     once(plan.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
 
 
 def listed(plan: Plan, kind: type[Session] = Session) -> list[str]:
-    """The statements, without running them."""
     preparation = Preparation(plan, lambda _text: None)
     return once(plan.dsn, preparation.attach, preparation.statements, kind=kind)

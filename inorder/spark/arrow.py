@@ -30,7 +30,6 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 
 def type_of(kind: str) -> pa.DataType:
-    """What Arrow calls a type of Spark's."""
     if kind.startswith("array<"):
         return pa.list_(pa.field("element", type_of(kind.removeprefix("array<").removesuffix(">"))))
     if kind.startswith("decimal("):
@@ -71,7 +70,6 @@ def column_as(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
 
 
 def check_range(array: pa.Array, field: Field, element: str) -> None:
-    """Infinity is far outside."""
     unit = 1 if element == "date" else MICROSECONDS
     ends = pc.min_max(array.view(pa.int32() if element == "date" else pa.int64()))
     least, most = ends["min"].as_py(), ends["max"].as_py()
@@ -80,7 +78,6 @@ def check_range(array: pa.Array, field: Field, element: str) -> None:
 
 
 def refused(field: Field, what: str) -> InputError:
-    """The error about a value."""
     return InputError(
         f"column {field.name!r} has what {field.type} does not: {what}\n"
         f"HINT:  Read the column as text, by schema() with {field.name!r} as string."

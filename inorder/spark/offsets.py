@@ -15,8 +15,6 @@ Offset = dict[str, dict[str, str]]  # as Spark stores it
 
 @dataclass(frozen=True)
 class Kept:
-    """The position in a table of a database."""
-
     database: str
     position: str
     shard: str | None = None  # as JSON, if the table is one
@@ -55,7 +53,6 @@ def decoded(offset: object, names: tuple[str, ...]) -> dict[str, Kept]:
 
 
 def parts_of(offset: object) -> dict[str, Kept]:
-    """The positions in an offset."""
     if not isinstance(offset, dict) or not all(map(is_kept, offset.values())):
         raise InputError(f"this is no offset of inorder: {str(offset)[:200]}")
     return {name: Kept(**part) for name, part in offset.items()}
@@ -84,7 +81,6 @@ def is_object(text: str) -> bool:
 
 
 def from_text(text: str, option: str) -> object:
-    """An offset that was given as an option."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

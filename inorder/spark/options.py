@@ -54,8 +54,6 @@ class Server:
 
 @dataclass(frozen=True)
 class Options:
-    """All options of a query."""
-
     servers: tuple[Server, ...]
     max_rows: int | None
     parts: int
@@ -68,7 +66,6 @@ class Options:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the servers."""
         return tuple(server.name for server in self.servers)
 
 
@@ -139,7 +136,6 @@ def servers_of(options: Mapping[str, str]) -> tuple[Server, ...]:
 
 
 def list_of(text: str) -> list[str]:
-    """The connection strings of a JSON array."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -215,7 +211,6 @@ def number(options: Mapping[str, str], key: str, default: int, least: int, most:
 
 
 def flag(options: Mapping[str, str], key: str) -> bool:
-    """True or false."""
     text = options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
         raise InputError(f"the option {key} is {text!r} and must be true or false")
@@ -223,7 +218,6 @@ def flag(options: Mapping[str, str], key: str) -> bool:
 
 
 def place_in(options: Mapping[str, str], key: str, words: tuple[str, ...], default: str) -> str:
-    """A word, or an offset as JSON."""
     text = options.get(key, default).strip()
     if text.lower() in words:
         return text.lower()

@@ -56,19 +56,16 @@ class Plan:
         self.close()
 
     def close(self) -> None:
-        """Leave the servers."""
         for reader in self.readers.values():
             reader.close()
 
     def reader(self, name: str) -> Reader:
-        """The one of a server."""
         if name not in self.readers:
             server = self.servers[name]
             self.readers[name] = Reader(server.plan.dsn(), server.table, self.options.accept_origin)
         return self.readers[name]
 
     def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
-        """What all servers answer."""
         return self.each(self.options.names, ask)
 
     def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
@@ -94,13 +91,11 @@ class Plan:
         return fields
 
     def start(self) -> Offset:
-        """Where a new query begins."""
         if not self.options.start.startswith("{"):
             return encoded(self.all(self.started))
         return self.complete(self.read(from_text(self.options.start, "start")))
 
     def started(self, name: str) -> Kept:
-        """Where a server without a position begins."""
         where = self.options.start if not self.options.start.startswith("{") else "beginning"
         return Kept(self.reader(name).table().database, self.reader(name).start(where))
 
@@ -143,16 +138,13 @@ class Plan:
         return self.each(kept, after)
 
     def now(self) -> Offset:
-        """The offset of all that has ended."""
         return encoded(self.all(lambda name: Kept(self.reader(name).table().database, self.reader(name).start("now"))))
 
     def check(self, offset: Offset) -> None:
-        """Error unless reading can go on from an offset."""
         kept = self.read(offset)
         self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position))
 
     def end(self, start: Offset) -> Offset:
-        """Where a batch read ends."""
         if self.options.end is None:
             return self.next(start, None)
         kept = self.read(from_text(self.options.end, "end"))
@@ -176,21 +168,18 @@ class Plan:
         return self.each(kept, of)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        """The parts of the batch between two offsets."""
         first, last = self.read(start), self.read(end)
         moved = [name for name in first if name in last and first[name].position != last[name].position]
         found = self.each(moved, lambda name: self.tasks_of(name, first[name].position, last[name].position))
         return [task for tasks in found.values() for task in tasks]
 
     def tasks_of(self, name: str, start: str, end: str) -> list[Task]:
-        """Those of one server."""
         table = self.reader(name).table()
         source = Source(table.database, table.oid, table.schema, table.name)
         slices = self.reader(name).slices(start, end, self.options.parts)
         return [Task(self.place(name), source, part, self.node(name)) for part in slices]
 
     def place(self, name: str) -> int:
-        """Of a server in the options."""
         return self.options.names.index(name)
 
     def node(self, name: str) -> Node | None:
@@ -199,5 +188,4 @@ class Plan:
 
 
 def types(fields: list[Field]) -> dict[str, str]:
-    """The type of each column."""
     return {field.name: field.type for field in fields}

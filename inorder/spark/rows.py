@@ -29,8 +29,6 @@ HAS_WAIT_FOR_LSN = 190000
 
 
 class Connection:
-    """A connection of ADBC's, with statements composed by psycopg."""
-
     def __init__(self, dsn: str) -> None:
         self.connection = dbapi.connect(dsn, autocommit=True)
         self.cursor = self.connection.cursor(
@@ -48,18 +46,15 @@ class Connection:
         self.extension, self.is_standby = sql.Identifier(str(schema)), bool(is_standby)
 
     def run(self, text: str | sql.SQL, **parts: object) -> None:
-        """Execute a statement."""
         statement = sql.SQL(text) if isinstance(text, str) else text
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         self.cursor.execute(statement.format(**values).as_string(None))
 
     def rows(self, text: str | sql.SQL, **parts: object) -> list[tuple[object, ...]]:
-        """The rows of a query."""
         self.run(text, **parts)
         return list(self.cursor.fetchall())
 
     def row(self, text: str | sql.SQL, **parts: object) -> tuple[object, ...]:
-        """The row of a query that has one."""
         (row,) = self.rows(text, **parts)
         return row
 
@@ -88,7 +83,6 @@ class Connection:
         return status in ("success", "not in recovery")
 
     def close(self) -> None:
-        """Leave the server."""
         with suppress(adbc_driver_manager.Error):
             self.cursor.close()
             self.connection.close()
@@ -129,7 +123,6 @@ def still_there(dsn: str) -> Connection | None:
 
 
 def opened(dsn: str) -> Connection:
-    """A new one."""
     connection = Connection(dsn)
     try:
         connection.look()
@@ -141,7 +134,6 @@ def opened(dsn: str) -> Connection:
 
 @atexit.register
 def close_kept() -> None:
-    """Leave the server that a connection was kept to."""
     while KEPT:
         KEPT.popitem()[1].close()
 
@@ -234,5 +226,4 @@ def may_pass(error: adbc_driver_manager.Error) -> bool:
 
 
 def explained(error: adbc_driver_manager.Error) -> InorderError:
-    """The server's error, in a line or a few."""
     return InorderError(f"cannot read a part of the batch: {error}")

@@ -32,8 +32,6 @@ IN_OFFSETS = ("id", "group", "low", "high")  # its name and where its node is, t
 
 
 class ShardsPlan(Plan):
-    """The shards of a table, and the coordinator."""
-
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         (self.server,) = options.servers
@@ -47,7 +45,6 @@ class ShardsPlan(Plan):
         self.reported: set[str] = set()
 
     def close(self) -> None:
-        """Leave all nodes."""
         for line in (*self.lines.values(), self.coordinator.line):
             line.close()
         self.holds.close()
@@ -55,7 +52,6 @@ class ShardsPlan(Plan):
     # --- where shards are -------------------------------------------------------
 
     def ask(self, step: Callable[[Distributed], Result]) -> Result:
-        """What the coordinator answers."""
 
         def asked(session: Session, _: object) -> Result:
             if self.known is None or self.known.session is not session:
@@ -65,7 +61,6 @@ class ShardsPlan(Plan):
         return self.coordinator.ask(asked)
 
     def look(self) -> dict[str, Shard]:
-        """The shards as they are now, and their nodes."""
         now, nodes = self.ask(lambda known: (known.shards(), known.nodes()))
         for group in [group for group in self.lines if nodes.get(group) != self.nodes.get(group)]:
             self.lines.pop(group).close()  # another server took the place of the node
@@ -78,39 +73,32 @@ class ShardsPlan(Plan):
         return {shard.key: shard for shard in now}
 
     def line(self, shard: Shard) -> Line:
-        """To the node of a shard."""
         if shard.group not in self.lines:
             dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.server.plan.dsn())
             self.lines[shard.group] = Line(dsn, ShardSession)
         return self.lines[shard.group]
 
     def session(self, shard: Shard) -> ShardSession:
-        """On its node."""
         session = self.line(shard).open()
         assert isinstance(session, ShardSession)
         return session
 
     def reader(self, name: str) -> Reader:
-        """The one of a shard."""
         if name not in self.readers:
             shard = self.shards[name]
             self.readers[name] = Reader(self.line(shard), shard.table, self.options.accept_origin)
         return self.readers[name]
 
     def node(self, name: str) -> Node:
-        """Where executors read it."""
         return self.ask(lambda known: node_of(known.session, self.shards[name]))
 
     def place(self, name: str) -> int:
-        """Of the coordinator."""
         return 0
 
     def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
-        """What all shards answer, where they are now."""
         return self.each(self.look(), ask)
 
     def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-        """What shards answer; errors say which."""
 
         def asked(name: str) -> Result:
             shard = self.shards[name]
@@ -130,11 +118,9 @@ class ShardsPlan(Plan):
     # --- offsets ----------------------------------------------------------------
 
     def fields(self) -> list[Field]:
-        """The columns, as the coordinator knows them."""
         return fields_of(self.coordinator.columns(), self.server.table)
 
     def begin(self, name: str, where: str) -> str:
-        """A position in a shard to begin with."""
         try:
             return self.reader(name).start(where)
         except InorderError as error:
@@ -143,11 +129,9 @@ class ShardsPlan(Plan):
             raise
 
     def started(self, name: str) -> Kept:
-        """Where a new query begins in a shard."""
         return self.kept(self.shards[name], self.begin(name, self.options.start))
 
     def kept(self, shard: Shard, position: str, follows: str | None = None) -> Kept:
-        """What an offset says of a shard."""
         fields = asdict(shard)
         text = json.dumps({name: fields[name] for name in IN_OFFSETS})
         return Kept(self.coordinator.table().database, position, text, follows)
@@ -177,7 +161,6 @@ class ShardsPlan(Plan):
         return at(replace(shard, table=name), *self.nodes[shard.group])
 
     def complete(self, kept: Mapping[str, Kept]) -> Offset:
-        """An offset has all shards that there were."""
         return encoded(kept)
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
@@ -210,14 +193,12 @@ class ShardsPlan(Plan):
         return after
 
     def ended(self, kept: Iterable[str]) -> dict[str, object]:
-        """The transactions that have ended on each node."""
         one_of_each = {self.shards[key].group: key for key in kept}.values()
         return self.each(
             one_of_each, lambda key: self.reader(key).ask(lambda session, _: session.row(query("tail_ended")))
         )
 
     def stop_here(self) -> None:
-        """Read nothing that commits from now on."""
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
@@ -251,7 +232,6 @@ class ShardsPlan(Plan):
         self.ask(lambda known: self.holds.keep(known.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
-        """Whether nobody writes any more where a shard was."""
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
@@ -316,7 +296,6 @@ def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
 
 
 def shard_of(key: str, part: Kept) -> Shard:
-    """The shard of a part of an offset."""
     try:
         fields = json.loads(part.shard or "null")
         shard = Shard(**fields, table="", host="", port=0) if fields.keys() == set(IN_OFFSETS) else None

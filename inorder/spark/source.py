@@ -35,8 +35,6 @@ IDLE_SECONDS = 0.1  # Spark asks a hundred times a second, without a trigger
 
 @dataclass(frozen=True)
 class Part(InputPartition):
-    """What one task reads."""
-
     task: Task
 
 
@@ -54,26 +52,20 @@ class InorderDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
         return "inorder"
 
     def schema(self) -> str:
-        """All columns of the table."""
         with plan_of(parsed(self.options)) as plan:
             return ", ".join(field.ddl for field in plan.fields())
 
     def reader(self, schema: StructType) -> "BatchReader":
-        """For ``spark.read``."""
         return BatchReader(parsed(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
-        """For ``spark.readStream``."""
         return StreamReader(parsed(self.options), schema)
 
 
 class Parts:
-    """How a part is read, on an executor."""
-
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options, self.schema = options, schema
 
@@ -82,7 +74,6 @@ class Parts:
         return {"options": self.options, "schema": self.schema}
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
         if not isinstance(partition, Part):
             return  # of a batch read without parts
         task, server = partition.task, self.options.servers[partition.task.server]
@@ -92,18 +83,13 @@ class Parts:
 
 
 class BatchReader(Parts, DataSourceReader):
-    """From one offset to another, or to the end."""
-
     def partitions(self) -> Sequence[InputPartition]:
-        """The parts of all that is there."""
         with plan_of(self.options) as plan:
             start = plan.start()
             return [Part(task) for task in plan.tasks(start, plan.end(start))]
 
 
 class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """From one offset to the next."""
-
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
         if options.end is not None:
@@ -120,7 +106,6 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Of a batch, if the trigger has none."""
         return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
@@ -138,19 +123,16 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self.last is None else self.plan.backlog(self.last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The parts of a batch."""
         if not SAYS_START:
             self.plan.check(start)  # plan.next() has done that elsewhere
             self.last = self.last or end
         return [Part(task) for task in self.plan.tasks(start, end)]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read what there is, and end."""
         self.plan.stop_here()
 
     def commit(self, end: Offset) -> None:
         """Spark keeps the offset: nothing is kept here."""
 
     def stop(self) -> None:
-        """Leave the servers."""
         self.plan.close()

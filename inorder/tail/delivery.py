@@ -18,13 +18,10 @@ from inorder.tail.whole import WholeBatches
 
 
 class Delivery:
-    """The batches of a source, into a sink."""
-
     def __init__(self, plan: Plan, source: Source, sink: Sink) -> None:
         self.plan, self.source, self.sink = plan, source, sink
 
     def run(self) -> None:
-        """Once, or as long as it is asked for."""
         self.sink.settle(self.source.output, self.source.begun, self.plan.accept_output)
         if isinstance(self.sink, WholeBatches):
             self.sink.connect(self.source)
@@ -47,7 +44,6 @@ class Delivery:
             time.sleep(self.plan.interval)
 
     def close(self) -> None:
-        """No interrupt comes between the parts of this."""
         with uninterrupted():
             self.source.settle()
 

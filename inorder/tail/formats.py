@@ -19,7 +19,6 @@ class Format:
     has_header: bool
 
     def wanted(self, table: Table) -> sql.Composed:
-        """What of the rows is wanted, as a query."""
         return self.columns.format(table=table.oid)
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:

@@ -60,15 +60,12 @@ class OutputFile:
             ) from error
 
     def status(self) -> os.stat_result:
-        """What the system says about it."""
         return os.fstat(STANDARD_OUTPUT)
 
     def size(self) -> int:
-        """Its length."""
         return self.status().st_size
 
     def before(self, place: int) -> bytes:
-        """The last bytes before a place."""
         first = max(0, place - LAST_BYTES)
         return os.pread(self.reading, place - first, first)
 
@@ -79,7 +76,6 @@ class OutputFile:
         return f"inode {self.status().st_ino}"
 
     def named(self) -> str:
-        """The id, made if there is none."""
         if self.id().startswith("inode"):
             with suppress(OSError):
                 os.setxattr(STANDARD_OUTPUT, ATTRIBUTE, uuid.uuid4().hex.encode())
@@ -145,7 +141,6 @@ class OutputFile:
             raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
 
     def keep_name(self) -> None:
-        """The name of a file that is new, too."""
         with suppress(OSError):
             sync_folder(Path(os.readlink(OPENED)).parent)
 
@@ -179,17 +174,14 @@ class FileSink(Output):
         return self.size == 0
 
     def begin(self, name: str, first: bytes) -> str | None:
-        """As many bytes as are compared."""
         self.check()
         self.start, self.recent_at_start = self.size, self.recent
         return first[:FIRST_BYTES].hex()
 
     def mark(self) -> Mark | None:
-        """The end, known by what is before it."""
         return Mark(self.size, digest(self.recent), self.file.named())
 
     def put(self, content: Buffer) -> None:
-        """Write, and remember the end."""
         try:
             super().put(content)
         except OSError as error:
@@ -198,15 +190,12 @@ class FileSink(Output):
         self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
 
     def size_in_file(self) -> int | None:
-        """What was written since its beginning."""
         return self.size - self.start
 
     def arrive(self) -> None:
-        """In the file that was there before."""
         self.check()
 
     def keep(self) -> None:
-        """On the disk."""
         self.file.keep()
 
     def check(self) -> None:
@@ -236,12 +225,10 @@ def is_named(text: str | None) -> bool:
 
 
 def is_file() -> bool:
-    """Whether standard output is a regular file."""
     return stat.S_ISREG(os.fstat(STANDARD_OUTPUT).st_mode)
 
 
 def digest(content: bytes) -> str:
-    """The hash that a mark has."""
     return hashlib.sha256(content).hexdigest()
 
 

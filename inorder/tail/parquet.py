@@ -58,7 +58,6 @@ class ParquetSink(WholeBatches):
             self.refuse_others(source)
 
     def claim(self, source: Source) -> None:
-        """Say whose directory it is."""
         self.refuse_others(source)
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
@@ -84,14 +83,12 @@ class ParquetSink(WholeBatches):
             raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
 
     def reader(self, source: Source) -> str:
-        """Its name."""
         if self.plan.position is not None:
             return f"position file {self.plan.position.resolve()}"
         owner = self.plan.owner or source.session.connection.info.user
         return f"feed '{self.plan.feed}' of role '{owner}' in database '{source.table.database}'"
 
     def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
-        """Which batch the position file has written last."""
         super().settle(known, begun, accept)
         self.known, self.accepts = known.last if known else "", accept
 
@@ -114,7 +111,6 @@ class ParquetSink(WholeBatches):
         return super().begin(name, first)
 
     def mark(self) -> Mark | None:
-        """The last batch of this run."""
         return Mark(0, digest_of(self.given)) if self.given else None
 
     def at_start(self) -> bool:
@@ -122,14 +118,12 @@ class ParquetSink(WholeBatches):
         return True
 
     def check(self) -> None:
-        """Between batches: what columns there are."""
         assert self.source is not None
         if self.columns is None:
             self.claim(self.source)
         self.columns = self.described(self.source)
 
     def described(self, source: Source) -> list[Column]:
-        """The columns of the table, as they are now."""
         return columns_of(source.session.rows(query("reader_columns"), table=source.table.oid))
 
     def give(self, batch: IO[bytes], size: int) -> None:
@@ -158,7 +152,6 @@ class ParquetSink(WholeBatches):
 
 
 def digest_of(name: str) -> str:
-    """A batch, as a mark has it."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 

@@ -50,11 +50,9 @@ class PositionFile:
         os.close(self.descriptor)
 
     def read(self) -> State | None:
-        """What it says; None if it is new."""
         return self.read_as(decode)
 
     def read_as(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """The same, of whatever it holds."""
         try:
             content = self.content()
             self.is_new = content == NEW
@@ -63,7 +61,6 @@ class PositionFile:
             raise InputError(f"cannot use {self.asked}: {error}") from error
 
     def content(self) -> bytes:
-        """Its bytes; ValueError if they cannot be a position."""
         size = os.fstat(self.descriptor).st_size
         if size == 0:
             raise ValueError(
@@ -82,7 +79,6 @@ class PositionFile:
         self.save_bytes(encode(state), lasting)
 
     def save_bytes(self, content: bytes, lasting: bool = True) -> None:
-        """The same, of whatever it holds."""
         try:
             replacement = self.put(content)
             if lasting:

@@ -27,7 +27,6 @@ class RowCount:
             sys.stderr.flush()
 
     def add(self, rows: int) -> None:
-        """So many more."""
         self.rows += rows
         now = time.monotonic()
         if self.shown and now - self.last >= INTERVAL:

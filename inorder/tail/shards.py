@@ -34,11 +34,9 @@ class Part:
         self.asked, self.descriptor = whole.file.asked, whole.file.descriptor
 
     def read(self) -> State:
-        """What it says of the shard."""
         return self.whole.present.of(self.key)
 
     def save(self, state: State, lasting: bool = True) -> None:
-        """Save all of the file, with this."""
         self.whole.save_part(self.key, state, lasting)
 
 
@@ -57,7 +55,6 @@ class ShardsFile:
 
     @property
     def present(self) -> ShardsState:
-        """The state, once there is one."""
         assert self.state is not None
         return self.state
 
@@ -70,7 +67,6 @@ class ShardsFile:
         return replace(moved, pending_in=pending_in, pending=batch)
 
     def save_part(self, key: str, state: State, lasting: bool) -> None:
-        """All shards, with this state of one."""
         self.save(self.now({key: state}), lasting)
 
     def save(self, state: ShardsState, lasting: bool = True) -> None:
@@ -105,11 +101,9 @@ class ShardsSource:
 
     @property
     def readers(self) -> dict[str, TableSource]:
-        """Of each shard."""
         return self.file.readers
 
     def lock(self) -> int:
-        """The position file's."""
         return self.file.file.descriptor
 
     # --- sessions ---------------------------------------------------------------
@@ -131,7 +125,6 @@ class ShardsSource:
         self.current, self.is_idle = None, True
 
     def close(self) -> None:
-        """Leave the nodes."""
         for node in self.nodes.values():
             node.close()
         self.nodes.clear()
@@ -150,7 +143,6 @@ class ShardsSource:
         self.file.save(ShardsState(table.database, table.quoted, entries))
 
     def start(self, shard: Shard) -> dict[str, object]:
-        """A position to begin with."""
         node = self.node(shard)
         try:
             (position,) = node.row(
@@ -161,7 +153,6 @@ class ShardsSource:
         return as_json(position)
 
     def check_table(self, state: ShardsState) -> None:
-        """A file is of one table."""
         table = self.distributed.table
         if (state.database, state.table) != (table.database, table.quoted):
             kept = f"{state.table} in the database '{state.database}'"
@@ -170,7 +161,6 @@ class ShardsSource:
             )
 
     def attach_shard(self, key: str, shard: Shard) -> None:
-        """Read it on its node."""
         if key not in self.readers:
             self.readers[key] = TableSource(
                 shard.table, Part(self.file, key), self.form, self.plan.batch_rows, self.plan.start, None,
@@ -185,7 +175,6 @@ class ShardsSource:
 
     @property
     def reader(self) -> TableSource:
-        """That of the batch."""
         assert self.current is not None
         return self.readers[self.current]
 
@@ -249,7 +238,6 @@ class ShardsSource:
             raise gone(self.file.present.entries[key].shard) from error
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
-        """Its rows, counted."""
         self.count = 0
         for rows in self.reader.rows(batch):
             self.count += len(rows)
@@ -260,26 +248,21 @@ class ShardsSource:
         """The next batch is of another shard, perhaps of the same session."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember it."""
         self.file.output = output or self.file.output
         self.reader.begin(batch, start, output)
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position of its shard."""
         self.file.output = output or self.file.output
         self.reader.finish(batch, output)
 
     def skip(self, batch: Batch) -> None:
-        """Move the position of its shard."""
         self.reader.skip(batch)
 
     def settle(self) -> None:
-        """One save is for all shards."""
         for reader in self.readers.values():
             reader.settle()
 
     def keep(self) -> None:
-        """One save is for all shards, too."""
         if any(reader.state != reader.saved for reader in self.readers.values()):
             self.sync_output()
             self.file.save(self.file.now())
@@ -287,7 +270,6 @@ class ShardsSource:
     # --- waiting ----------------------------------------------------------------
 
     def ended_now(self) -> dict[int, object]:
-        """The transactions that have ended, of each node."""
         return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
 
     def wait(self) -> None:

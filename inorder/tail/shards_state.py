@@ -35,13 +35,11 @@ class ShardsState:
     output: Mark | None = None
 
     def of(self, key: str) -> State:
-        """The part of one shard."""
         pending = self.pending if key == self.pending_in else None
         entry = self.entries[key]
         return State(self.database, entry.shard.table, entry.position, pending, self.output)
 
     def moved(self, positions: dict[str, Json]) -> "ShardsState":
-        """The same with other positions."""
         entries = self.entries | {
             key: replace(self.entries[key], position=position)
             for key, position in positions.items()
@@ -88,7 +86,6 @@ def state_of(whole: Json) -> ShardsState:
 
 
 def entry_of(fields: Json) -> Entry:
-    """One of the shards."""
     position = fields.pop("position")
     for name in NUMBERS:
         require(fields[name] is None or type(fields[name]) is int, f"{name} of a shard")

@@ -16,8 +16,6 @@ Report = Callable[[int], None]  # receives the number of further rows
 
 
 class Sink(Protocol):
-    """Takes the rows of one batch after the other."""
-
     rows: int  # of the present batch, taken so far
 
     def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
@@ -55,8 +53,6 @@ class Sink(Protocol):
 
 
 class Output:
-    """What all sinks have in common."""
-
     def __init__(self, report: Report) -> None:
         self.rows = 0
         self.report = report
@@ -72,11 +68,9 @@ class Output:
             )
 
     def begin(self, name: str, first: bytes) -> str | None:
-        """Nothing to come back to."""
         return None
 
     def mark(self) -> Mark | None:
-        """Nothing to come back to."""
         return None
 
     def write(self, rows: Rows, header: Buffer = b"") -> None:
@@ -88,18 +82,15 @@ class Output:
         self.report(len(rows))
 
     def size_in_file(self) -> int | None:
-        """Somebody may have to take it."""
         return None
 
     def again(self) -> None:
         """What was written is known by its number."""
 
     def put(self, content: Buffer) -> None:
-        """Write, as often as it takes."""
         put_all(STANDARD_OUTPUT, content)
 
     def finish(self) -> None:
-        """End the batch."""
         self.arrive()
         self.rows = 0
 
@@ -124,17 +115,14 @@ class DeviceSink(Output):
         self.started = False
 
     def at_start(self) -> bool:
-        """A run is a stream."""
         return not self.started
 
     def write(self, rows: Rows, header: Buffer = b"") -> None:
-        """Write rows."""
         self.started = True
         super().write(rows, header)
 
 
 def put_all(descriptor: int, content: Buffer) -> None:
-    """Write all of it."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

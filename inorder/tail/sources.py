@@ -28,7 +28,6 @@ PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of 
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:
-    """The error by which a batch is read again."""
     session.connection.rollback()
     return psycopg.errors.SerializationFailure(f"{table.quoted} was changed while it was read")
 
@@ -44,7 +43,6 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """By which a receiver recognizes one that comes again."""
         return str(self.batch) if isinstance(self.batch, int) else name_of(self.batch)
 
 
@@ -93,8 +91,6 @@ class Source(Protocol):
 
 
 class TableSource:
-    """A table, read without any state in the database."""
-
     def __init__(
         self, name: str, file: Keeper, form: Format, max_rows: int, start: str, order_by: str | None,
         accept: bool, sync_output: Callable[[], None], whole: bool = False,
@@ -114,11 +110,9 @@ class TableSource:
         self.asked = max_rows  # in that
 
     def lock(self) -> int:
-        """The position file's."""
         return self.file.descriptor
 
     def attach(self, session: Session) -> None:
-        """Find the table, and the place in it."""
         self.session = session
         self.stream = None
         self.table = table = session.table(self.name)
@@ -135,7 +129,6 @@ class TableSource:
             self.check_kept(self.state)
 
     def check_order(self, state: State) -> None:
-        """A position is in one order."""
         kept = order_of(state.position)
         if self.order_by not in (None, kept):
             order = f"column {kept}" if kept else "transactions"
@@ -156,7 +149,6 @@ class TableSource:
 
     @property
     def present(self) -> State:
-        """The state, once there is one."""
         assert self.state is not None
         return self.state
 
@@ -169,7 +161,6 @@ class TableSource:
         self.unsettled = False
 
     def next(self) -> Batch | None:
-        """The one that was begun, or the next."""
         if pending := self.present.pending:
             return batch_of(pending.batch, pending.after)
         return patiently(self.session.connection, self.found)
@@ -188,7 +179,6 @@ class TableSource:
         return batch_of(json.loads(batch), json.loads(after), self.asked)
 
     def ask(self, position: Json, max_rows: int) -> Stream:
-        """For the batch after a position."""
         self.asked = max_rows
         question = self.session.statement(
             query("tail_batch"), columns=self.form.wanted(self.table), position=as_text(position), max_rows=max_rows,
@@ -252,16 +242,13 @@ class TableSource:
             self.save(self.present)
 
     def skip(self, batch: Batch) -> None:
-        """An idle poll writes nothing."""
         assert batch.after is not None
         self.state = replace(self.present, position=batch.after, pending=None)
 
     def wait(self) -> None:
-        """Wait for rows after the position."""
         self.session.row(query("tail_wait"), table=self.table.oid, position=as_text(self.present.position))
 
     def keep(self) -> None:
-        """Keep what was skipped."""
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
 
@@ -283,7 +270,6 @@ class FeedSource:
         return self.held.fileno()
 
     def attach(self, session: Session) -> None:
-        """Find the feed's table, and claim the feed."""
         self.session = session
         rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
         if not rows:
@@ -301,7 +287,6 @@ class FeedSource:
             self.held = self.taken(session)
 
     def taken(self, session: Session) -> socket:
-        """The lock of this feed."""
         server = session.connection.info
         key = f"feed {server.host}:{server.port} {self.table.database} {self.owner_oid} {self.name}"
         try:
@@ -310,7 +295,6 @@ class FeedSource:
             raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
 
     def ask(self, text: str, **parts: object) -> tuple[object, ...]:
-        """What a query on this feed returns."""
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
     def number(self) -> object:
@@ -336,7 +320,6 @@ class FeedSource:
         return None if number is None else Batch(number, full=full, is_part=bool(self.is_ordered))
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
-        """Read them, in a transaction of their own."""
         stream = self.session.held(self.table, self.form.wanted(self.table))
         if not (answer := stream.begin()):
             raise changed(self.session, self.table)
@@ -352,7 +335,6 @@ class FeedSource:
         """The database remembers."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Record it in the database."""
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
         self.ask("tail_feed_finish", batch=batch.batch)
@@ -365,20 +347,17 @@ class FeedSource:
         self.finish(batch, None)
 
     def wait(self) -> None:
-        """Wait for rows of the feed."""
         self.ask("tail_feed_wait")
 
     def keep(self) -> None:
         """Nothing is kept here."""
 
     def close(self) -> None:
-        """Let others have it."""
         if self.held is not None:
             self.held.close()
 
 
 def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:
-    """A batch kept by the reader."""
     is_part = is_in_set(batch.get("resumed_after")) or is_in_set(batch.get("cut_after"))
     return Batch(batch, after, full, is_part)
 
@@ -390,5 +369,4 @@ def as_json(value: object) -> Json:
 
 
 def as_text(value: Any) -> str:
-    """And back, for the server to read."""
     return json.dumps(value)

@@ -55,7 +55,6 @@ class State:
     output: Mark | None = None  # the regular file that was last written to
 
     def without_origin(self) -> "State":
-        """The same, taken over to another server."""
         position = self.position | {"origin": None}
         if self.pending is None:
             return replace(self, position=position)
@@ -98,7 +97,6 @@ def decode(content: bytes) -> State:
 
 
 def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
-    """The same, of whatever is made of its fields."""
     try:
         fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
         json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
@@ -112,7 +110,6 @@ def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    """An object; none of its names twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise TypeError("a name comes twice")
@@ -120,7 +117,6 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def refused(constant: str) -> None:
-    """NaN and the like, which are not JSON."""
     raise TypeError(f"{constant} is no value")
 
 
@@ -138,7 +134,6 @@ def pending_of(fields: Json | None) -> Pending | None:
 
 
 def mark_of(fields: Json | None) -> Mark | None:
-    """Where the output ends, if it is a file."""
     return None if fields is None else Mark(**fields)
 
 
@@ -161,13 +156,11 @@ def checked(state: State) -> State:
 
 
 def require(holds: bool, what: str) -> None:
-    """TypeError if it does not."""
     if not holds:
         raise TypeError(f"of the {what}")
 
 
 def matches(pattern: re.Pattern[str], text: object) -> bool:
-    """Whether it is a text of this form."""
     return isinstance(text, str) and pattern.fullmatch(text) is not None
 
 
@@ -185,7 +178,6 @@ def check_part(part: Json, what: str, number: str, key: str) -> None:
 
 
 def is_key(columns: object) -> bool:
-    """The values of some columns, as text; or none."""
     return columns is None or (
         isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
     )

@@ -47,7 +47,6 @@ class WholeBatches(Output):
         self.batch: IO[bytes] | None = None
 
     def connect(self, source: Source) -> None:
-        """Where batches come from."""
         self.lock = source.lock
 
     def held(self) -> list[int]:
@@ -55,7 +54,6 @@ class WholeBatches(Output):
         return [self.lock()] if self.lock else []
 
     def begin(self, name: str, first: bytes) -> str | None:
-        """A batch of this name."""
         self.name = name
         return None
 
@@ -77,18 +75,15 @@ class WholeBatches(Output):
         return b""
 
     def again(self) -> None:
-        """Nobody has seen it."""
         self.forget()
         self.rows = 0
 
     def forget(self) -> None:
-        """Close the temporary file, which is gone then."""
         if self.batch:
             self.batch.close()
             self.batch = None
 
     def arrive(self) -> None:
-        """Give the batch away."""
         assert self.batch
         size = self.batch.tell() - len(self.head(0, 0))
         self.batch.seek(0)
@@ -100,11 +95,9 @@ class WholeBatches(Output):
             self.forget()
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """To whom it is for."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nobody gets half of a batch."""
         self.forget()
 
 
@@ -117,7 +110,6 @@ class CommandSink(WholeBatches):
         self.process: subprocess.Popen[bytes] | None = None
 
     def at_start(self) -> bool:
-        """A batch is a stream."""
         return True
 
     def give(self, batch: IO[bytes], size: int) -> None:
@@ -173,7 +165,6 @@ class Copied(WholeBatches):
         self.started = False
 
     def at_start(self) -> bool:
-        """A run is a stream."""
         return not self.started
 
     def give(self, batch: IO[bytes], size: int) -> None:
@@ -198,7 +189,6 @@ class PipeSink(Copied):
             self.pipe.register(STANDARD_OUTPUT, 0)
 
     def at_start(self) -> bool:
-        """A framed batch is a stream."""
         return self.framed or super().at_start()
 
     def head(self, rows: int, size: int) -> bytes:
@@ -218,7 +208,6 @@ class PipeSink(Copied):
             self.check(DRAIN_MS)
 
     def check(self, wait_ms: int = 0) -> None:
-        """A pipe without a reader is in error."""
         if self.pipe and self.pipe.poll(wait_ms):
             raise BrokenPipeError
 
@@ -236,6 +225,5 @@ class FeedFileSink(Copied):
         return self.file.size() == 0
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """And wait for the disk."""
         super().give(batch, size)
         self.file.keep()
