@@ -9,24 +9,30 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
 'other role takes its place after a restore.';
 
--- Trigger on the state: skips restored rows of tables that do not exist, and refuses a second state of a feed, which
--- its key (feed, seq) would let in.
+-- Trigger on the state: skips restored rows of tables that do not exist.
 CREATE FUNCTION inorder_internal.leave_out_missing()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF TG_TABLE_NAME = 'feed_state' THEN
-        IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
-            RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
-        END IF;
-    END IF;
     IF NEW.relation <> 0::oid THEN
         RETURN NEW;
     END IF;
     RAISE WARNING 'skipping a row of %: its table does not exist', TG_RELID::regclass
     USING HINT = 'pg_dump includes the state of all tables, even of those that are not dumped.';
     RETURN NULL;
+END $$;
+
+-- Trigger on feed_state: refuses a second state of a feed, which its key (feed, seq) would let in.
+CREATE FUNCTION inorder_internal.refuse_second_state()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
+        RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
+    END IF;
+    RETURN NEW;
 END $$;
 
 -- An update script of the extension that changes such a column would mark the row as restored.
@@ -299,6 +305,9 @@ ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER refuse_second_state BEFORE INSERT ON inorder_internal.feed_state
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.refuse_second_state();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_state;
 CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
 ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
