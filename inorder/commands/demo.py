@@ -11,7 +11,7 @@ from inorder.commands.show import named
 from inorder.errors import InputError
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import usual_name

@@ -40,13 +40,13 @@ SLOWEST = (
     "test_regress", "test_sql_edition", "test_cli", "test_tail_output", "test_attacks_tables", "test_clients",
     "test_tail_restart", "test_fuzz", "test_tail", "test_examples", "test_install", "test_stress",
     "test_tail_batches", "test_upgrade", "test_cluster", "test_feed_forged", "test_tail_changes",
-    "test_experiments", "test_lab_delivery", "test_ground", "test_killed", "test_extension",
+    "test_experiments", "test_bench", "test_ground", "test_killed", "test_extension",
     "test_lab_insert", "test_failover", "test_lab_own_server", "test_lab_own_experiments", "test_generate",
     "test_distributions", "test_lab_feed", "test_sql_edition_rights", "test_feed_subscriber",
     "test_tail_parquet", "test_verdicts", "test_tail_position", "test_lab_model", "test_lab_writers",
     "test_keys", "test_feed_restore", "test_feed_restored", "test_standby", "test_lab_like",
     "test_lab_reader", "test_lab_bulk", "test_lab_uuid_v1", "test_feed_another_key", "test_lab_lookup",
-    "test_resume", "test_ground_attacks", "test_lab_tail", "test_orm", "test_lab_reuse", "test_cgroup",
+    "test_resume", "test_ground_attacks", "test_orm", "test_lab_reuse", "test_cgroup",
 )  # fmt: skip
 
 

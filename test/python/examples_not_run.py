@@ -40,7 +40,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/keys.md", "BEGIN;"): "needs the extension sequential_uuids",
     ("docs/lab.md", "inorder demo"): MINUTES,
     ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,
-    ("docs/like.md", "inorder lab run like --ddl orders.sql --script orders.bench --table orders --rows 200k"): MINUTES,
     ("docs/lookup.md", "inorder lab run lookup"): MINUTES,
     ("docs/recipes.md", ""): "test_recipes",
     ("docs/several-nodes.md", "inorder lab run nodes"): MINUTES,

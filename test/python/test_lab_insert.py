@@ -23,7 +23,8 @@ from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import findings
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.experiments.insert import InsertExperiment
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.extensions import has_extension
 from inorder.lab.hosts import SERVER_BYTES, ThrowAwayHost, require_room
 from inorder.lab.insert_tables import InsertTables

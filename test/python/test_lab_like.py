@@ -14,10 +14,10 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.lab.experiments.insert import InsertExperiment
-from inorder.lab.experiments.like import LikeExperiment, LikePlan
+from inorder.lab.experiments.like import LikeExperiment
 from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
-from inorder.lab.experiments.like.ddl import DdlTables
 from inorder.lab.experiments.like.model import key_index
+from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.sample import Spread, varied
 from inorder.lab.experiments.like.shape import Column, draw_of, source
 from inorder.lab.experiments.like.tables import LikeTables
@@ -404,7 +404,6 @@ def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, u
         ("--source=nonsense", '--source: missing "="'),
         (f"--mix=insert={10**15}", "is not one of insert, update, read"),
         ("--seed=1", "--table is needed"),
-        (f"--ddl={__file__}", "--ddl and --script go together"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words: str) -> None:
@@ -468,64 +467,6 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
         )
         assert not any(name.startswith("wal_bytes ") for name in run.metrics)
     assert [section.name for section in LikeExperiment.sections(result)] == ["like"]
-
-
-DDL = """
-CREATE TABLE customers (id int PRIMARY KEY);
-INSERT INTO customers VALUES (1);
-CREATE TABLE visits (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int REFERENCES customers,
-    at timestamptz DEFAULT now());
-CREATE INDEX visits_at ON visits (at);
-"""
-
-
-@pytest.mark.server
-def test_ddl_and_script_of_ones_own(lab_run: LabRun, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("own")
-    (folder / "visits.sql").write_text(DDL)
-    (folder / "visits.bench").write_text("INSERT INTO visits (customer) VALUES (1);\n")
-    files = f"--ddl {folder}/visits.sql --script {folder}/visits.bench"
-    sizes = "--rows 3k --transactions 400 --rounds 1 --clients 2 --memory 32MB"
-    result, printed = lab_run(f"like {files} --table visits --keys bigint,random {sizes}")
-    for run in result.select("insert"):
-        assert run.metrics["inserted"] == 400 and run.metrics["wal_bytes visits_at"] > 0
-    images = {run.kind: run.metrics[f"wal_images {key_index(run.kind)}"] for run in result.select("insert")}
-    assert (
-        images["random"] > 2 * images["bigint"] and "load by visits.bench" in printed and str(folder) not in str(result)
-    )
-
-
-@pytest.mark.server
-@pytest.mark.parametrize(
-    ("ddl", "script", "words"),
-    [
-        (DDL, "SELECT 1;", "makes 2 tables; HINT: Name that of the key by --table"),
-        ("CREATE TABLE a (b uuid)", "SELECT 1;", '"a" has no primary key of one column'),
-        ("CREATE TABLE public.a (b uuid PRIMARY KEY)", "SELECT 1;", "already exists\nHINT: .* in a schema of its own"),
-        ("CREATE TABLE a (b int PRIMARY KEY)", "SELECT 1;", "b is integer, of which the lab has no two"),
-        ("CREATE TABLE nonsense", "SELECT 1;", "syntax error"),
-        ("CREATE TABLE a (b uuid PRIMARY KEY)", "SELECT 1;", "inserts no row into"),
-    ],
-)
-def test_what_ddl_cannot_be_is_one_sentence(
-    tmp_path: Path, users: Cluster, server: Server, ddl: str, script: str, words: str
-) -> None:
-    (tmp_path / "ddl").write_text(ddl)
-    (tmp_path / "script").write_text(script)
-    plan = replace(
-        PLAN, kinds=("random", "comb"), ddl=str(tmp_path / "ddl"), script=str(tmp_path / "script"), transactions=8
-    )
-    with OwnServer(users.dsn, server) as own:
-        tables = DdlTables(own, plan)
-        try:
-            with pytest.raises(InputError, match=words):
-                list(tables.fill(plan.rows))
-        finally:
-            with own.connect() as connection:
-                connection.execute("DROP TABLE IF EXISTS public.a")
-                for kind in plan.kinds:
-                    connection.execute(f"DROP SCHEMA IF EXISTS inorder_lab_{kind} CASCADE".encode())
 
 
 # --- without a server ---------------------------------------------------------

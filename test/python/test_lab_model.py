@@ -24,8 +24,9 @@ from inorder.lab.analysis.model import (
     record_bytes,
     shape_of,
 )
-from inorder.lab.experiments.insert import InsertExperiment, InsertPlan
+from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.progress import Progress

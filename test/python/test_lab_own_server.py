@@ -14,7 +14,7 @@ from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
-from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader.readers import ReaderPlan

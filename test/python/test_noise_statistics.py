@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.stats import paired_ratio
-from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
 
 TRIALS = 2000

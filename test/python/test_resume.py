@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
-from inorder.lab.experiments.insert import InsertPlan
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.hosts import check_same_place
 from inorder.lab.journal import load, save
 from inorder.lab.results import Result

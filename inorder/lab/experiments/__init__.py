@@ -1,5 +1,6 @@
-"""The experiments of the lab, a module each. A new one is found by being here."""
+"""The experiments of the lab, a module each. A new one is found by being here, or in the folder INORDER_EXPERIMENTS."""
 
+import os
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -7,6 +8,8 @@ from typing import Any
 
 from inorder.errors import InputError
 from inorder.lab.experiment import Experiment
+
+__path__ += filter(None, [os.environ.get("INORDER_EXPERIMENTS")])
 
 
 @cache

@@ -29,7 +29,7 @@ PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "
 class Load:
     """How hard to push: clients, threads, either seconds or transactions per client, the query protocol.
 
-    ``options`` are of its sessions, as PGOPTIONS has them. ``rate`` is of all, in transactions a second.
+    ``rate`` is of all, in transactions a second.
     """
 
     clients: int
@@ -37,7 +37,6 @@ class Load:
     seconds: int | None = None
     transactions: int | None = None
     protocol: str = "prepared"
-    options: str = ""
     rate: int | None = None
 
     def arguments(self) -> list[str]:
@@ -118,7 +117,7 @@ def run(
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
     with subprocess.Popen(
-        command, env=with_options(environment, load), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
             result = follow(process, on_progress)
@@ -128,11 +127,6 @@ def run(
     if result.transactions == 0:
         raise InorderError(f"pgbench ended no transaction of {script.name}")
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
-
-
-def with_options(environment: Mapping[str, str], load: Load) -> dict[str, str]:
-    """The environment of a load."""
-    return dict(environment) | ({"PGOPTIONS": load.options} if load.options else {})
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> PgbenchResult:

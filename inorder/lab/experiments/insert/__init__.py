@@ -1,6 +1,96 @@
 """Insert TPS and WAL per row, by kind of key and size of table (published studies P1, P3)."""
 
-from inorder.lab.experiments.insert.experiment import InsertExperiment
-from inorder.lab.experiments.insert.plan import InsertPlan
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import ClassVar
 
-__all__ = ["InsertExperiment", "InsertPlan"]
+from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.experiment import Experiment
+from inorder.lab.experiments.insert import report
+from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
+from inorder.lab.keys import KEY_KINDS
+from inorder.lab.server_settings import Small
+from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+
+
+class InsertExperiment(Experiment[InsertPlan]):
+    """Tables of several sizes, smallest first: filled, measured round by round, their indexes' density read."""
+
+    name = "insert"
+    summary = "Insert TPS and WAL per row, by kind of key and size of table."
+    question = "Do random keys cost you?"
+    studies = ("P1", "P3")
+    Plan: ClassVar = InsertPlan
+    reports: ClassVar = report
+
+    @classmethod
+    def room(cls, plan: InsertPlan) -> tuple[int, str]:
+        """All tables, with what the measurements at the largest size add to them."""
+        rows, tables = max(plan.rows), len(plan.variants)
+        needed = bytes_needed(tables, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
+        return needed, f"{rows:,} rows of {tables} key kinds"
+
+    @classmethod
+    def index_folder(cls, plan: InsertPlan) -> str:
+        """Of the plan."""
+        return plan.tablespace
+
+    @classmethod
+    def programs_for(cls, plan: InsertPlan) -> tuple[str, ...]:
+        """Also the one that reads the WAL."""
+        return (*cls.programs, "pg_waldump") if plan.dump_wal else cls.programs
+
+    @classmethod
+    def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
+        """The server's WAL files and devices are out of reach."""
+        unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
+        return adapted(plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device").but(
+            "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
+        )
+
+    @cached_property
+    def tables(self) -> InsertTables:
+        """One for each kind of key with each kind of index."""
+        kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
+        small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace, self.plan.page_cache)
+        settings = {"synchronous_commit": self.plan.synchronous_commit}
+        return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size)
+
+    def prepare(self) -> None:
+        """The server as it is measured."""
+        self.tables.serve_for_measuring()
+
+    def stages(self) -> list[Stage]:
+        """Each size, the smallest first."""
+        return [stage for rows in sorted(self.plan.rows) for stage in self.stages_of(rows)]
+
+    def stages_of(self, rows: int) -> list[Stage]:
+        """Fill; every kind with every number of clients once a round; sizes, which are not of one moment."""
+        loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
+        sizes = [self.sizes_turn(kind, rows) for kind in self.plan.variants]
+        return [
+            self.tables.fill_stage(rows),
+            Stage(every_round(loads), self.plan.rounds, begin=self.tables.serve_for_measuring),
+            Stage(every_round(sizes), 1, shuffled=False, whole=False),
+        ]
+
+    def load_turn(self, kind: str, rows: int, clients: int) -> Turn:
+        """One kind at one size with so many clients."""
+        several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
+        label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
+        return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))
+
+    def sizes_turn(self, kind: str, rows: int) -> Turn:
+        """One kind's table and index after the last round."""
+        label = f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}"
+        return single(SIZES, kind, rows, label, lambda _seed: self.tables.sizes(kind))
+
+    def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
+        """One run of pgbench, by its seed."""
+        load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
+        return partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal)
+
+    def outcome(self, metrics: Metrics) -> str:
+        """Its TPS."""
+        return speed_text(metrics)

@@ -1,7 +1,6 @@
 """What the experiment on a table like another runs."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from inorder.lab import insert_tables, setting
 from inorder.lab.experiments.like.shape import Found
@@ -36,7 +35,7 @@ def shares(text: str) -> tuple[int, int, int]:
 class LikePlan(Plan):
     """Which table, where it is, and what is done to those like it; ``found`` is what the table is."""
 
-    table: str = setting.words("The table, as written in SQL; with --ddl its name there.", setting.TABLE)
+    table: str = setting.words("The table, as written in SQL.", setting.TABLE)
     source: str = setting.server(
         "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment."
     )
@@ -49,8 +48,6 @@ class LikePlan(Plan):
     touch: str = setting.choice("Rows that updates and reads take: any, or recent, the newest hundredth.",
                                 ("any", "recent"), "any")  # fmt: skip
     update: tuple[str, ...] = setting.names("Columns that an update changes. Default: those in no index.")
-    ddl: str = setting.file("Statements that make the table instead, of your own; only the key's default is exchanged.")
-    script: str = setting.file("pgbench's script of its load, which also fills it.")
     leave_out: tuple[str, ...] = setting.names("Columns that are not copied, with what depends on them.")
     sample: int = setting.count("Rows read of the table.", 10, 10**7, 10_000)
     rows: int = setting.count("Rows in each table.", 1000, 10**10, 1_000_000, quick=100_000, full=10_000_000)
@@ -63,11 +60,6 @@ class LikePlan(Plan):
     synchronous_commit: str = setting.synchronous_commit("off")
     dump_wal: bool = setting.switch(True)
     found: Found | None = setting.found()  # noqa: RUF009
-
-    @property
-    def name(self) -> str:
-        """What its tables are like."""
-        return self.table or Path(self.ddl).name
 
     @property
     def row_bytes(self) -> float:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from itertools import product
 from math import fsum
-from pathlib import Path
 from statistics import median as middle
 
 from inorder.lab.analysis.figures import Row, last, last_of, median, median_of, middle_of, per, ratios_of, to
@@ -77,7 +76,7 @@ FIGURES = (
 
 def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
     """Every kind."""
-    title = f"Tables like {plan.name}: {plan.rows:,} rows, {conditions(plan)}"
+    title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
     found = plan.found
     there = (
         f"On its server {100 * found.hot / found.updated:.0f} % of the updates are HOT."
@@ -95,8 +94,6 @@ def conditions(plan: LikePlan) -> str:
     >>> conditions(LikePlan(mix="insert=50,update=50"))
     '50 % inserts and 50 % updates of any rows'
     """
-    if plan.ddl:
-        return f"load by {Path(plan.script).name}"
     parts = shares(plan.mix)
     touched = "any rows" if plan.touch == "any" else "the newest hundredth"
     words = [f"{100 * part / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])
@@ -199,6 +196,6 @@ def holds(result: Result, plan: LikePlan) -> str:
         else 1
     )
     return (
-        f"{plan.rows:,} rows like {plan.name}, {indexes} indexes, {conditions(plan)}, "
+        f"{plan.rows:,} rows like {plan.table}, {indexes} indexes, {conditions(plan)}, "
         f"{between:,.0f} rows inserted between two checkpoints."
     )

@@ -27,7 +27,6 @@ SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL 
 SET LOCAL lock_timeout = '10s'; SELECT set_config(name, 'view, foreign-table', true)
 FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
 BLOCKS = 5000  # that are read of a large table: 40 MB
-TO_DDL = "HINT: Give a similar table of your own by --ddl."
 
 
 @dataclass(frozen=True)
@@ -204,13 +203,13 @@ class Draw:
             others = [str(name) for (name,) in rows(later, "like_others", self.oid)]
         if others:
             raise InputError(f"reading {self.table} may run {', '.join(others)} of another role, by an index, "
-                             f"partition key or statistics; {TO_DDL} Or read it as its owner.")  # fmt: skip
+                             f"partition key or statistics; HINT: Read it as its owner.")  # fmt: skip
 
     def row_count(self, connection: Connection) -> float:
         """Rows of the table, about; an error if there are none."""
         rows = self.drawn(connection) * 100 / self.percent
         if not rows:
-            raise InputError(f"{self.table} has no rows, so that none can be like them; {TO_DDL}")
+            raise InputError(f"{self.table} has no rows, so that none can be like them")
         return rows
 
 

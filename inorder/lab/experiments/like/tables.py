@@ -1,8 +1,7 @@
 """Tables like another, one for each kind of key: made, filled, put under load, their WAL taken apart."""
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from operator import sub
 from pathlib import Path
 
@@ -25,8 +24,8 @@ SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
-class TableParts(InsertTables):
-    """A table of each kind, of several parts: partitions, TOAST, indexes."""
+class LikeTables(InsertTables):
+    """Tables like one of the user's, with a sample of its rows, each of several parts: partitions, TOAST, indexes."""
 
     def __init__(self, target: Target, plan: LikePlan) -> None:
         kinds = {name: KEY_KINDS[name] for name in plan.kinds}
@@ -34,15 +33,57 @@ class TableParts(InsertTables):
                          {"synchronous_commit": plan.synchronous_commit})  # fmt: skip
         self.plan = plan
 
-    def options(self, kind: KeyKind) -> str:
-        """Of the sessions of its load, as libpq takes them."""
-        return ""
-
     def measure_so_many(self, name: str, seed: int, show: Callable[[str], None]) -> Measured:
         """So many transactions."""
         load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
-        with_options = replace(load, options=self.options(self.kinds[name]))
-        return self.measure(name, with_options, seed, show, self.plan.dump_wal)
+        return self.measure(name, load, seed, show, self.plan.dump_wal)
+
+    # --- filling --------------------------------------------------------------
+
+    @property
+    def found(self) -> Found:
+        """What it is."""
+        assert self.plan.found
+        return self.plan.found
+
+    def begin(self, connection: Connection) -> None:
+        """Take the sample, and make the types that the tables need."""
+        execute(connection, *self.found.shape.enums)
+        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
+        with source(self.plan.source) as theirs:
+            draw = draw_of(theirs, self.plan.table)
+            sample = take_sample(connection, theirs, draw, self.found.shape, wanted, self.plan.rows)
+        self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
+
+    def kind(self, name: str) -> LikeKind:
+        """One of them."""
+        kind = self.kinds[name]
+        assert isinstance(kind, LikeKind)
+        return kind
+
+    def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
+        """The next rows, no batch on both sides of the border to the newest ones."""
+        done = self.rows[kind.name]
+        border = newest_of(rows) if done < newest_of(rows) else rows
+        batch = min(FILL_BATCH // 10, border - done)
+        for name, value in FILL_SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute(self.kind(kind.name).fill(done, batch, rows).encode())
+        return batch
+
+    def script(self, kind: KeyKind) -> Path:
+        """The load; what an update changes unless that is said: columns in no index."""
+        shape, file = self.found.shape, self.target.folder / f"like_{kind.name}.sql"
+        indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
+        free = [column.name for column in shape.sampled if column.name not in shape.dividing]
+        changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
+        with self.target.connect() as connection:
+            row = connection.execute(f"SELECT max(n) FROM {self.kind(kind.name).keys}".encode()).fetchone()
+        assert row is not None
+        mix = Mix(*shares(self.plan.mix), changed, self.plan.touch == "recent")
+        recent = self.plan.rows - newest_of(self.plan.rows)
+        file.write_text(self.kind(kind.name).script(mix, int(str(row[0])), recent), encoding="utf-8")
+        return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
         """Then as it would be after a VACUUM; no hint bit is to be set while measuring."""
@@ -50,14 +91,10 @@ class TableParts(InsertTables):
         if stop.is_set():
             return found
         with self.target.connect() as connection:
-            for name in self.filled(kind):
+            for name in (kind.table, self.kind(kind.name).keys):
                 connection.execute(f"VACUUM (FREEZE, ANALYZE) {name}".encode())
             size = self.key_bytes(connection, kind)
         return found | self.sizes_of(kind) | {"key_bytes": size}
-
-    def filled(self, kind: KeyKind) -> Sequence[str]:
-        """The tables that were."""
-        return [kind.table]
 
     def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
         """Of an entry's columns in the index of the key, as it is aligned there."""
@@ -74,11 +111,12 @@ class TableParts(InsertTables):
         return [(str(what), str(file), int(str(size))) for what, file, size in rows]
 
     def sizes_of(self, kind: KeyKind) -> Metrics:
-        """Bytes of each part."""
+        """Bytes of each part; and whether the keys of the user's table are in order."""
         sizes: Metrics = {}
         for what, _, size in self.relations(kind):
             sizes[f"bytes {what}"] = sizes.get(f"bytes {what}", 0) + size
-        return sizes | {"index_bytes": sizes.get(f"bytes {kind.name}_pkey", 0)}
+        rises = float(self.kind(kind.name).sample.key_rises)
+        return sizes | {"index_bytes": sizes.get(f"bytes {kind.name}_pkey", 0), "key_rises": rises}
 
     # --- measuring ------------------------------------------------------------
 
@@ -119,60 +157,3 @@ class TableParts(InsertTables):
                 name = f"wal_{figure} {parts.get(file, OTHER)}"
                 metrics[name] = metrics.get(name, 0) + value
         return Measured(metrics)
-
-
-class LikeTables(TableParts):
-    """Tables like one of the user's, with a sample of its rows."""
-
-    @property
-    def found(self) -> Found:
-        """What it is."""
-        assert self.plan.found
-        return self.plan.found
-
-    def begin(self, connection: Connection) -> None:
-        """Take the sample, and make the types that the tables need."""
-        execute(connection, *self.found.shape.enums)
-        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
-        with source(self.plan.source) as theirs:
-            draw = draw_of(theirs, self.plan.table)
-            sample = take_sample(connection, theirs, draw, self.found.shape, wanted, self.plan.rows)
-        self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
-
-    def kind(self, name: str) -> LikeKind:
-        """One of them."""
-        kind = self.kinds[name]
-        assert isinstance(kind, LikeKind)
-        return kind
-
-    def filled(self, kind: KeyKind) -> Sequence[str]:
-        """Also that of the keys that updates and reads take."""
-        return [kind.table, self.kind(kind.name).keys]
-
-    def sizes_of(self, kind: KeyKind) -> Metrics:
-        """And whether the keys of the user's table are in order."""
-        return super().sizes_of(kind) | {"key_rises": float(self.kind(kind.name).sample.key_rises)}
-
-    def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
-        """The next rows, no batch on both sides of the border to the newest ones."""
-        done = self.rows[kind.name]
-        border = newest_of(rows) if done < newest_of(rows) else rows
-        batch = min(FILL_BATCH // 10, border - done)
-        for name, value in FILL_SETTINGS.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        connection.execute(self.kind(kind.name).fill(done, batch, rows).encode())
-        return batch
-
-    def script(self, kind: KeyKind) -> Path:
-        """The load; what an update changes unless that is said: columns in no index."""
-        shape, file = self.found.shape, self.target.folder / f"like_{kind.name}.sql"
-        indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
-        free = [column.name for column in shape.sampled if column.name not in shape.dividing]
-        changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
-        with self.target.connect() as connection:
-            row = connection.execute(f"SELECT max(n) FROM {self.kind(kind.name).keys}".encode()).fetchone()
-        assert row is not None
-        mix = Mix(*shares(self.plan.mix), changed, self.plan.touch == "recent")
-        recent = self.plan.rows - newest_of(self.plan.rows)
-        file.write_text(self.kind(kind.name).script(mix, int(str(row[0])), recent), encoding="utf-8")
-        return file

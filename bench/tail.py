@@ -3,8 +3,11 @@
 Both are run as from a shell, start included. Of tail that is measured alone, too: a run that finds nothing new.
 """
 
+import os
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +18,6 @@ from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, by_round, estimated, median, median_of, ratios_of, to
 from inorder.lab.experiment import Experiment
-from inorder.lab.instruments.commands import timed_command
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
@@ -217,6 +219,27 @@ class TailExperiment(Experiment[TailPlan]):
                  for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
         holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
         return costs(cls.question, compared, holds, charts.bars_of(shown, number(0, "thousand rows/s as JSON")))
+
+
+def timed_command(command: Sequence[str], environment: Mapping[str, str], output: Path) -> dict[str, float]:
+    """Wall-clock and CPU seconds of a command that appends to a file; it never outlives this call."""
+    started = time.perf_counter()
+    with output.open("ab") as file, subprocess.Popen(
+        list(command), env=dict(environment), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE
+    ) as process:  # fmt: skip
+        try:
+            assert process.stderr
+            said = process.stderr.read()  # until it ends: nobody else has it
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:
+            process.kill()
+            raise
+    seconds = time.perf_counter() - started
+    if process.returncode:
+        words = said.decode(errors="replace").strip()
+        raise InorderError(f"{Path(command[0]).name} failed with exit code {process.returncode}: {words}")
+    return {"seconds": seconds, "client_cpu_seconds": usage.ru_utime + usage.ru_stime}
 
 
 def lines_of(file: Path) -> int:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting

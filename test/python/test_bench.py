@@ -1,0 +1,215 @@
+"""The benchmarks of the developers: what they do to a server, and that their reports stay as they were recorded."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection
+from inorder.errors import InorderError
+from inorder.lab.journal import load
+from inorder.lab.progress import Progress
+from inorder.lab.results import Result, Run
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
+
+import delivery
+import pieces
+import tail
+import workers
+from conftest import ROOT
+from replay import RECORDED
+from tool import surroundings
+
+RUNS = {
+    "delivery": ("--rate 20 --seconds 1 --rounds 1 --intervals 10ms", "at 20 commits a second"),
+    "pieces": ("--rows 10k --piece-rows 5k --rounds 1 --forms uuid,ordered",
+               "10,000 rows of one transaction, in 2 pieces of 5,000"),
+    "tail": ("--rows 2k --batch-rows 1k --rounds 1", "2,000 rows of 60 bytes into a file, as CSV"),
+    "workers": ("--rows 40 --workers 1,2 --rounds 1", "40 rows in batches of 20, a call of 1,000 µs"),
+}  # fmt: skip
+
+
+def lab(*arguments: str, folder: Path, server: Server | None = None) -> str:
+    """What the laboratory prints that has the benchmarks, too."""
+    environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
+    command = [sys.executable, "-m", "inorder", "lab", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
+    """Every figure, to the last digit."""
+    file = RECORDED / "bench" / f"{name}.json.gz"
+    tables = json.loads(gzip.decompress((RECORDED / "bench" / "tables" / file.name).read_bytes()))
+    found = json.loads(lab("report", str(file), "--format", "json", folder=tmp_path))
+    assert found == [row for table in tables for row in table["data"]]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", RUNS)
+def test_a_small_run_from_start_to_end(name: str, server: Server, tmp_path: Path) -> None:
+    """Its result is complete."""
+    options, said = RUNS[name]
+    assert said in lab("run", name, *options.split(), folder=tmp_path, server=server)
+    (file,) = tmp_path.iterdir()
+    assert load(file).complete
+
+
+DELIVERY = delivery.DeliveryPlan(rate=50, writers=2, seconds=1, intervals=(0.02,))
+WORK = workers.WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
+
+
+@pytest.mark.parametrize("rows", [[1], [1, 2, 2], [1, 3]])
+def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> None:
+    """And those that nobody committed."""
+    with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered of 2"):
+        delivery.delays_ms({1: 10.0, 2: 10.0}, [(11.0, rows)])
+
+
+@pytest.fixture
+def delivering(server: Server) -> Iterator[delivery.DeliveryExperiment]:
+    """One that is prepared."""
+    with Cluster(server) as cluster:
+        made = delivery.DeliveryExperiment(DELIVERY, ThrowAway(cluster), Progress())
+        made.prepare()
+        yield made
+        made.close()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", DELIVERY.kinds)
+def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExperiment, kind: str) -> None:
+    """By a reader that also waits where nothing comes; a second time it begins where the first ended."""
+    for seed in (1, 2):
+        found = delivering.load(kind, seed)
+        assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["most_ms"]
+        assert found["server_percent"] > 0 and found["client_percent"] > 0
+    idle = delivering.idle(kind, 0)
+    assert idle["reads"] < 60
+    (behind,) = delivering.session.execute("SELECT count(*) FROM feeds WHERE name = %s", (delivery.FEED,)).fetchall()
+    assert behind == (1,)
+
+
+@pytest.fixture
+def working(server: Server) -> Iterator[workers.WorkersExperiment]:
+    """One that is prepared."""
+    with Cluster(server) as cluster:
+        made = workers.WorkersExperiment(WORK, ThrowAway(cluster), Progress())
+        made.prepare()
+        yield made
+        made.close()
+
+
+@pytest.mark.server
+def test_each_row_is_processed_once(working: workers.WorkersExperiment) -> None:
+    """By one worker and by three, which share them; one alone takes as long as all calls."""
+    assert working.work(1, 0)["seconds"] > 0.06
+    shared = working.work(3, 0)
+    assert shared["seconds"] > 0.02 and 0 <= shared["least_share"] <= 1
+
+
+@pytest.mark.server
+def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And rows that were processed twice."""
+    process = workers.WorkersExperiment.process
+
+    def twice(made: workers.WorkersExperiment, session: Connection, number: int) -> list[str]:
+        done = process(made, session, number)
+        return [*done, *done[:3]]
+
+    monkeypatch.setattr(workers.WorkersExperiment, "process", twice)
+    with pytest.raises(InorderError, match="1 worker processed 60 rows of 60, 3 again"):
+        working.work(1, 0)
+    monkeypatch.setattr(workers.WorkersExperiment, "process", lambda *_: [])
+    with pytest.raises(InorderError, match="3 workers processed 0 rows of 60, 0 again"):
+        working.work(3, 0)
+
+
+def test_the_form_with_the_steepest_pieces_is_named() -> None:
+    """Of two forms that whose last tenth takes longest beside its first; on a server that shows no CPU time, none."""
+    plan = pieces.PiecesPlan(forms=("uuid", "brin"))
+    times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("brin", 1): (4.0, 8.0), ("brin", 2): (4.0, 6.0)}
+    runs = [
+        Run(pieces.MANY, form, 10, number, {"first_ms": first, "last_ms": last})
+        for (form, number), (first, last) in times.items()
+    ]
+    result = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=runs)
+    assert pieces.slopes(result, pieces.MANY, "brin") == {1: 2.0, 2: 1.5}
+    found = pieces.steepest(result, plan, pieces.MANY)
+    assert found and found.ratios == {1: 2.0, 2: 1.5} and pieces.FORMS["brin"][0] in found.metric
+    bare = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=[Run(pieces.ONE, "uuid", 10, 1, {"seconds": 1.0})])
+    assert pieces.steepest(bare, plan, pieces.ONE) is None
+
+
+@pytest.mark.server
+def test_each_backlog_is_read_to_its_end(server: Server) -> None:
+    """In pieces of equal size, of every form; the last transaction alone; another number of rows is an error."""
+    plan = pieces.PiecesPlan(rows=1000, piece_rows=200)
+    with Cluster(server) as cluster:
+        experiment = pieces.PiecesExperiment(plan, ThrowAway(cluster), Progress())
+        experiment.prepare()
+        experiment.fill()
+        for form in pieces.FORMS:
+            for step in (pieces.MANY, pieces.ONE):
+                found = experiment.read(step, form, 0)
+                assert found.metrics["pieces"] == len(found.series["cpu_ms"]) == 5
+                assert found.metrics["first_ms"] == found.series["cpu_ms"][0] > 0
+            assert experiment.look(form, 0)["seconds"] > 0
+        transactions = experiment.value(f"SELECT count(DISTINCT xact) FROM {pieces.table_of(pieces.ONE, 'brin')}")
+        assert transactions == "1"
+        experiment.execute(f"INSERT INTO {pieces.table_of(pieces.MANY, 'uuid')} DEFAULT VALUES")
+        with pytest.raises(InorderError, match=r"the last rows of inorder_lab\.many_uuid are 101 instead of 100"):
+            experiment.look("uuid", 0)
+        experiment.close()
+
+
+def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
+    """And what it wrote stays."""
+    command = ["sh", "-c", "echo row; echo no such table >&2; exit 3"]
+    with pytest.raises(InorderError, match="sh failed with exit code 3: no such table"):
+        tail.timed_command(command, os.environ, tmp_path / "rows")
+    assert tail.lines_of(tmp_path / "rows") == 1
+
+
+def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
+    """3 s of which one is the start, beside 1.5: three quarters of the speed; a round without one has no ratio."""
+    seconds = {(tail.COPY, 1): 1.5, ("tail_7", 1): 3.0, (tail.COPY, 2): 1.0, ("tail_7", 2): 2.0}
+    runs = [Run(tail.JSON, kind, 10, number, {"seconds": value}) for (kind, number), value in seconds.items()]
+    result = Result(
+        "tail", "now", "0", 1, {}, {}, {}, "", runs=[*runs, Run(tail.NOTHING, "tail_7", 0, 1, {"seconds": 1.0})]
+    )
+    assert tail.started(result, tail.JSON, "tail_7") == {1: 0.75}
+    assert tail.speed_of(runs[0]) == pytest.approx(6.67, abs=0.01)
+
+
+@pytest.mark.server
+def test_all_rows_are_written_by_each_command(server: Server) -> None:
+    """CSV has a header; a run without new rows writes nothing; nothing is left; missing rows are an error."""
+    plan = tail.TailPlan(rows=1050, batch_rows=(100,))
+    assert plan.written == 1000
+    with Cluster(server) as cluster:
+        experiment = tail.TailExperiment(plan, ThrowAway(cluster), Progress())
+        experiment.prepare()
+        experiment.fill()
+        found = {
+            (step, kind): experiment.write(step, kind, 0)
+            for step in (tail.JSON, tail.CSV)
+            for kind in tail.kinds_of(plan)
+        }
+        idle = experiment.find_nothing(0)
+        assert list(experiment.files.iterdir()) == []
+        experiment.plan = replace(plan, rows=1200)
+        with pytest.raises(InorderError, match="COPY by psql: 1,000 lines instead of 1,200"):
+            experiment.write(tail.JSON, tail.COPY, 0)
+        experiment.close()
+    for step in (tail.JSON, tail.CSV):
+        assert len({found[step, kind]["bytes"] for kind in tail.kinds_of(plan)}) == 1
+    for metrics in (*found.values(), idle):
+        assert metrics["seconds"] > 0 and metrics["cpu_seconds"] >= metrics["server_cpu_seconds"]
