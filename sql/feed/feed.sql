@@ -183,7 +183,8 @@ BEGIN
     SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
 END $$;
 
--- Triggers: whoever renames a feed, or deletes its state.
+-- Triggers: whoever renames a feed, or deletes its state. Not for the workers of a subscription, to which the row comes
+-- from the publisher.
 CREATE FUNCTION inorder_internal.keep_number_of_name()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -194,7 +195,6 @@ BEGIN
 END $$;
 CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
 FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number_of_name();
-ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER keep_number_of_name;
 
 CREATE FUNCTION inorder_internal.keep_number_of_state()
 RETURNS trigger
@@ -207,7 +207,6 @@ END $$;
 -- BEFORE, since row security asks whose feed it is.
 CREATE TRIGGER keep_number_of_state BEFORE DELETE ON inorder_internal.feed_state
 FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number_of_state();
-ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER keep_number_of_state;
 
 -- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
 -- one of these could finish them otherwise.

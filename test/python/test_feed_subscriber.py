@@ -161,6 +161,44 @@ def test_switch_over_of_many(pair: Pair, edition: str, what: str) -> None:
     switch_over(pair, edition, what, 16, 40, "streaming = parallel, two_phase = true")
 
 
+def state_of(connection: Connection) -> list[object]:
+    return [
+        one(connection, query)
+        for query in (
+            "SELECT array_agg(name ORDER BY name) FROM inorder_internal.feed",
+            "SELECT array_agg(f.name || ' ' || s.batch || ' ' || s.finished ORDER BY f.name) "
+            "FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed",
+            "SELECT array_agg(name || ' ' || batch ORDER BY name) FROM inorder_internal.gone_feed",
+            "SELECT array_agg(number ORDER BY number) FROM inorder_internal.worker_batch",
+        )
+    ]
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_the_state_follows_whatever_happens_to_a_feed(pair: Pair, edition: str) -> None:
+    """Triggers of the state fire on the subscriber, too, beside the rows that they wrote on the publisher."""
+    pair.make(edition)
+    with connect(pair.source) as source, connect(pair.target) as target:
+        for statement in (
+            "SELECT feed_enable('keys'), feed_create('a', 'keys', 'beginning')", "INSERT INTO keys (n) VALUES (1)",
+        ):  # fmt: skip
+            source.execute(statement.encode())
+        pair.copy_schema()
+        pair.subscribe(ALL)
+        pair.wait()
+        for statement in (
+            "SELECT feed_finish_batch('a', feed_next_batch('a'))", "SELECT feed_rename('a', 'b')",
+            "SELECT feed_create('a', 'keys', 'beginning')", "SELECT feed_finish_batch('a', feed_next_batch('a'))",
+            "SELECT feed_rename('a', 'c')", "SELECT feed_rename('c', 'a')", "SELECT feed_rename('b', 'c')",
+            "SELECT feed_drop('a')", "SELECT feed_create('a', 'keys', 'beginning')",
+            "SELECT feed_take_batch('a', 'w')", "SELECT feed_drop('a'), feed_drop('c')",
+            "SELECT feed_create('b', 'keys', 'beginning')", "SELECT feed_take_batch('b', 'w')",
+        ):  # fmt: skip
+            source.execute(statement.encode())
+            pair.wait()
+            assert state_of(target) == state_of(source), statement
+
+
 MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
