@@ -12,7 +12,8 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
-from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report
+from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink
+from inorder.tail.sources import Source
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
@@ -133,19 +134,19 @@ class OutputFile:
         if not self.appends:
             os.lseek(STANDARD_OUTPUT, place, os.SEEK_SET)
 
-    def keep(self) -> None:
+    def sync(self) -> None:
         """Wait for the disk."""
         try:
             os.fsync(STANDARD_OUTPUT)
         except OSError as error:
             raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
 
-    def keep_name(self) -> None:
+    def sync_name(self) -> None:
         with suppress(OSError):
             sync_folder(Path(os.readlink(OPENED)).parent)
 
 
-class FileSink(Output):
+class FileSink(Sink):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
 
     def __init__(self, report: Report) -> None:
@@ -155,8 +156,8 @@ class FileSink(Output):
         self.recent = self.recent_at_start = b""
         self.is_ours = True
 
-    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
-        """Find the place that is known; half a batch after it is cut off."""
+    def resume(self, source: Source, accept: bool) -> None:
+        known, begun = source.output, source.begun
         try:
             self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
         except MismatchError as reason:
@@ -167,7 +168,7 @@ class FileSink(Output):
         self.file.cut(self.size)
         self.recent = self.recent_at_start = self.file.before(self.size)
         if self.size == 0:
-            self.file.keep_name()
+            self.file.sync_name()
 
     def at_start(self) -> bool:
         """A file is a stream, whatever the number of runs."""
@@ -195,8 +196,8 @@ class FileSink(Output):
     def arrive(self) -> None:
         self.check()
 
-    def keep(self) -> None:
-        self.file.keep()
+    def sync(self) -> None:
+        self.file.sync()
 
     def check(self) -> None:
         """An error if somebody else changed or removed the file."""

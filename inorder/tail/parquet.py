@@ -50,10 +50,11 @@ class ParquetSink(WholeBatches):
         except OSError as error:
             raise InputError(f"cannot make the directory {self.directory}: {error.strerror}") from error
 
-    def connect(self, source: Source) -> None:
+    def resume(self, source: Source, accept: bool) -> None:
         """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
-        super().connect(source)
-        self.source = source
+        super().resume(source, accept)
+        self.source, self.accepts = source, accept
+        self.known = source.output.last if source.output else ""
         if self.plan.position is not None:
             self.refuse_others(source)
 
@@ -87,10 +88,6 @@ class ParquetSink(WholeBatches):
             return f"position file {self.plan.position.resolve()}"
         owner = self.plan.owner or source.session.connection.info.user
         return f"feed '{self.plan.feed}' of role '{owner}' in database '{source.table.database}'"
-
-    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
-        super().settle(known, begun, accept)
-        self.known, self.accepts = known.last if known else "", accept
 
     def begin(self, name: str, first: bytes) -> str | None:
         """An error if the directory has files that this reader does not know of, or has forgotten."""

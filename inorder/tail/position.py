@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
-from inorder.tail.state import NEW, State, decode, encode
+from inorder.tail.state import NEW
 
 MOST_BYTES = 2**30  # a million ranges take 30 MB
 
@@ -49,10 +49,8 @@ class PositionFile:
             self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
 
-    def read(self) -> State | None:
-        return self.read_as(decode)
-
-    def read_as(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
+    def read(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
+        """What it says; None if it is new."""
         try:
             content = self.content()
             self.is_new = content == NEW
@@ -71,14 +69,11 @@ class PositionFile:
             raise ValueError(f"it has {size:,} bytes, and a position file has at most {MOST_BYTES:,}")
         return self.path.read_bytes()
 
-    def save(self, state: State, lasting: bool = True) -> None:
+    def save(self, content: bytes, lasting: bool = True) -> None:
         """Replace it, on the disk when this returns; if it cannot be, the old one is what it was.
 
         If it need not be lasting, a crash of the host may bring back one of the states before, whole.
         """
-        self.save_bytes(encode(state), lasting)
-
-    def save_bytes(self, content: bytes, lasting: bool = True) -> None:
         try:
             replacement = self.put(content)
             if lasting:

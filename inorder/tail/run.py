@@ -1,17 +1,23 @@
-"""The run: what is read and where it goes are opened, then all is delivered."""
+"""The run: what is read and where it goes are opened; then batch after batch, first the rows, then the position."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
-from inorder.errors import InputError
-from inorder.tail.delivery import Delivery
-from inorder.tail.formats import FORMATS
-from inorder.tail.output_file import FileSink, is_file
+from psycopg.abc import Buffer
+
+from inorder.connection.patience import patiently
+from inorder.connection.reconnect import forever, once
+from inorder.connection.stream import Rows
+from inorder.errors import InputError, Terminated
+from inorder.interrupts import finishing_first, uninterrupted
+from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.shards import ShardsSource
-from inorder.tail.sinks import DeviceSink, Sink, is_device
-from inorder.tail.sources import FeedSource, Source, TableSource
+from inorder.tail.sinks import Sink, is_device
+from inorder.tail.sources import Batch, FeedSource, Source, TableSource
+from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
 
@@ -34,19 +40,97 @@ def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
     if is_file() or is_device():
         if plan.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
-        return DeviceSink(report) if is_device() else FileSink(report) if plan.feed is None else FeedFileSink(report)
+        return Sink(report) if is_device() else FileSink(report) if plan.feed is None else FeedFileSink(report)
     return PipeSink(report, plan.frame)
 
 
 def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
     """A table, whose position file stays locked as long as the run, or a feed."""
-    form = FORMATS[plan.output]
     if plan.feed is not None:
-        return stack.enter_context(closing(FeedSource(plan.feed, plan.owner, form, plan.batch_rows)))
+        return stack.enter_context(closing(FeedSource(plan)))
     assert plan.table is not None and plan.position is not None
     file = stack.enter_context(PositionFile(plan.position))
     if plan.shards:
-        return stack.enter_context(closing(ShardsSource(plan, file, sink.keep)))
-    return TableSource(
-        plan.table, file, form, plan.batch_rows, plan.start, plan.order_by, plan.accept_origin, sink.keep, plan.whole
-    )
+        return stack.enter_context(closing(ShardsSource(plan, file, sink.sync)))
+    return TableSource(plan, plan.table, file, file.read(decode), sink.sync)
+
+
+class Delivery:
+    def __init__(self, plan: Plan, source: Source, sink: Sink) -> None:
+        self.plan, self.source, self.sink = plan, source, sink
+
+    def run(self) -> None:
+        self.sink.resume(self.source, self.plan.accept_output)
+        writes = self.plan.feed is not None
+        if not self.plan.follow:
+            once(self.plan.dsn, self.source.attach, self.deliver_all, writes=writes)
+            self.source.end()
+            return
+        try:
+            forever(self.plan.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
+        except Terminated:
+            if self.sink.rows:  # a second signal, in the midst of a batch
+                raise
+
+    def pause(self) -> None:
+        """Between two polls: so many seconds, or until there are rows, at most a second."""
+        if self.plan.interval is None:
+            self.source.wait()
+        else:
+            time.sleep(self.plan.interval)
+
+    def close(self) -> None:
+        with uninterrupted():
+            self.source.flush()
+
+    def deliver_all(self) -> None:
+        """All batches, up to one that is not full and has all that had ended."""
+        self.sink.check()
+        is_last = False
+        while not is_last and (batch := self.source.next()):
+            with finishing_first():
+                rows = self.deliver(batch)
+            is_last = not batch.is_part and (rows == 0 or rows < batch.full)
+        self.close()
+        self.sink.check()
+
+    def deliver(self, batch: Batch) -> int:
+        """One batch: the rows, then the position."""
+        source, sink = self.source, self.sink
+        count = patiently(source.session.connection, lambda: self.take(batch))
+        if count == 0:
+            source.skip(batch)
+            return 0
+        size = sink.size_in_file()
+        if count >= batch.full > 0 and size is not None:
+            source.expect(batch, size)
+        sink.finish()
+        source.finish(batch, sink.mark())
+        return count
+
+    def take(self, batch: Batch) -> int:
+        """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
+        self.sink.again()
+        header: Buffer | None = None if self.source.form.has_header else b""
+        count = 0
+        with closing(self.source.rows(batch)) as blocks:
+            for rows in blocks:
+                if header is None:
+                    header = rows.pop(0)
+                taken, count = max(self.sink.rows - count, 0), count + len(rows)
+                del rows[:taken]
+                if rows:
+                    self.put(batch, rows, header)
+                del rows  # a row may be large: not two at a time
+        return count
+
+    def put(self, batch: Batch, rows: Rows, header: Buffer) -> None:
+        """Rows into the sink; before the first of a batch, the batch into the position."""
+        if self.sink.rows > 0:
+            self.sink.write(rows)
+            return
+        if not self.sink.at_start():
+            header = b""
+        start = self.sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(rows[0][:FIRST_BYTES]))
+        self.source.begin(batch, start, self.sink.mark())
+        self.sink.write(rows, header)

@@ -19,25 +19,11 @@ from inorder.tail.formats import FORMATS
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, TableSource, as_json, as_text
+from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text
 from inorder.tail.state import Mark, State
 
 LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
 LOOKS = 10
-
-
-class Part:
-    """The part of a position file that is of one shard, in the place of a file of its own."""
-
-    def __init__(self, whole: "ShardsFile", key: str) -> None:
-        self.whole, self.key = whole, key
-        self.asked, self.descriptor = whole.file.asked, whole.file.descriptor
-
-    def read(self) -> State:
-        return self.whole.present.of(self.key)
-
-    def save(self, state: State, lasting: bool = True) -> None:
-        self.whole.save_part(self.key, state, lasting)
 
 
 class ShardsFile:
@@ -49,7 +35,7 @@ class ShardsFile:
 
     def __init__(self, file: PositionFile) -> None:
         self.file = file
-        self.state = file.read_as(decode)
+        self.state = file.read(decode)
         self.output = self.state.output if self.state else None
         self.readers: dict[str, TableSource] = {}
 
@@ -66,19 +52,28 @@ class ShardsFile:
         moved = self.present.moved({key: state.position for key, state in all_states.items()})
         return replace(moved, pending_in=pending_in, pending=batch)
 
-    def save_part(self, key: str, state: State, lasting: bool) -> None:
-        self.save(self.now({key: state}), lasting)
-
     def save(self, state: ShardsState, lasting: bool = True) -> None:
         """All of it. What a reader takes for saved decides whether it saves its next batch before that is written."""
         state = replace(state, output=self.output)
-        self.file.save_bytes(encode(state), lasting)
+        self.file.save(encode(state), lasting)
         self.state = state
         for key, reader in self.readers.items():
-            reader.saved, reader.unsettled = state.of(key), False
+            reader.saved, reader.unsaved = state.of(key), False
 
 
-class ShardsSource:
+class ShardSource(TableSource):
+    """A shard, whose position is in the file of all."""
+
+    def __init__(self, plan: Plan, whole: ShardsFile, key: str, sync_output: Callable[[], None]) -> None:
+        self.whole, self.key = whole, key
+        state = whole.present.of(key)
+        super().__init__(plan, state.table, whole.file, state, sync_output)
+
+    def store(self, state: State, lasting: bool) -> None:
+        self.whole.save(self.whole.now({self.key: state}), lasting)
+
+
+class ShardsSource(Source):
     """The shards of a table, each read as a table of its node. A round asks those with rows in turn."""
 
     def __init__(self, plan: Plan, file: PositionFile, sync_output: Callable[[], None]) -> None:
@@ -162,10 +157,7 @@ class ShardsSource:
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:
-            self.readers[key] = TableSource(
-                shard.table, Part(self.file, key), self.form, self.plan.batch_rows, self.plan.start, None,
-                self.plan.accept_origin, self.sync_output, self.plan.whole,
-            )  # fmt: skip
+            self.readers[key] = ShardSource(self.plan, self.file, key, self.sync_output)
         try:
             self.readers[key].attach(self.node(shard))
         except psycopg.errors.UndefinedTable as error:
@@ -244,9 +236,6 @@ class ShardsSource:
             yield rows
         self.count -= self.form.has_header
 
-    def expect(self, batch: Batch, size: int) -> None:
-        """The next batch is of another shard, perhaps of the same session."""
-
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         self.file.output = output or self.file.output
         self.reader.begin(batch, start, output)
@@ -258,11 +247,11 @@ class ShardsSource:
     def skip(self, batch: Batch) -> None:
         self.reader.skip(batch)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         for reader in self.readers.values():
-            reader.settle()
+            reader.flush()
 
-    def keep(self) -> None:
+    def end(self) -> None:
         if any(reader.state != reader.saved for reader in self.readers.values()):
             self.sync_output()
             self.file.save(self.file.now())

@@ -3,46 +3,76 @@
 import os
 import stat
 from collections.abc import Callable
-from typing import Protocol
 
 from psycopg.abc import Buffer
 
 from inorder.connection.stream import Rows
 from inorder.errors import InputError
+from inorder.tail.sources import Source
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
 Report = Callable[[int], None]  # receives the number of further rows
 
 
-class Sink(Protocol):
-    rows: int  # of the present batch, taken so far
+class Sink:
+    """Takes the rows of one batch after the other. This one is a device: rows have arrived when they are written."""
 
-    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.rows = 0  # of the present batch, taken so far
+        self.started = False
+
+    def resume(self, source: Source, accept: bool) -> None:
         """Before the first batch: an error unless this is where the last run wrote to. Half a batch is taken back."""
+        if source.begun is not None and not accept:
+            assert source.output is not None
+            size = source.output.size
+            raise InputError(
+                "the last batch is unfinished in a file, and standard output is not that file\n"
+                f"HINT:  Append to that file once more, which completes it; or cut it to its first {size} bytes "
+                "(truncate -s) and use --accept-output."
+            )
 
     def at_start(self) -> bool:
         """Whether nothing has been written yet to what is written to: the place for a header."""
+        return not self.started
 
     def begin(self, name: str, first: bytes) -> str | None:
         """A batch begins with these bytes: they in hex, if they can be found again where they go to."""
+        return None
 
     def mark(self) -> Mark | None:
         """The end of the last batch, if it is in a file."""
+        return None
 
     def write(self, rows: Rows, header: Buffer = b"") -> None:
-        """Take rows, all of each."""
+        """Take rows, all of each. A large one comes alone, and is not copied."""
+        if header:
+            self.put(header)
+        self.put(rows[0] if len(rows) == 1 else b"".join(rows))
+        self.rows += len(rows)
+        self.report(len(rows))
+
+    def put(self, content: Buffer) -> None:
+        put_all(STANDARD_OUTPUT, content)
 
     def size_in_file(self) -> int | None:
         """Of the present batch, if it is in a file: then finish() waits for nobody."""
+        return None
 
     def again(self) -> None:
         """The batch is read from its beginning once more: forget its rows if that is possible, else count them."""
 
     def finish(self) -> None:
         """End the batch: return when the rows have arrived."""
+        self.arrive()
+        self.rows, self.started = 0, True
 
-    def keep(self) -> None:
+    def arrive(self) -> None:
+        """Wait until what was written has arrived."""
+
+    def sync(self) -> None:
         """What was written to a file is on the disk when this returns."""
 
     def check(self) -> None:
@@ -50,76 +80,6 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """End the run, perhaps within a batch."""
-
-
-class Output:
-    def __init__(self, report: Report) -> None:
-        self.rows = 0
-        self.report = report
-
-    def settle(self, known: Mark | None, begun: str | None, accept: bool) -> None:
-        """Rows may go anywhere; but half a batch in a file would stay there."""
-        if begun is not None and not accept:
-            assert known is not None
-            raise InputError(
-                "the last batch is unfinished in a file, and standard output is not that file\n"
-                f"HINT:  Append to that file once more, which completes it; or cut it to its first {known.size} bytes "
-                "(truncate -s) and use --accept-output."
-            )
-
-    def begin(self, name: str, first: bytes) -> str | None:
-        return None
-
-    def mark(self) -> Mark | None:
-        return None
-
-    def write(self, rows: Rows, header: Buffer = b"") -> None:
-        """Write rows at once; a large one comes alone, and is not copied."""
-        if header:
-            self.put(header)
-        self.put(rows[0] if len(rows) == 1 else b"".join(rows))
-        self.rows += len(rows)
-        self.report(len(rows))
-
-    def size_in_file(self) -> int | None:
-        return None
-
-    def again(self) -> None:
-        """What was written is known by its number."""
-
-    def put(self, content: Buffer) -> None:
-        put_all(STANDARD_OUTPUT, content)
-
-    def finish(self) -> None:
-        self.arrive()
-        self.rows = 0
-
-    def arrive(self) -> None:
-        """Wait until what was written has arrived."""
-
-    def keep(self) -> None:
-        """Nothing to wait for."""
-
-    def check(self) -> None:
-        """There is always somebody."""
-
-    def close(self) -> None:
-        """Nothing is kept."""
-
-
-class DeviceSink(Output):
-    """A terminal or another device: rows have arrived when they are written."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.started = False
-
-    def at_start(self) -> bool:
-        return not self.started
-
-    def write(self, rows: Rows, header: Buffer = b"") -> None:
-        self.started = True
-        super().write(rows, header)
 
 
 def put_all(descriptor: int, content: Buffer) -> None:

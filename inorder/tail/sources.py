@@ -6,25 +6,27 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from socket import socket
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from inorder.connection.database import query
-from inorder.connection.patience import patiently
+from inorder.connection.patience import attempts, patiently
 from inorder.connection.reconnect import InUseError
 from inorder.connection.session import Session, Table, explained, rows_of
 from inorder.connection.stream import Rows, Stream
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
-from inorder.tail.formats import Format
-from inorder.tail.state import Json, Keeper, Mark, Pending, State, is_in_set, name_of, order_of
+from inorder.tail.formats import FORMATS, Format
+from inorder.tail.plan import Plan
+from inorder.tail.position import PositionFile
+from inorder.tail.state import Json, Mark, Pending, State, encode, is_in_set, name_of, order_of
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
-PATIENCE = (0.1, 0.2, 0.4, 0.8, 0)  # seconds, while a batch is in the hands of another session
+BATCH_TRIES = 5  # while it is in the hands of another session
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:
@@ -46,27 +48,34 @@ class Batch:
         return str(self.batch) if isinstance(self.batch, int) else name_of(self.batch)
 
 
-class Source(Protocol):
+class Source:
     """Hands out batches. One that was begun comes again until it is finished."""
 
     form: Format
     session: Session
     table: Table
-    is_new: bool  # whether this run begins to read
-    output: Mark | None  # where the rows of the last run ended, if it was in a file
-    begun: str | None  # how the batch begins that is half in that file
+    is_new = False  # whether this run begins to read
+    output: Mark | None = None  # where the rows of the last run ended, if it was in a file
+    begun: str | None = None  # how the batch begins that is half in that file
 
     def attach(self, session: Session) -> None:
         """Go on in this session."""
+        raise NotImplementedError
 
     def lock(self) -> int:
         """The descriptor of the lock that keeps other runs away."""
+        raise NotImplementedError
 
     def next(self) -> Batch | None:
-        """The next batch, if there is one."""
+        raise NotImplementedError
 
     def rows(self, batch: Batch) -> Generator[Rows, None, None]:
         """Its rows, as the server writes them, after a header if the format has one; the same each time."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Return when there is a next batch with rows, or after a second."""
+        raise NotImplementedError
 
     def expect(self, batch: Batch, size: int) -> None:
         """The batch after this full one, of so many bytes, will be asked for soon: let the server begin."""
@@ -75,39 +84,40 @@ class Source(Protocol):
         """Remember that its rows are being written, and where."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position over it; for good with a later begin() or settle() if the output shows what it has."""
+        """Move the position over it; for good with a later begin() or flush() if the output shows what it has."""
+        raise NotImplementedError
 
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
+        self.finish(batch, None)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """No batch follows for now: what finish() left for the next begin() is remembered for good."""
 
-    def wait(self) -> None:
-        """Return when there is a next batch with rows, or after a second."""
+    def end(self) -> None:
+        """At the end of a run: what was skipped is remembered for good."""
 
-    def keep(self) -> None:
-        """At the end of a run: what was skipped is kept."""
+    def close(self) -> None:
+        """Let others read."""
 
 
-class TableSource:
+class TableSource(Source):
+    """A table, with the position in a file."""
+
     def __init__(
-        self, name: str, file: Keeper, form: Format, max_rows: int, start: str, order_by: str | None,
-        accept: bool, sync_output: Callable[[], None], whole: bool = False,
-    ) -> None:  # fmt: skip
-        self.name, self.file, self.form, self.max_rows = name, file, form, max_rows
-        self.whole, self.start, self.order_by = whole, start, order_by
-        self.sync_output = sync_output
-        self.saved = file.read()
-        self.is_new = self.saved is None
-        self.state = self.saved.without_origin() if self.saved and accept else self.saved
-        self.output = self.saved.output if self.saved else None
-        self.begun = self.saved.pending.start if self.saved and self.saved.pending else None
-        self.unsettled = self.knows_output = False
+        self, plan: Plan, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
+    ) -> None:
+        self.plan, self.name, self.file, self.saved, self.sync_output = plan, name, file, saved, sync_output
+        self.form = FORMATS[plan.output]
+        self.is_new = saved is None
+        self.state = saved.without_origin() if saved and plan.accept_origin else saved
+        self.output = saved.output if saved else None
+        self.begun = saved.pending.start if saved and saved.pending else None
+        self.unsaved = self.knows_output = False
         self.saved_at = 0.0
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
-        self.asked = max_rows  # in that
+        self.asked = plan.batch_rows  # in that
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -117,7 +127,8 @@ class TableSource:
         self.stream = None
         self.table = table = session.table(self.name)
         if self.state is None:
-            (position,) = session.row(query("tail_start"), table=table.oid, start=self.start, order_by=self.order_by)
+            start, order_by = self.plan.start, self.plan.order_by
+            (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
             self.save(State(table.database, table.quoted, as_json(position)))
         elif (self.state.database, self.state.table) != (table.database, table.quoted):
             kept = f"{self.state.table} in the database '{self.state.database}'"
@@ -130,9 +141,9 @@ class TableSource:
 
     def check_order(self, state: State) -> None:
         kept = order_of(state.position)
-        if self.order_by not in (None, kept):
+        if (wanted := self.plan.order_by) not in (None, kept):
             order = f"column {kept}" if kept else "transactions"
-            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {self.order_by}")
+            raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
     def check_kept(self, state: State) -> None:
         """What the file says must be what the server understands, all of it."""
@@ -155,10 +166,13 @@ class TableSource:
     def save(self, state: State, lasting: bool = True) -> None:
         """Keep it, here and on the disk, after the output that it speaks of."""
         self.sync_output()
-        self.file.save(state, lasting)
+        self.store(state, lasting)
         self.state = self.saved = state
         self.saved_at = time.monotonic()
-        self.unsettled = False
+        self.unsaved = False
+
+    def store(self, state: State, lasting: bool) -> None:
+        self.file.save(encode(state), lasting)
 
     def next(self) -> Batch | None:
         if pending := self.present.pending:
@@ -167,7 +181,7 @@ class TableSource:
 
     def found(self) -> Batch | None:
         """The batch after the position, whose rows are read in the same transaction."""
-        stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
+        stream, self.stream = self.stream or self.ask(self.present.position, self.plan.batch_rows), None
         answer = stream.begin()
         if not answer:
             stream.send(b"COMMIT")
@@ -182,7 +196,7 @@ class TableSource:
         self.asked = max_rows
         question = self.session.statement(
             query("tail_batch"), columns=self.form.wanted(self.table), position=as_text(position), max_rows=max_rows,
-            whole=self.whole,
+            whole=self.plan.whole,
         )  # fmt: skip
         return self.session.asked(self.table, question)
 
@@ -208,7 +222,7 @@ class TableSource:
         assert batch.after is not None
         joined = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
-            self.stream = self.ask(batch.after, max(joined, self.max_rows))
+            self.stream = self.ask(batch.after, max(joined, self.plan.batch_rows))
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
@@ -222,7 +236,7 @@ class TableSource:
         state = replace(self.present, pending=pending, output=output or self.present.output)
         is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
         if start is not None and self.knows_output and is_recent:
-            self.state, self.unsettled = state, True
+            self.state, self.unsaved = state, True
         else:
             self.save(state, lasting=start is None or not self.knows_output)
         self.knows_output = start is not None
@@ -234,11 +248,11 @@ class TableSource:
         if output is None:
             self.save(state)
         else:
-            self.state, self.unsettled = state, True
+            self.state, self.unsaved = state, True
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Write where the last batch ended, or where the one that was cut off began."""
-        if self.unsettled:
+        if self.unsaved:
             self.save(self.present)
 
     def skip(self, batch: Batch) -> None:
@@ -248,19 +262,17 @@ class TableSource:
     def wait(self) -> None:
         self.session.row(query("tail_wait"), table=self.table.oid, position=as_text(self.present.position))
 
-    def keep(self) -> None:
+    def end(self) -> None:
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
 
 
-class FeedSource:
+class FeedSource(Source):
     """A feed made by feed_create(), read by its form of two steps."""
 
-    def __init__(self, name: str, owner: str | None, form: Format, max_rows: int) -> None:
-        self.name, self.owner, self.form, self.max_rows = name, owner, form, max_rows
-        self.output: Mark | None = None
-        self.begun: str | None = None
-        self.is_new = False
+    def __init__(self, plan: Plan) -> None:
+        self.name, self.owner, self.max_rows = plan.feed, plan.owner, plan.batch_rows
+        self.form = FORMATS[plan.output]
         self.delivered: int | None = None
         self.held: socket | None = None
 
@@ -299,14 +311,11 @@ class FeedSource:
 
     def number(self) -> object:
         """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
-        for pause in PATIENCE:
+        for _ in attempts(BATCH_TRIES):
             try:
-                (number,) = self.ask("tail_feed_batch", max_rows=self.max_rows)
+                return self.ask("tail_feed_batch", max_rows=self.max_rows)[0]
             except psycopg.errors.ObjectInUse as error:
                 refusal = InUseError(str(explained(error)))
-                time.sleep(pause)
-            else:
-                return number
         raise refusal
 
     def next(self) -> Batch | None:
@@ -328,29 +337,13 @@ class FeedSource:
         stream.send(self.session.message(text, sql.SQL("COMMIT")))
         yield from rows_of(stream)
 
-    def expect(self, batch: Batch, size: int) -> None:
-        """The position in the database is moved first."""
-
-    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """The database remembers."""
-
     def finish(self, batch: Batch, output: Mark | None) -> None:
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
         self.ask("tail_feed_finish", batch=batch.batch)
 
-    def settle(self) -> None:
-        """The database has it already."""
-
-    def skip(self, batch: Batch) -> None:
-        """Batches of feeds have rows; if these are gone, it is finished all the same."""
-        self.finish(batch, None)
-
     def wait(self) -> None:
         self.ask("tail_feed_wait")
-
-    def keep(self) -> None:
-        """Nothing is kept here."""
 
     def close(self) -> None:
         if self.held is not None:

@@ -5,8 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 FORMAT = 1
 NEW = b'{"format": 1, "new": true}\n'  # a file that was made, and whose first run did not come to read
@@ -60,19 +59,6 @@ class State:
             return replace(self, position=position)
         batch, after = self.pending.batch | {"origin": None}, self.pending.after | {"origin": None}
         return replace(self, position=position, pending=replace(self.pending, batch=batch, after=after))
-
-
-class Keeper(Protocol):
-    """What keeps the position in a table: a file, or a part of one."""
-
-    asked: Path
-    descriptor: int
-
-    def read(self) -> State | None:
-        """What it says; None if it is new."""
-
-    def save(self, state: State, lasting: bool = True) -> None:
-        """Keep this instead."""
 
 
 def encode(state: State) -> bytes:

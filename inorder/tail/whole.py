@@ -28,7 +28,7 @@ from inorder.connection.reconnect import report
 from inorder.errors import InorderError
 from inorder.interrupts import is_interrupted
 from inorder.tail.output_file import OutputFile
-from inorder.tail.sinks import STANDARD_OUTPUT, Output, Report, put_all
+from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.sources import Source
 
 DRAIN_MS = 5
@@ -36,7 +36,7 @@ LONGEST_NAP = 0.1  # seconds
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
 
 
-class WholeBatches(Output):
+class WholeBatches(Sink):
     """Collects a batch; what is done with it then differs."""
 
     def __init__(self, report: Report) -> None:
@@ -46,7 +46,8 @@ class WholeBatches(Output):
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
-    def connect(self, source: Source) -> None:
+    def resume(self, source: Source, accept: bool) -> None:
+        super().resume(source, accept)
         self.lock = source.lock
 
     def held(self) -> list[int]:
@@ -160,16 +161,8 @@ def rested(seconds: float) -> bool:
 class Copied(WholeBatches):
     """What standard output is, written by a process that goes on if this one is killed."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.started = False
-
-    def at_start(self) -> bool:
-        return not self.started
-
     def give(self, batch: IO[bytes], size: int) -> None:
         """In a session of its own: no signal for this process cuts it off."""
-        self.started = True
         code = subprocess.Popen(COPIER, stdin=batch, start_new_session=True, pass_fds=self.held()).wait()
         if code == -signal.SIGPIPE:
             raise BrokenPipeError
@@ -226,4 +219,4 @@ class FeedFileSink(Copied):
 
     def give(self, batch: IO[bytes], size: int) -> None:
         super().give(batch, size)
-        self.file.keep()
+        self.file.sync()

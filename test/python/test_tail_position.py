@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,17 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.tail import position, sources
-from inorder.tail.formats import FORMATS
+from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
 from inorder.tail.sources import Batch, TableSource
-from inorder.tail.state import NEW, Mark, State, decode
+from inorder.tail.state import NEW, Mark, State, decode, encode
 
 from conftest import scalar
 from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE
 
 EVENTS = ("events", "--position", "p")
+READ = Plan(dsn="", table="events", position=None, feed=None, batch_rows=10)
 STATE: dict[str, Any] = {
     "format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "{[0,7)}"}, "pending": None
 }  # fmt: skip
@@ -100,15 +102,15 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for step in ("fsync", "fchmod"):
         path = tmp_path / step
         with PositionFile(path) as file:
-            assert file.read() is None
-            file.save(state)
+            assert file.read(decode) is None
+            file.save(encode(state))
             before = path.read_bytes()
             with monkeypatch.context() as patch:
                 patch.setattr(os, step, full)
                 with pytest.raises(InorderError, match="which stays as it was: No space left on device"):
-                    file.save(decode(changed(table="other")))
+                    file.save(changed(table="other"))
             assert path.read_bytes() == before
-            file.save(decode(changed(table="another")))
+            file.save(changed(table="another"))
         assert decode(path.read_bytes()).table == "another"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fchmod", "fsync"]
 
@@ -128,7 +130,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
     for opened in (real, without):
         monkeypatch.setattr(os, "open", opened)
         with PositionFile(tmp_path / "p") as file:
-            assert (tmp_path / "p").read_bytes() == NEW and file.read() is None
+            assert (tmp_path / "p").read_bytes() == NEW and file.read(decode) is None
             assert [path.name for path in tmp_path.iterdir()] == ["p"]
         assert list(tmp_path.iterdir()) == []
         with monkeypatch.context() as patch:
@@ -141,14 +143,14 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(NEW)
     with PositionFile(tmp_path / "p") as file:
-        assert file.read() is None
+        assert file.read(decode) is None
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position, "MOST_BYTES", 1000)
     (tmp_path / "p").write_bytes(b" " * 1001)
     with PositionFile(tmp_path / "p") as file, pytest.raises(InputError, match="it has 1,001 bytes, and a position"):
-        file.read()
+        file.read(decode)
 
 
 @pytest.mark.server
@@ -256,14 +258,12 @@ def test_which_states_a_crash_of_the_host_may_take_back(
     monkeypatch.setattr(sources, "SAVE_SECONDS", seconds)
     batch, mark = Batch(BATCH, AFTER), Mark(5, "0" * 64)
     with PositionFile(tmp_path / "p") as file:
-        source = TableSource(
-            "events", file, FORMATS["json"], 10, "beginning", None, accept=False, sync_output=lambda: kept.append(None)
-        )
+        source = TableSource(READ, "events", file, None, lambda: kept.append(None))
         source.save(State("tail", "public.events", STATE["position"]))
         kept.clear()
         steps: list[Callable[[], None]] = [
             lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark),
-            lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark), source.settle, source.settle,
+            lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark), source.flush, source.flush,
             lambda: source.begin(batch, None, None), lambda: source.finish(batch, None),
         ]  # fmt: skip
         counts = []
@@ -284,8 +284,6 @@ def test_small_batches_into_a_file_are_joined(
     found: list[int] = []
     monkeypatch.setattr(TableSource, "ask", lambda _source, _position, max_rows: found.append(max_rows))
     with PositionFile(tmp_path / "p") as file:
-        source = TableSource(
-            "events", file, FORMATS["json"], 7, "beginning", None, accept=False, sync_output=lambda: None
-        )
+        source = TableSource(replace(READ, batch_rows=7), "events", file, None, lambda: None)
         source.expect(Batch(BATCH, AFTER, full), size)
     assert found == [asked]
