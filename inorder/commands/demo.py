@@ -67,7 +67,6 @@ def embedded_one() -> Server:
 
 
 def new_files(folder: Path) -> tuple[Path, Path, Path]:
-    """The page and both result files, with the same number."""
     for number in itertools.count(1):
         end = f"-{number}" if number > 1 else ""
         names = (f"inorder-report{end}.html", usual_name(f"demo-reader{end}"), usual_name(f"demo{end}"))
@@ -78,7 +77,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Server) -> list[str]:
-    """Which effect this machine does not show, and how to see it; nothing where it does."""
+    """A note on the effect that this machine does not show, and how to see it; nothing where it shows."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "inorder demo --embedded" if not server.has_direct_io else "set TMPDIR to a folder on a disk"

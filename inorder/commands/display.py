@@ -12,7 +12,6 @@ from inorder.lab.progress import Progress
 
 
 def nothing() -> RenderableType:
-    """No figures."""
     return Group()
 
 
@@ -52,11 +51,9 @@ class Display(Progress):
             self.live.stop()
 
     def total(self, steps: int) -> None:
-        """How many steps there will be."""
         self.bar.update(self.task, total=steps)
 
     def step(self, text: str) -> None:
-        """A step begins, or reports its progress."""
         self.text = text
         self.bar.update(self.task, description=text)
 

@@ -100,7 +100,6 @@ def lab_resume(
 
 
 def with_source(plan: Plan, dsn: str) -> Plan:
-    """The plan of a file, which says nothing of where a table is, with that."""
     if "source" not in settings_of(type(plan)):
         raise InputError("--source is of runs on tables like another (lab run like)")
     return replace(plan, **{"source": dsn})  # type: ignore[arg-type]

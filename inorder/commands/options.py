@@ -40,7 +40,6 @@ page_option = option(
 
 
 def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:
-    """Of a run; without them it is of the usual size."""
     return [
         option("--quick", is_flag=True, excludes=["--full"], help=quick),
         option("--full", is_flag=True, help=full),
@@ -57,12 +56,10 @@ def described(kind: type[Experiment[Any]], name: str) -> str:
 
 
 def size_given(quick: bool, full: bool) -> str:
-    """The size of a run, "" for the usual one."""
     return QUICK if quick else FULL if full else ""
 
 
 def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, Any]) -> Plan:
-    """The plan of a size but for the settings that are given."""
     given = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
     if own:
         require_of_throw_away(plan, given)
@@ -87,7 +84,6 @@ def dsn_option(kind: type[Experiment[Any]]) -> Callable[[Any], Any]:
 
 
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
-    """The options of an experiment's command, as the help lists them."""
     out = usual_name(kind.name)
     return [
         bindir_option,

@@ -26,7 +26,7 @@ def run_experiment(
     kind: type[Experiment[Any]], quick: bool, full: bool, bindir: Path | None, dsn: str | None, out: Path | None,
     page: Path | None, output: str, **settings: Any,
 ) -> None:  # fmt: skip
-    """What a command of ``lab run`` does; ``settings`` are those of the plan."""
+    """The body of each command of ``lab run``; ``settings`` are those of the plan."""
     plan = plan_given(kind.Plan, size_given(quick, full), dsn is not None, settings)
     found = kind.completed(plan, dsn is not None)
     file = new_file(out, usual_name(kind.name))

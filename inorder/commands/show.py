@@ -21,7 +21,6 @@ FILE_WIDTH = 140
 
 
 def named(path: Path, result: Result) -> Labelled:
-    """A result by the name of its file."""
     kind = all_experiments().get(result.experiment)
     return Labelled(path.name, result, studies(kind.studies) if kind else "")
 
@@ -53,7 +52,6 @@ def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[
 
 
 def records(results: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """As data; of several each row says which it is of."""
     return [
         ({"result": one.label, "experiment": one.result.experiment} if len(results) > 1 else {}) | record
         for one in results
@@ -74,7 +72,6 @@ class Output(Console):
     """Standard output. Rich would exit with 1 if its reader has closed it."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the command line, as for everything that writes."""
         raise BrokenPipeError
 
 

@@ -23,7 +23,7 @@ VACUUMED = (
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the server lets this role see and do. In the order of queries/own_server.sql."""
+    """The rights and settings of this role on the server, in the order of queries/own_server.sql."""
 
     version: str
     role: str
@@ -47,15 +47,12 @@ class Capabilities:
 
     @property
     def sessions(self) -> int:
-        """Those a load may have."""
         return self.free_sessions - SPARE_SESSIONS
 
     def too_few(self, than: str) -> InputError:
-        """What to say where more sessions are asked for than are left."""
         return InputError(f"the server has {self.sessions} sessions left for '{self.role}', {than}")
 
     def no_inorder(self, what: str) -> InputError:
-        """What to say where nothing is left of a plan without the extension."""
         return InputError(
             f"the database '{self.database}' has no extension inorder that '{self.role}' may use, and {what}; "
             f"CREATE EXTENSION inorder makes it"
@@ -107,7 +104,6 @@ def adapted(
 
 
 def adapted_setting(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    """With one setting as it can be there."""
     value = getattr(found.plan, name)
     if one.found:
         return found.but(**{name: getattr(can, one.found)})
@@ -119,7 +115,6 @@ def adapted_setting(found: Adapted[P], name: str, one: "Setting[object]", can: C
 
 
 def with_sessions(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    """As many as the server, the database and the role have left."""
     value, option = getattr(found.plan, name), one.option(name)
     if isinstance(value, int):
         if one.asked and value > can.sessions:
@@ -162,7 +157,6 @@ def without_contrib(plan: P) -> Adapted[P]:
 
 
 def require_english(can: Capabilities) -> None:
-    """What VACUUM says is read in English."""
     if not (can.language in ("", "C", "POSIX") or can.language.startswith(("C.", "en_", "English"))):
         raise InputError(
             f"the server speaks {can.language} (lc_messages), but what VACUUM says is read in English; "
@@ -171,7 +165,6 @@ def require_english(can: Capabilities) -> None:
 
 
 def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool) -> list[str]:
-    """What is not counted, or not as elsewhere."""
     notes = []
     if counts and can.sees_wal:
         notes.append(
@@ -191,7 +184,6 @@ def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool)
 
 
 def whole_run(needed: int) -> str:
-    """What is said of every run there."""
     return (
         f"On your own server: it was neither restarted nor reconfigured, its settings are those found, and its free "
         f"disk space was not checked; about {needed / 2**20:,.0f} MB were needed at most."

@@ -89,7 +89,6 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def method_with(cls, plan: P, server: Server) -> str:
-        """How it is measured with this server."""
         return cls.method or reading_method(server, plan)
 
     @classmethod
@@ -99,7 +98,6 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:
-        """The plan that can be run on the user's own server, and what is noted about it."""
         return adapted(plan, can)
 
     # --- what it does ---------------------------------------------------------
@@ -113,26 +111,21 @@ class Experiment(ABC, Generic[P]):
         """All that is measured, in stages."""
 
     def outcome(self, metrics: Metrics) -> str:
-        """The result of a measurement, for its line of progress."""
         return ""
 
     def show_step(self, text: str) -> None:
-        """Show the progress of the current measurement on the same line."""
         self.progress.step(f"{self.measuring}: {text}")
 
     def open_session(self, **settings: str) -> Connection:
-        """A session for the whole run."""
         return self.sessions.enter_context(closing(self.target.connect(**settings)))
 
     def close(self) -> None:
-        """End the sessions that are open."""
         self.sessions.close()
 
     # --- what it says ---------------------------------------------------------
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """The tables of its report."""
         return cls.reports.sections(result, cls.plan_in(result))
 
     @classmethod
@@ -142,7 +135,6 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def compared_by(cls) -> list[Judged]:
-        """The figures by which two of its results are compared, or could be."""
         module: Any = getattr(cls, "reports", modules[cls.__module__])
         return [one.judged for one in module.FIGURES if one.judged]
 

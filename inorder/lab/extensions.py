@@ -10,7 +10,6 @@ CONTRIB = ("pgstattuple", "uuid-ossp")
 
 
 def has_extension(server: Server, name: str) -> bool:
-    """Whether its files are there."""
     return (server.sharedir / "extension" / f"{name}.control").exists()
 
 

@@ -61,7 +61,6 @@ class Host(ABC):
         """A context in which there is a Target for the experiment; an error first for what it lacks."""
 
     def begin(self, kind: type[Experiment[P]], found: Adapted[P]) -> tuple[P, Result]:
-        """The plan that is run there, and its empty result."""
         can = self.adapt(kind, found.plan)
         result = self.result(kind, can.plan)
         result.notes += [*found.notes, *can.notes]
@@ -86,22 +85,18 @@ class ThrowAwayHost(Host):
         self.server, self.name = server, server.name
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """All of it."""
         return Adapted(plan)
 
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
-        """The machine is described when the server is there."""
         about = {"version": self.server.version, "origin": self.server.origin, "settings": {}}
         return empty_result(kind, plan, about, {}, kind.method_with(plan, self.server))
 
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """The same version, method and machine."""
         here = machine.describe_machine(temporary_folder(service_account()))
         check_same_place(result, self.server.version, kind.method_with(plan, self.server), here)
 
     @contextmanager
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
-        """A new server."""
         require_room(kind, plan)
         require_extensions(plan, self.server)
         for program in kind.programs_for(plan):
@@ -120,23 +115,19 @@ class OwnHost(Host):
         self.own, self.name = own, f"PostgreSQL {own.found.version}"
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """What the server allows of it; first of all, what a whole run would need there."""
         can = kind.adapt(plan, self.own.found)
         return Adapted(can.plan, (whole_run(kind.room(plan)[0]), *can.notes))
 
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
-        """The machine it is on is not known."""
         return empty_result(kind, plan, described(self.own.found), {"commit": machine.commit()}, OWN_SERVER)
 
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """The same version, settings and rights."""
         require_unchanged(result.server, described(self.own.found))
         if kind.adapt(plan, self.own.found).plan != plan:
             raise InputError("the server does not allow all of what the run was asked for any more")
 
     @contextmanager
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
-        """A schema on it."""
         for program in kind.programs:
             self.own.program(program)
         with self.own:
@@ -158,7 +149,6 @@ def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) 
 def empty_result(
     kind: type[Experiment[P]], plan: P, server: dict[str, Any], of_machine: dict[str, Any], method: str
 ) -> Result:
-    """Of a plan."""
     return Result(kind.name, machine.now(), __version__, int(plan.seed), plan.as_dict(), server, of_machine, method)
 
 

@@ -141,13 +141,11 @@ class InsertTables:
                 raise
 
     def serve_for_filling(self) -> None:
-        """Plenty of memory, nothing durable."""
         if not self.filling:
             self.target.serve(fill_settings())
             self.filling = True
 
     def create(self, connection: Connection, rows: int) -> None:
-        """What tables need, if there are none; empty tables in place of those that are missing, too large or packed."""
         if not self.rows:
             self.target.create_schema(connection)
             self.tablespace = self.target.tablespace(connection, self.small.tablespace) if self.small.tablespace else ""
@@ -158,7 +156,6 @@ class InsertTables:
                 self.rows[name] = 0
 
     def make(self, connection: Connection, kind: KeyKind) -> None:
-        """An empty table in place of the one that may be there."""
         execute(connection, *kind.removal(), *kind.statements(self.tablespace))
 
     def begin(self, connection: Connection) -> None:
@@ -171,7 +168,6 @@ class InsertTables:
         return batch
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
-        """One table, in batches, until it is full or all are to stop."""
         started = time.monotonic()
         with self.target.connect() as connection:
             while self.rows[kind.name] < rows and not stop.is_set():
@@ -228,11 +224,9 @@ class InsertTables:
         return Measured(metrics | counted | done.percentiles_ms | wal.metrics, series)
 
     def script(self, kind: KeyKind) -> Path:
-        """The script of pgbench: an INSERT."""
         return pgbench.insert_script(self.target.folder / f"insert_{kind.name}.sql", kind.table)
 
     def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """What is in the WAL since a place."""
         return self.target.wal_since(connection, kind, place)
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:

@@ -32,8 +32,6 @@ Number = Annotated[int, Bounds] | Annotated[float, Bounds]
 
 @dataclass
 class FirstLine(Head):
-    """What the file begins with."""
-
     schema: int
 
 
@@ -59,18 +57,15 @@ class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 def as_line(value: object) -> bytes:
-    """One of the file."""
     return msgspec.json.encode(value) + b"\n"
 
 
 def head_of(result: Result) -> bytes:
-    """The first line."""
     values = {f.name: getattr(result, f.name) for f in fields(Head)}
     return as_line({"result": {"schema": SCHEMA_VERSION} | values})
 
 
 def run_line(run: Run) -> bytes:
-    """The line of a measurement."""
     return as_line({"run": asdict(run)})
 
 
@@ -78,7 +73,6 @@ END = as_line({"complete": True})
 
 
 def lines_of(result: Result) -> bytes:
-    """The whole file."""
     parts = [head_of(result), *(as_line({"note": note}) for note in result.notes), *map(run_line, result.runs)]
     return b"".join([*parts, END] if result.complete else parts)
 
@@ -102,7 +96,6 @@ class Journal:
         self.before: tuple[bytes, list[str]] | None = None  # the first line, and the notes
 
     def save(self, result: Result) -> None:
-        """Bring the file up to date."""
         before = head_of(result), list(result.notes)
         if self.before == before and self.path.exists() and self.grows_into(result.runs):
             self.append(b"".join(map(run_line, result.runs[self.written :])) + (END if result.complete else b""))
@@ -112,7 +105,6 @@ class Journal:
         self.last = result.runs[-1] if result.runs else None
 
     def grows_into(self, runs: Sequence[Run]) -> bool:
-        """Whether those written are the first of these: runs are added at the end, or taken out."""
         return len(runs) >= self.written and (self.written == 0 or runs[self.written - 1] is self.last)
 
     def append(self, lines: bytes) -> None:
@@ -126,7 +118,6 @@ class Journal:
 
 
 def save(result: Result, path: Path) -> None:
-    """Write a whole file."""
     Journal(path).save(result)
 
 
@@ -136,7 +127,6 @@ def load(path: Path) -> Result:
 
 
 def load_all(path: Path) -> list[Result]:
-    """The result in a file, or those that a page of a report holds."""
     content = content_of(path)
     if not content.startswith(b"<!DOCTYPE html>"):
         return [parse(content, str(path))]
@@ -165,7 +155,6 @@ def content_of(path: Path) -> bytes:
 
 
 def parse(content: bytes, name: str) -> Result:
-    """The result in a file of that name."""
     require_version(content, name)
     try:
         return parse_lines(content)
@@ -200,10 +189,8 @@ def parse_lines(content: bytes) -> Result:
 
 
 def result_of(head: Head) -> Result:
-    """The result without its measurements."""
     return Result(**{f.name: getattr(head, f.name) for f in fields(Head)})
 
 
 def run_of(sample: Sample) -> Run:
-    """A measurement."""
     return Run(sample.step, sample.kind, sample.rows, sample.round, dict(sample.metrics), dict(sample.series))

@@ -36,12 +36,10 @@ class KeyKind:
 
     @property
     def table(self) -> str:
-        """The qualified name of its table."""
         return f"{SCHEMA}.{self.name}"
 
     @property
     def index(self) -> str:
-        """The qualified name of its index, whether it is there or not."""
         return f"{SCHEMA}.{self.name}_pkey"
 
     @property

@@ -12,7 +12,6 @@ BATCH_ROWS = 600  # of one statement, where it is not one
 
 
 def create(table: str, key: str) -> str:
-    """The SQL that makes an empty one with this key."""
     return f"CREATE TABLE {table} ({key}, {COLUMNS})"
 
 

@@ -14,7 +14,7 @@ from inorder.lab.setting import settings_of
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. Its defaults are the usual run."""
+    """The settings of a run. The defaults are the usual run."""
 
     rounds: int = setting.rounds(6)
     seed: int = setting.count(
@@ -51,7 +51,6 @@ class Plan:
                 one.type.read(one.type.show(value), one.option(name))
 
     def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
         settings = settings_of(type(self))
         return {name: value for name, value in asdict(self).items() if settings[name].kept}
 

@@ -47,14 +47,11 @@ class Run:
 
     @property
     def key(self) -> Key:
-        """What no other measurement of the result has."""
         return self.step, self.kind, self.rows, self.round
 
 
 @dataclass
 class Head:
-    """What was asked, where it ran, and how it was measured."""
-
     experiment: str
     created: str
     inorder: str
@@ -84,7 +81,6 @@ class Result(Head):
         return tuple(clients) if isinstance(clients, list | tuple) else (int(clients),)
 
     def select(self, step: str, kind: str | None = None, rows: int | None = None) -> list[Run]:
-        """The runs of a step, in order of rounds."""
         chosen = (
             run for run in self.runs if run.step == step and kind in (None, run.kind) and rows in (None, run.rows)
         )

@@ -17,7 +17,6 @@ class Runner:
         self.known = {run.key for run in result.runs}  # a run may have thousands: none is searched for
 
     def run(self) -> None:
-        """All of it."""
         with closing(self.experiment):
             self.experiment.prepare()
             self.experiment.target.note(self.result)
@@ -33,7 +32,7 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """Those of a round, in their order; a round that was cut off begins anew."""
+        """The turns of a round in their order; a round that was cut off begins anew."""
         turns = list(stage.turns(number))
         if stage.whole and not stage.redone:
             self.forget_cut_off([place for turn in turns for place in turn.places], number)
@@ -72,13 +71,11 @@ class Runner:
                 measured.close()  # ends what it does in threads of its own
 
     def skip(self, turn: Turn, before: str) -> None:
-        """Say that it was done."""
         for step in range(turn.steps):
             self.progress.step(before + turn.places[min(step, len(turn.places) - 1)].label)
             self.progress.done("in the file already")
 
     def keep(self, place: Place, number: int, found: Measured) -> None:
-        """Add it to the result."""
         run = Run(*place.key(number), found.metrics, found.series)
         self.result.runs.append(run)
         self.known.add(run.key)

@@ -41,7 +41,6 @@ FILL_SETTINGS = {
 
 
 def reading_method(server: Server, plan: Any) -> str:
-    """How "larger than memory" is made with this server and as much memory as the plan has."""
     if page_cache := getattr(plan, "page_cache", None):
         if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.place():
             raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "

@@ -50,12 +50,10 @@ class Setting(Generic[T]):
     sizes: MappingProxyType[str, T] = field(default_factory=lambda: MappingProxyType({}))
 
     def option(self, name: str) -> str:
-        """The option of a field of that name."""
         return self.flag or "--" + name.replace("_", "-")
 
 
 def settings_of(plan: type) -> dict[str, "Setting[object]"]:
-    """The settings of a plan by name of their fields."""
     return {one.name: cast("Setting[object]", one.metadata[KEY]) for one in fields(plan)}
 
 
@@ -86,7 +84,6 @@ def count(
     factory: Callable[[], int] | None = None,
     metavar: str = COUNT,
 ) -> int:
-    """A number."""
     sizes = in_sizes(quick, full)
     type = options.count(lowest, highest, metavar)
     sizes = in_sizes(quick, full)
@@ -94,7 +91,6 @@ def count(
 
 
 def rounds(usual: int, *, quick: int | None = None, full: int | None = None) -> int:
-    """How often everything is measured."""
     return count("Number of rounds.", 1, 1000, usual, quick=quick, full=full)
 
 
@@ -104,7 +100,6 @@ def threads() -> int:
 
 
 def optional_count(help: str, lowest: int, highest: int, *, of_server: bool = False) -> int | None:
-    """A number, or None unless it is given."""
     type = cast("Value[int | None]", options.count(lowest, highest))
     return made(Setting(help, type, of_server=of_server), None)
 
@@ -125,7 +120,6 @@ def counts(
     flag: str = "",
     sessions: bool = False,
 ) -> tuple[int, ...]:
-    """Several numbers."""
     type = options.several(options.count(lowest, highest))
     return made(Setting(help, type, flag, sessions=sessions, sizes=in_sizes(quick, full)), usual)
 
@@ -160,8 +154,6 @@ def choices(
 def choice(
     help: str, known: Sequence[str], usual: str, *, full: str | None = None, flag: str = "", found: str = ""
 ) -> str:
-    """One of the known names."""
-
     def read(name: str, option: str) -> str:
         if name not in known:
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
@@ -172,7 +164,6 @@ def choice(
 
 
 def synchronous_commit(usual: str, *, full: str | None = None) -> str:
-    """Whether a commit waits for its flush."""
     text = "Whether commits wait for the disk: on or off."
     return choice(text, ("on", "off"), usual, full=full, found="synchronous_commit")
 
@@ -184,7 +175,6 @@ def memory(
     quick: int | None = None,
     full: int | None = None,
 ) -> int:
-    """Bytes that the server is given."""
     type, sizes = options.size(LEAST_MEMORY), in_sizes(quick, full)
     return made(Setting(help, type, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
 
@@ -192,12 +182,10 @@ def memory(
 def duration(
     help: str, usual: float, *, quick: float | None = None, full: float | None = None, lowest: float = 0.01
 ) -> float:
-    """Seconds."""
     return made(Setting(help, options.duration(lowest), sizes=in_sizes(quick, full)), usual)
 
 
 def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """Several numbers of seconds, from none on."""
     return made(Setting(help, options.several(options.duration(0))), usual)
 
 
@@ -222,8 +210,6 @@ def server(help: str) -> str:
 
 
 def names(help: str) -> tuple[str, ...]:
-    """Names of columns as they are stored, several comma-separated, or none."""
-
     def read(text: str, option: str) -> tuple[str, ...]:
         if "\0" in text:
             raise InputError(f"{option} has a NUL character")
@@ -236,7 +222,7 @@ UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)  # of anythi
 
 
 def found() -> Any:
-    """What the lab finds out and no option asks for: kept in the file."""
+    """A value that the lab finds out and no option asks for: kept in the file."""
     return made(Setting("", UNASKED, asked=False), None)
 
 
@@ -265,6 +251,5 @@ def folder(help: str, *, flag: str = "") -> str:
 
 
 def switch(usual: bool) -> bool:
-    """Something that no option asks for."""
     setting: Setting[bool] = Setting("", UNASKED, asked=False)
     return made(setting, usual)

@@ -12,14 +12,13 @@ Series = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What one measurement found: numbers by name, and numbers over time by name."""
+    """The numbers of one measurement by name, and its numbers over time by name."""
 
     metrics: Metrics
     series: Series = field(default_factory=dict)
 
 
 def measured(found: Measured | Metrics) -> Measured:
-    """What was found, with numbers over time or without."""
     return found if isinstance(found, Measured) else Measured(found)
 
 
@@ -33,7 +32,6 @@ class Place:
     label: str = field(default="", compare=False)
 
     def key(self, number: int) -> Key:
-        """Of its measurement in a round."""
         return self.step, self.kind, self.rows, number
 
 
@@ -50,13 +48,10 @@ class Turn:
 
     @property
     def steps(self) -> int:
-        """Steps of progress."""
         return len(self.places) if self.weight is None else self.weight
 
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
-    """One measurement."""
-
     def once(seed: int) -> Iterator[Measured]:
         yield measured(measure(seed))
 
@@ -110,17 +105,14 @@ class Stage:
 
     @property
     def numbers(self) -> range:
-        """Those of its rounds."""
         return range(0 if self.warm_up else 1, self.rounds + 1)
 
     @property
     def steps(self) -> int:
-        """Steps of progress."""
         return sum(turn.steps for number in self.numbers for turn in self.turns(number))
 
 
 def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
-    """The same in each round."""
     return lambda _number: turns
 
 

@@ -75,14 +75,12 @@ def outer_pairs(first: int, second: int) -> int:
 
 
 def uniform_step(size: int) -> np.ndarray:
-    """1 - x^size as coefficients."""
     step = np.zeros(size + 1)
     step[0], step[size] = 1, -1
     return step
 
 
 def divide(shares: np.ndarray, size: int) -> np.ndarray:
-    """Divided by 1 - x^size."""
     divided = shares.copy()
     for place in range(size, len(divided)):
         divided[place] += divided[place - size]
@@ -214,7 +212,7 @@ def compared(place: Place, a: Values, b: Values, better: str, threshold: float, 
 
 
 def surroundings(a: Result, b: Result) -> list[str]:
-    """What differs around the measurement and may be why: server, machine, method, tool; and what is incomplete."""
+    """Differences around the measurement that may be the reason: server, machine, method, tool, interruptions."""
     differs = [
         f"{name}: {shown(one)} in A, {shown(other)} in B"
         for name, one, other in (

@@ -39,12 +39,10 @@ per = Per
 
 
 def value_of(run: Run, metric: Metric) -> float | None:
-    """A metric of a run."""
     return run.metrics.get(metric) if isinstance(metric, str) else metric(run)
 
 
 def by_round(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> dict[int, float]:
-    """A metric in each round that has it."""
     values = {run.round: value_of(run, metric) for run in result.select(step, kind, rows)}
     return {number: value for number, value in values.items() if value is not None}
 
@@ -101,13 +99,12 @@ class Judged:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What its metric is called, and what that is divided by; what is computed has the name of the figure."""
+        """The names of the metric and its divisor; a computed metric has the name of the figure."""
         if isinstance(self.metric, Per):
             return self.metric.metric, self.metric.divisor if isinstance(self.metric.divisor, str) else ""
         return (self.metric if isinstance(self.metric, str) else self.name), ""
 
     def read(self, run: Run) -> float | None:
-        """Its value in a run, in the unit that was measured."""
         name, divisor = self.place
         return (Per(name, divisor or 1.0) if isinstance(self.metric, str | Per) else self.metric)(run)
 
@@ -124,29 +121,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a column gets its value: which metric it reads, and what it makes of it. A ratio says what others say."""
+    """A column's value: the metric that it reads, and a function of the line. A ratio repeats what others say."""
 
     metric: Metric
     read: Callable[[Row], Estimate | float | None]
     is_ratio: bool = False
 
     def __call__(self, row: Row) -> Estimate | float | None:
-        """The value of a line."""
         return self.read(row)
 
 
 def median(metric: Metric, step: str = "", scale: float = 1.0) -> Reading:
-    """The median over the rounds, of the row's step or of another."""
     return Reading(metric, lambda row: median_of(row.result, step or row.step, row.kind, metric, row.rows, scale))
 
 
 def middle(metric: Metric, step: str = "") -> Reading:
-    """The median without its interval."""
     return Reading(metric, lambda row: middle_of(row.result, step or row.step, row.kind, metric, row.rows))
 
 
 def last(metric: Metric, step: str = "") -> Reading:
-    """The value of the last round."""
     return Reading(metric, lambda row: last_of(row.result, step or row.step, row.kind, metric, row.rows))
 
 

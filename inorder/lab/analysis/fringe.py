@@ -41,7 +41,7 @@ def built_entries(fillfactor: int) -> int:
 
 
 def change(pages: Pages, capacity: int) -> Pages:
-    """How the number of pages with 0 to ``capacity`` entries changes, per ln N. A full page splits in the middle."""
+    """The change, per ln N, of the number of pages with 0 to ``capacity`` entries. A full page splits in the middle."""
     moving = pages * np.arange(capacity + 1)
     found = -moving
     found[1:] += moving[:-1]

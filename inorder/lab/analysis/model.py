@@ -83,11 +83,9 @@ class Conditions:
 
     @property
     def inserts(self) -> float:
-        """Rows between two checkpoints."""
         return self.rate * self.checkpoint
 
     def block(self, kind: str) -> tuple[float, float]:
-        """Rows of a block, and how many blocks before the prefix begins again."""
         if kind == "time":
             return self.rate * self.interval_length, self.interval_count
         return self.block_size, self.block_count
@@ -95,7 +93,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one kind of key costs; per row where it says so. Pages and images are of a checkpoint interval."""
+    """The cost of one kind of key, per row where a name says so. Pages and images are of a checkpoint interval."""
 
     kind: str
     leaf_pages_touched: float
@@ -109,7 +107,6 @@ class Prediction:
 
     @property
     def wal_per_row(self) -> float:
-        """Records and images."""
         return self.record_bytes_per_row + self.image_bytes_per_row
 
 
@@ -155,7 +152,6 @@ def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: fl
 
 
 def upper_levels(kind: str, leaf_pages: float, key_bytes: float = 0) -> Iterator[float]:
-    """Pages of each level above the leaves, up to the root."""
     fill = RANDOM_FILL if kind == "random" else UPPER_FILLFACTOR
     pages = leaf_pages
     while pages > 1:
@@ -164,7 +160,7 @@ def upper_levels(kind: str, leaf_pages: float, key_bytes: float = 0) -> Iterator
 
 
 def page_bytes(fill: float) -> float:
-    """What an image holds of a page: all but the hole between pd_lower and pd_upper."""
+    """The bytes of a page in an image: all but the hole between pd_lower and pd_upper."""
     return BTREE_PAGE_FIXED + fill * (PAGE - BTREE_PAGE_FIXED)
 
 
@@ -182,7 +178,6 @@ class Shape:
 
     @property
     def rows_per_leaf(self) -> float:
-        """On average."""
         return self.fill * leaf_capacity(self.kind, self.key_bytes)
 
     @property
@@ -192,7 +187,6 @@ class Shape:
 
 
 def shape_of(kind: str, conditions: Conditions) -> Shape:
-    """The index as it is at the checkpoint."""
     block, earlier, key_bytes = 0.0, 0.0, conditions.key_bytes
     if kind in IN_BLOCKS:
         block, count = conditions.block(kind)
@@ -240,12 +234,10 @@ def images_above(shape: Shape, conditions: Conditions) -> float:
 
 
 def heap_record(kind: str) -> float:
-    """Bytes of the record of a row."""
     return RECORD + BLOCK + MAIN_DATA + HEAP_INSERT + TUPLE_HEADER_LOGGED + KEY_BYTES[kind]
 
 
 def leaf_record(kind: str, key_bytes: float = 0) -> float:
-    """Bytes of the record of its entry in the index."""
     return RECORD + BLOCK + MAIN_DATA + BTREE_INSERT + index_tuple(kind, key_bytes)
 
 
@@ -293,7 +285,6 @@ def misses(shape: Shape, conditions: Conditions) -> float:
 
 
 def predict(kind: str, conditions: Conditions) -> Prediction:
-    """What one kind of key costs under these conditions."""
     shape = shape_of(kind, conditions)
     pages = touched(shape, conditions)
     tail = 1.0  # the heap's last page; the pages after it are new, and new pages need no image
@@ -317,7 +308,7 @@ def predict(kind: str, conditions: Conditions) -> Prediction:
 
 @dataclass(frozen=True)
 class IndexCost:
-    """What the index of a key alone costs between two checkpoints: images, page splits, bytes of WAL."""
+    """The cost of the key's index alone between two checkpoints: images, page splits, bytes of WAL."""
 
     images: float
     splits: float

@@ -114,7 +114,6 @@ def drift_percent(values: Sequence[float]) -> float:
 
 
 def timed_series(result: Result) -> dict[Place, list[tuple[Run, str, float]]]:
-    """What was timed, in order of rounds; where it is too little to judge, nothing."""
     series: dict[Place, list[tuple[Run, str, float]]] = {}
     for run in sorted(result.runs, key=lambda run: run.round):
         metric = next((name for name in TIMED if run.metrics.get(name, 0) > 0), None)
@@ -142,7 +141,7 @@ def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """Whether a throw-away server has made a checkpoint by itself in a measurement; others may at any time."""
+    """A throw-away server makes a checkpoint by itself after so much WAL; other servers may at any time."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after
 
@@ -154,7 +153,6 @@ def checkpoint_within(run: Run) -> Finding:
 
 
 def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) -> list[Finding]:
-    """The measurements of a kind that stand out from its others."""
     values = [value for _, _, value in turns]
     middle, threshold = float(np.median(np.log(values))), outlier_threshold(len(values), error)
     return [
@@ -183,7 +181,6 @@ def outlier_step(run: Run, metric: str) -> str:
 
 
 def drifts(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) -> list[Finding]:
-    """Whether a kind became steadily faster or slower from round to round."""
     values = [value for _, _, value in turns]
     if drift_chance(values) > error:
         return []

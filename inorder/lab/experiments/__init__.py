@@ -14,7 +14,6 @@ __path__ += filter(None, [os.environ.get("INORDER_EXPERIMENTS")])
 
 @cache
 def all_experiments() -> dict[str, type[Experiment[Any]]]:
-    """By name, in the order of their names."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     found = [
         each for module in modules for each in vars(module).values()

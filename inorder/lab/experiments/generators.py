@@ -97,8 +97,6 @@ SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorsPlan(Plan):
-    """What to time: values of one call, rows of one insert, rounds of all of them; of what, beside the server's own."""
-
     values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, quick=300_000, full=5_000_000)
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000, quick=200_000)
     rounds: int = setting.rounds(9, quick=3, full=15)
@@ -110,8 +108,6 @@ class GeneratorsPlan(Plan):
 
 
 class GeneratorsExperiment(Experiment[GeneratorsPlan]):
-    """One session does everything."""
-
     name = "generators"
     summary = "CPU time to make a key, above a function that returns a constant, and of a bulk insert."
     question = "Is a key expensive to make?"
@@ -124,7 +120,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     @classmethod
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
-        """The rows of an insert."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows"
 
     @classmethod
@@ -151,7 +146,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         self.execute(*TABLES, *(C_FUNCTIONS if self.target.is_superuser else ()))
 
     def execute(self, *statements: str) -> None:
-        """One after the other."""
         execute(self.session, *statements)
 
     def stages(self) -> list[Stage]:
@@ -165,13 +159,11 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return [Stage(every_round(turns), self.plan.rounds, warm_up=True)]
 
     def turn(self, step: str, name: str) -> Turn:
-        """One of them."""
         amount = self.plan.rows if step == INSERT else self.plan.values
         measure = {CALL: self.call, INSERT: self.insert, TASK: self.task}[step]
         return single(step, name, amount, f"{step} {name}", lambda _seed: measure(name))
 
     def expression(self, name: str) -> str:
-        """What is called."""
         return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]
 
     def call(self, name: str) -> Metrics:
@@ -179,7 +171,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return self.timed(f"SELECT count({self.expression(name)}) FROM generate_series(1, {self.plan.values})")
 
     def insert(self, name: str) -> Metrics:
-        """Insert into an empty table with a primary key, just after a checkpoint."""
         table = f"{SCHEMA}.{'number' if name == BASELINE_INSERT else 'uuid'}_keys"
         self.execute(f"TRUNCATE {table}")
         self.target.checkpoint(self.session)
@@ -218,12 +209,10 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """Making values, then working with them."""
         return [section for section in (calls_section(result), task_section(result)) if section.rows]
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The cost of a version-7 key beside a random one."""
         shown = {name: estimated(above_floor(result, name).values()) for name in (BASELINE_CALL, *ORDERED)}
         one, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
         to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(one, base))
@@ -245,12 +234,10 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
 
 def by_cpu(result: Result) -> bool:
-    """Whether the CPU time of the server's process was seen; else it is by the wall clock."""
     return all("cpu_seconds" in run.metrics for run in result.runs)
 
 
 def costs(result: Result, step: str, name: str) -> dict[int, float]:
-    """Nanoseconds of a value or row, of CPU time where it was seen, by round."""
     clock = "cpu_seconds" if by_cpu(result) else "seconds"
 
     def nanoseconds(run: Run) -> float:
@@ -260,7 +247,6 @@ def costs(result: Result, step: str, name: str) -> dict[int, float]:
 
 
 def above_floor(result: Result, name: str) -> dict[int, float]:
-    """Cost of a value less the floor's in the same round."""
     values, floors = (costs(result, CALL, one) for one in (name, FLOOR))
     return {number: values[number] - floors[number] for number in sorted(values.keys() & floors.keys())}
 
@@ -281,7 +267,6 @@ FIGURES = (
 
 
 def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
-    """As narrow as a terminal of 80 columns needs."""
     return (
         Column("generator", "The function, called in one statement for many values.", data="name"),
         Column(
@@ -299,7 +284,6 @@ def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
 
 
 def calls_section(result: Result) -> Section:
-    """What a value and a row cost by each generator."""
     cpu = by_cpu(result)
     random, nextval = above_floor(result, BASELINE_CALL), costs(result, INSERT, BASELINE_INSERT)
     rows: list[list[Value]] = []
@@ -334,7 +318,6 @@ def calls_section(result: Result) -> Section:
 
 
 def task_section(result: Result) -> Section:
-    """What is done with values of uuid_v1 and of uuid."""
     spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
     columns = (
         Column("task", "What is done with the values: a million each."),

@@ -75,8 +75,6 @@ FILL_BATCH = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class LookupPlan(Plan):
-    """Which keys, how many rows, how often each is looked up in a measurement, with how much memory."""
-
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", USUAL_KINDS, flag="--keys",
         needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, label=lambda kind: KEY_KINDS[kind].label,
@@ -100,7 +98,7 @@ def steps_of(kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is looked up in a table, as literals: keys of any rows, keys of the newest, since when those are there."""
+    """Literals to look up: keys of any rows, keys of the newest rows, the time since when those are there."""
 
     keys: tuple[str, ...]
     recent: tuple[str, ...]
@@ -117,17 +115,14 @@ class LookupExperiment(Experiment[LookupPlan]):
 
     @classmethod
     def room(cls, plan: LookupPlan) -> tuple[int, str]:
-        """All tables."""
         return plan.rows * len(plan.kinds) * BYTES_PER_ROW, f"{plan.rows:,} rows of {len(plan.kinds)} kinds of key"
 
     @classmethod
     def adapt(cls, plan: LookupPlan, can: Capabilities) -> Adapted[LookupPlan]:
-        """Memory holds what it held before."""
         kept = "Nothing was restarted between filling and reading: queries found in memory what the fill had left."
         return adapted(plan, can, counts=False, checkpoints=False, otherwise=kept)
 
     def prepare(self) -> None:
-        """The server as it will be measured; empty tables."""
         self.drawn: dict[str, Drawn] = {}
         self.target.serve_small(Small(self.plan.memory_bytes))
         with self.target.connect() as session:
@@ -152,15 +147,12 @@ class LookupExperiment(Experiment[LookupPlan]):
         ]
 
     def outcome(self, metrics: Metrics) -> str:
-        """Blocks of a query."""
         return f"{metrics['reads']:.2f} blocks read a query" if "reads" in metrics else f"{metrics['seconds']:.1f} s"
 
     def serve_large(self) -> None:
-        """Plenty of memory, nothing durable."""
         self.target.serve(fill_settings())
 
     def serve_small(self) -> None:
-        """Nothing of the tables is in memory."""
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def fill(self, kind: str, _seed: int) -> Metrics:
@@ -178,7 +170,6 @@ class LookupExperiment(Experiment[LookupPlan]):
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:
-        """The queries of a measurement, each explained by the server that runs it."""
         rng, found = random.Random(seed), self.drawn[kind]
         keys = found.recent if step == RECENT else found.keys
         with self.target.connect(**SESSION) as session:
@@ -197,13 +188,11 @@ class LookupExperiment(Experiment[LookupPlan]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """A table for each look-up."""
         plan = cls.plan_in(result)
         return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What random keys cost a reader of recent rows."""
         base = "v7" if result.select(RECENT, "v7") else BASELINE
         compared = [
             Compared(metric, KEY_KINDS[base].label, ratios_of(result, RECENT, "random", base, values))
@@ -225,7 +214,6 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
-    """Keys of pages drawn by lot. The rows lie in the order in which they came."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
 
@@ -239,7 +227,6 @@ def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
 
 
 def explain(session: Connection, statement: str) -> Mapping[str, float]:
-    """Blocks, rows and time of a query, by the server."""
     row = session.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement}".encode()).fetchone()
     if row is None or not isinstance(row[0], list):
         raise InorderError(f"the server explains nothing: {statement}")
@@ -271,7 +258,6 @@ FIGURES = (
 
 
 def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
-    """One look-up, every kind that can be asked so."""
     kinds = [kind for kind in plan.kinds if result.select(step, kind)]
     title = f"{LABELS[step]}, {plan.rows:,} rows"
     figures = ((KEY_KINDS[kind].label, median_of(result, step, kind, accesses), f"kind-{kind}") for kind in kinds)
@@ -287,11 +273,9 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
 
 
 def memory(result: Result) -> str:
-    """How large the index was beside the memory."""
     return f"The largest index is {times_memory(result)} the memory of the server."
 
 
 def times_memory(result: Result) -> str:
-    """The largest index in times of it."""
     sizes = [run.metrics["index_bytes"] for run in result.select(FILL)]
     return f"{max(sizes, default=0) / result.plan['memory_bytes']:.1f} times"

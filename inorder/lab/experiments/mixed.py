@@ -78,8 +78,6 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPlan(Plan):
-    """How many random keys there are, how many come before and again after REINDEX, and with how much memory."""
-
     kinds: tuple[str, ...] = setting.choices(
         "What it is switched to, comma-separated.", tuple(KINDS), flag="--keys",
         needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind], label=lambda kind: KINDS[kind].label,
@@ -99,7 +97,6 @@ class MixedPlan(Plan):
         return max(1, (self.rows // 5 if self.more is None else self.more) // self.clients) * self.clients
 
     def rows_after(self, step: str) -> int:
-        """The rows of the table at the end of a step."""
         return self.rows + self.inserts * {FILL: 0, AGAIN: 2}.get(step, 1)
 
 
@@ -114,24 +111,20 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     @classmethod
     def room(cls, plan: MixedPlan) -> tuple[int, str]:
-        """The rows of one table."""
         rows = plan.rows_after(AGAIN)
         return rows * BYTES_PER_ROW, f"{rows:,} rows and their WAL"
 
     @classmethod
     def adapt(cls, plan: MixedPlan, can: Capabilities) -> Adapted[MixedPlan]:
-        """Memory holds what it held before."""
         kept = "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left."
         return adapted(plan, can, leaf_density=True, otherwise=kept)
 
     def prepare(self) -> None:
-        """As it will be measured, so that those settings are noted."""
         self.serve_small()
         with self.target.connect() as session:
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
-        """Every kind through all steps, once a round."""
         turns = [
             several(STEPS, kind, self.plan.rows, KINDS[kind].label, self.measure, end=self.drop)
             for kind in self.plan.kinds
@@ -139,7 +132,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         return [Stage(every_round(turns), self.plan.rounds)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """The size of the index."""
         return f"index {metrics['index_bytes'] / MB:,.1f} MB"
 
     def serve_small(self) -> None:
@@ -174,7 +166,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> Metrics:
-        """One row a transaction by pgbench, after a restart and a checkpoint."""
         self.serve_small()
         script = pgbench.insert_script(self.target.folder / f"mixed_{key.name}.sql", key.table)
         load = pgbench.Load(self.plan.clients, self.plan.threads, transactions=self.plan.inserts // self.plan.clients)
@@ -183,7 +174,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         return {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions, **counted}
 
     def reindex(self, key: KeyKind) -> Metrics:
-        """REINDEX by one session, timed."""
         with self.target.connect() as session:
             self.target.checkpoint(session)
             started = time.perf_counter()
@@ -197,7 +187,6 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """Growth and cost, before REINDEX and after it, as far as they are measured."""
         sections = []
         for step, before in BEFORE.items():
             kinds = [kind for kind in KINDS if result.select(step, kind)]
@@ -211,7 +200,6 @@ class MixedExperiment(Experiment[MixedPlan]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """What the inserts cost if the keys stay random, and how the index grows by a switch to version 7."""
         base, plan = KINDS["v7"].label, cls.plan_in(result)
         compared = [
             Compared("WAL", base, ratios_of(result, SWITCH, BASELINE, "v7", WAL_PER_ROW), counted=True),
@@ -224,7 +212,6 @@ class MixedExperiment(Experiment[MixedPlan]):
 
 
 def growth_text(result: Result) -> str:
-    """How the index grew by the switch to version 7, in words."""
     grown = growth(result, SWITCH, "v7")
     if grown.percent is None:
         return ""
@@ -236,7 +223,7 @@ def growth_text(result: Result) -> str:
 
 @dataclass(frozen=True)
 class Growth:
-    """By how many percent an index grew, by how many bytes a new row, how full the new pages are; None: not known."""
+    """Growth of an index in percent and in bytes for each new row, and density of the new pages; None: not known."""
 
     percent: float | None
     bytes: float | None
@@ -244,7 +231,6 @@ class Growth:
 
 
 def growth(result: Result, step: str, kind: str) -> Growth:
-    """How the index of a kind grew in an insert step. Which pages of random keys are new cannot be seen."""
     percent, bytes_a_row, density = [], [], []
     earlier, later = ({run.round: run.metrics for run in result.select(one, kind)} for one in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):
@@ -259,17 +245,14 @@ def growth(result: Result, step: str, kind: str) -> Growth:
 
 
 def label_of(row: Row) -> Value:
-    """What the column's default was switched to."""
     return KINDS[row.kind].label
 
 
 def of_growth(part: str) -> Callable[[Row], Value]:
-    """A part of how the index grew."""
     return lambda row: getattr(growth(row.result, row.step, row.kind), part)
 
 
 def before(metric: Metric) -> Callable[[Row], Value]:
-    """A figure of the step before."""
     return lambda row: middle_of(row.result, BEFORE[row.step], row.kind, metric)
 
 
@@ -291,7 +274,6 @@ GROWTH = (
 
 
 def growth_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
-    """How the index grew."""
     caption = "The server has no pgstattuple: leaf density is not known."
     if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
         caption = "new: how full the leaf pages are that came; of random unknown, since it fills those there were, too."
@@ -318,6 +300,5 @@ FIGURES = (*GROWTH, *COST, REINDEXED)
 
 
 def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
-    """What an insert cost."""
     rows = [Row(result, step, kind) for kind in kinds]
     return table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, rows)

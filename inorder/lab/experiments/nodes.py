@@ -55,8 +55,6 @@ LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
 
 @dataclass(frozen=True, kw_only=True)
 class NodesPlan(Plan):
-    """Which keys, of how many nodes, by which clocks."""
-
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys", needs_inorder=lambda kind: kind == V1,
         label=lambda kind: KINDS[kind].label,
@@ -74,18 +72,15 @@ class NodesPlan(Plan):
 
     @property
     def more_rows(self) -> int:
-        """Rows of the second COPY."""
         return self.rows // 2
 
     def data(self, kind: str, lag: float) -> DataSet:
-        """The keys of both."""
         total = self.rows + self.more_rows
         times = Times(START, total * TICKS_PER_SECOND // self.rate, total)
         return DataSet(SETS[kind], times, self.nodes, round(lag * TICKS_PER_SECOND), self.seed)
 
 
 def step_of(lag: float) -> str:
-    """The step of a lag."""
     return f"lag_{lag:g}"
 
 
@@ -101,19 +96,16 @@ class NodesExperiment(Experiment[NodesPlan]):
 
     @classmethod
     def room(cls, plan: NodesPlan) -> tuple[int, str]:
-        """The files of all lags, and one table."""
         sets = len(plan.lag) * len({SETS[kind] for kind in plan.kinds})
         total = plan.rows + plan.more_rows
         return total * (BYTES_PER_ROW + LINE * sets), f"{total:,} rows, files of {sets} data sets and WAL"
 
     @classmethod
     def adapt(cls, plan: NodesPlan, can: Capabilities) -> Adapted[NodesPlan]:
-        """COPY goes through this process."""
         through = "COPY went through this tool: its times are those of the network and of this machine, too."
         return adapted(plan, can, leaf_density=True, otherwise=through)
 
     def prepare(self) -> None:
-        """The server, and the files."""
         self.target.serve_small(Small(self.plan.memory_bytes))
         with self.target.connect() as session:
             self.target.create_schema(session)
@@ -125,12 +117,10 @@ class NodesExperiment(Experiment[NodesPlan]):
             self.write(self.plan.data(kind, lag), self.files(kind, lag))
 
     def files(self, kind: str, lag: float) -> tuple[Path, Path]:
-        """Of the first COPY and of the second."""
         first, second = (self.folder / f"{SETS[kind]}.{lag:g}.{part}" for part in ("first", "second"))
         return first, second
 
     def write(self, data: DataSet, files: tuple[Path, Path]) -> None:
-        """A key a line; the server may read it."""
         left, encoder = self.plan.rows, TextLines(CHUNK)
         with files[0].open("wb") as first, files[1].open("wb") as second:
             for high, low in chunks(data):
@@ -142,7 +132,6 @@ class NodesExperiment(Experiment[NodesPlan]):
             file.chmod(0o644)
 
     def stages(self) -> list[Stage]:
-        """Every kind with every lag."""
         turns = [
             single(step_of(lag), kind, self.plan.rows, f"{KINDS[kind].label}, lag {lag:g} s",
                    partial(self.measure, kind, lag))
@@ -151,12 +140,10 @@ class NodesExperiment(Experiment[NodesPlan]):
         return [Stage(every_round(turns), self.plan.rounds)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """Order and WAL."""
         late, wal = metrics["late"] / metrics["all_rows"], metrics.get("wal_bytes", 0) / metrics["copied"]
         return f"{100 * late:.0f} % of the rows out of order, {wal:,.0f} B of WAL per row"
 
     def measure(self, kind: str, lag: float, _seed: int) -> Metrics:
-        """A table's life."""
         key = KINDS[kind]
         first, second = self.files(kind, lag)
         with self.target.connect() as control:
@@ -175,14 +162,12 @@ class NodesExperiment(Experiment[NodesPlan]):
         return found | rows | {"all_rows": float(self.plan.rows + self.plan.more_rows)}
 
     def copy(self, session: Connection, key: KeyKind, file: Path, rows: int) -> None:
-        """A whole file; an error if it was not."""
         copied = self.target.copy_in(session, key.table, file)
         if copied != rows:
             raise InorderError(f"COPY of {file.name} copied {copied:,} rows instead of {rows:,}")
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """A line for each kind and lag."""
         plan = cls.plan_in(result)
         lines = [Row(result, step_of(lag), kind) for kind in KINDS for lag in plan.lag]
         lines = [line for line in lines if result.select(line.step, line.kind)]
@@ -195,7 +180,6 @@ class NodesExperiment(Experiment[NodesPlan]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The WAL with the largest lag, beside the same keys without."""
         plan = cls.plan_in(result)
         most, least = max(plan.lag), min(plan.lag)
         compared = [
@@ -213,7 +197,6 @@ class NodesExperiment(Experiment[NodesPlan]):
 
 
 def blocks_per_row(run: Run) -> float | None:
-    """Index blocks that an insert accessed, in shared buffers or not."""
     if "index_hits" not in run.metrics:
         return None
     return (run.metrics["index_hits"] + run.metrics["index_reads"]) / run.metrics["copied"]
@@ -246,7 +229,6 @@ FIGURES = (
 
 
 def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric) -> Chart:
-    """A metric over the lag."""
     lines = []
     for kind, key in KINDS.items():
         values = ((lag, middle_of(result, step_of(lag), kind, metric)) for lag in sorted(plan.lag))

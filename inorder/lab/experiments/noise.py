@@ -97,27 +97,22 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     @classmethod
     def room(cls, plan: NoisePlan) -> tuple[int, str]:
-        """All tables, with what the measurements add to them."""
         tables = len(plan.copies())
         needed = bytes_needed(tables, plan.rows, plan.rounds, plan.seconds, plan.inserts)
         return needed, f"{plan.rows:,} rows of {tables} tables"
 
     @classmethod
     def adapt(cls, plan: NoisePlan, can: Capabilities) -> Adapted[NoisePlan]:
-        """The server's devices are out of reach."""
         return adapted(plan, can, unseen="the device")
 
     @cached_property
     def tables(self) -> InsertTables:
-        """Equal ones of each kind of key."""
         return InsertTables(self.target, self.plan.copies(), Small(self.plan.memory_bytes), self.plan.fill_workers)
 
     def prepare(self) -> None:
-        """The server as it is measured."""
         self.tables.serve_for_measuring()
 
     def stages(self) -> list[Stage]:
-        """Fill; every table once a round."""
         rows = self.plan.rows
         turns = [self.turn(name, f"{rows:,} rows: {copy.label}") for name, copy in self.plan.copies().items()]
         return [
@@ -126,21 +121,17 @@ class NoiseExperiment(Experiment[NoisePlan]):
         ]
 
     def turn(self, name: str, label: str) -> Turn:
-        """One table."""
         return single(INSERT, name, self.plan.rows, label, lambda seed: self.measure(name, seed))
 
     def measure(self, name: str, seed: int) -> Measured:
-        """One run of pgbench."""
         load = load_of(self.plan.clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
         return self.tables.measure(name, load, seed, self.show_step)
 
     def outcome(self, metrics: Metrics) -> str:
-        """Its TPS."""
         return speed_text(metrics)
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """What was called different, how much measurements scatter, what could be resolved."""
         plan = cls.plan_in(result)
         return [comparisons_section(result, plan), scatter_section(result, plan), resolution_section(result, plan)]
 
@@ -204,7 +195,6 @@ def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
 
 
 def paired_logs(values: np.ndarray) -> list[float]:
-    """The logarithms of the ratios of every two tables in the same round."""
     rounds, tables = values.shape
     return [
         float(values[n, j] - values[n, i]) for n in range(rounds) for i in range(tables) for j in range(i + 1, tables)
@@ -230,7 +220,6 @@ FIGURES = SCATTER
 
 
 def comparisons_section(result: Result, plan: NoisePlan) -> Section:
-    """A line a pair."""
     found = comparisons(result, plan)
     return table("noise", "Equal tables compared", COMPARISONS, found, words(found))
 
@@ -247,7 +236,6 @@ def verdict(value: Estimate) -> str:
 
 
 def scatter_section(result: Result, plan: NoisePlan) -> Section:
-    """A line a kind of key."""
     values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
     return table(
         "scatter",
@@ -259,7 +247,6 @@ def scatter_section(result: Result, plan: NoisePlan) -> Section:
 
 
 def resolution_section(result: Result, plan: NoisePlan) -> Section:
-    """A line a kind of key, a column a number of rounds."""
     rows: list[list[Value]] = []
     for kind in plan.kinds:
         values = complete_rounds(result, plan, kind)
@@ -282,7 +269,6 @@ def resolution_section(result: Result, plan: NoisePlan) -> Section:
 
 
 def words(found: Sequence[tuple[str, Estimate]]) -> str:
-    """The finding in words."""
     judged = [(name, value) for name, value in found if value.rounds >= LEAST_ROUNDS]
     if not judged:
         return f"Fewer than {LEAST_ROUNDS} rounds: no difference can be significant."

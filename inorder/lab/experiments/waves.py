@@ -54,8 +54,6 @@ BYTES_PER_ROW = 300
 
 @dataclass(frozen=True, kw_only=True)
 class WavesPlan(Plan):
-    """Which indexes, on how many rows, and how many rows come afterwards."""
-
     kinds: tuple[str, ...] = setting.choices(
         "Indexes, comma-separated: built by CREATE INDEX with a fillfactor, or grown by inserts.", tuple(LABELS),
         flag="--indexes", needs_inorder=lambda kind: kind == ORDERED, label=lambda kind: LABELS[kind],
@@ -66,12 +64,10 @@ class WavesPlan(Plan):
 
     @property
     def batch(self) -> int:
-        """Rows of a step."""
         return self.rows // STEPS_PER_ROWS
 
     @property
     def steps(self) -> int:
-        """How many of them."""
         return self.growth * STEPS_PER_ROWS // 100
 
     @property
@@ -85,12 +81,10 @@ class WavesPlan(Plan):
 
 
 def key_of(kind: str) -> KeyKind:
-    """Table, index and column."""
     return KeyKind(f"waves_{kind}", LABELS[kind], KEY_KINDS[ORDERED if kind == ORDERED else "random"].column)
 
 
 def index_statement(kind: str) -> str:
-    """The index, on a table that is empty or filled."""
     key, with_fill = key_of(kind), f" WITH (fillfactor = {FILLFACTORS[kind]})" if kind in FILLFACTORS else ""
     return f"CREATE UNIQUE INDEX {key.name}_pkey ON {key.table} (id){with_fill}"
 
@@ -107,35 +101,29 @@ class WavesExperiment(Experiment[WavesPlan]):
 
     @classmethod
     def room(cls, plan: WavesPlan) -> tuple[int, str]:
-        """One table."""
         rows = plan.sizes[-1]
         return rows * BYTES_PER_ROW, f"a table of {rows:,} rows and its WAL"
 
     @classmethod
     def adapt(cls, plan: WavesPlan, can: Capabilities) -> Adapted[WavesPlan]:
-        """Full-page images are as that server writes them."""
         images = "full_page_writes was as it is there: WAL has full-page images, which the model leaves out."
         return adapted(plan, can, leaf_density=True, checkpoints=False, otherwise=images)
 
     def prepare(self) -> None:
-        """Plenty of memory; no images, so that WAL is that of the records."""
         self.target.serve(fill_settings())
         with self.target.connect() as session:
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
-        """Exact counters: it does not matter when a measurement is made."""
         turns = [
             single(WAVES, kind, self.plan.rows, LABELS[kind], partial(self.measure, kind)) for kind in self.plan.kinds
         ]
         return [Stage(every_round(turns), self.plan.rounds, whole=False)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """The highest wave."""
         return f"at most {metrics['peak_splits']:.1f} splits in {PER:,} rows, {metrics['mean_splits']:.1f} on average"
 
     def measure(self, kind: str, _seed: int) -> Measured:
-        """A table's life."""
         key = key_of(kind)
         with self.target.connect() as session:
             off = f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)"
@@ -152,7 +140,6 @@ class WavesExperiment(Experiment[WavesPlan]):
         return Measured(figures_of(series, self.plan), series)
 
     def steps_of(self, session: Connection, key: KeyKind) -> Series:
-        """Pages and density before the first step and after each, and the WAL of each."""
         series: Series = {}
 
         def look() -> None:
@@ -173,13 +160,11 @@ class WavesExperiment(Experiment[WavesPlan]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        """One table with charts of each step."""
         kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
         return [waves_section(result, cls.plan_in(result), kinds)] if kinds else []
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The highest wave under random keys; splits are exact."""
         measured = {
             kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")))
         }
@@ -187,7 +172,6 @@ class WavesExperiment(Experiment[WavesPlan]):
 
 
 def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Verdict:
-    """Of all indexes measured: the height of their waves, beside the model's."""
     said = []
     for kind, height in measured.items():
         model = figures_of(predicted(kind, plan), plan)
@@ -207,7 +191,6 @@ def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Ve
 
 
 def insert(session: Connection, key: KeyKind, rows: int) -> None:
-    """Rows, in one transaction."""
     session.execute(f"INSERT INTO {key.table} SELECT FROM generate_series(1, {rows})".encode())
 
 
@@ -236,7 +219,7 @@ def figures_of(series: Series, plan: WavesPlan) -> Metrics:
 
 
 def predicted(kind: str, plan: WavesPlan) -> Series:
-    """What the model says: leaf pages and their density, and bytes of WAL of each step."""
+    """The model: leaf pages and their density before and after each step, and bytes of WAL of each step."""
     if kind == ORDERED:
         full = LEAF_FILLFACTOR * leaf_capacity(ORDERED)
         pages = tuple(rows / full for rows in plan.sizes)
@@ -266,12 +249,10 @@ class Index(Row):
     said: Series
 
     def model(self, name: str) -> Value:
-        """A figure of the model."""
         return figures_of(self.said, self.plan)[name]
 
 
 def misplaced_of(row: Index) -> Value:
-    """By the first round."""
     run = row.result.select(WAVES, row.kind)[0]
     return misplaced(*(splits_of(series["pages"], row.plan.batch) for series in (run.series, row.said)))
 
@@ -306,7 +287,6 @@ FIGURES = (
 
 
 def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Section:
-    """All indexes."""
     title = f"Page splits while {plan.growth} % more rows come, {plan.rows:,} rows at first"
     caption = (
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
@@ -327,7 +307,6 @@ def chart(
     result: Result, plan: WavesPlan, kinds: Sequence[str], title: str, unit: str,
     shown: Callable[[Series], list[float]],
 ) -> Chart:  # fmt: skip
-    """Each step of the first round measured, and dashed the model's."""
     lines = []
     for kind in kinds:
         both = (("", result.select(WAVES, kind)[0].series), (" dashed", predicted(kind, plan)))

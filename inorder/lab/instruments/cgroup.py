@@ -42,11 +42,9 @@ class Place:
 
     @property
     def limit_file(self) -> str:
-        """Of a group: where its limit stands."""
         return LIMIT_FILES[self.controller, self.version]
 
     def groups(self) -> list[Path]:
-        """Those that are there of ours, of other processes and of killed ones."""
         return sorted(self.folder.glob(f"{NAME}*"))
 
 
@@ -97,7 +95,6 @@ def candidates(controller: str) -> Iterator[Place]:
 
 
 def enabled_below(folder: Path) -> list[str]:
-    """The controllers that groups in a folder of version 2 have."""
     try:
         return (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
     except OSError:
@@ -105,7 +102,6 @@ def enabled_below(folder: Path) -> list[str]:
 
 
 def place(controller: str = MEMORY) -> Place | None:
-    """The first place where a group can be made with a limit of its own."""
     try:
         places = list(candidates(controller))
     except OSError:
@@ -157,7 +153,6 @@ class ControlGroup:
             self.limit(file, value, "nothing")
 
     def close(self) -> None:
-        """Remove the group."""
         with suppress(OSError):
             self.folder.rmdir()
         self.stack.close()

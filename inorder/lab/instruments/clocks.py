@@ -10,7 +10,7 @@ LOOKS = 20  # round trips at a time, of which the quickest says most
 
 @dataclass(frozen=True)
 class Apart:
-    """By how many seconds the server's clock is ahead, at least and at most."""
+    """The server's clock is ahead by at least and at most so many seconds."""
 
     least: float
     most: float
@@ -26,7 +26,6 @@ class Apart:
 
     @property
     def error(self) -> float:
-        """By how much the middle may be wrong, either way."""
         return (self.most - self.least) / 2
 
     def __or__(self, other: "Apart") -> "Apart":
@@ -42,12 +41,11 @@ SAME = Apart(0.0, 0.0)
 
 
 def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """By the quickest of a few round trips: the server read its clock somewhere between both ends."""
+    """The quickest of a few round trips: the server read its clock somewhere between both ends."""
     return min((one_look(connection, clock) for _ in range(LOOKS)), key=lambda found: found.error)
 
 
 def one_look(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """What one round trip shows."""
     before = clock()
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     after = clock()

@@ -37,7 +37,6 @@ class Counters:
         return Counters(**{name: value - earlier[name] for name, value in asdict(self).items()})
 
     def as_metrics(self) -> dict[str, float]:
-        """By name, as a run records them."""
         return asdict(self)
 
 
@@ -71,7 +70,6 @@ class Wal:
         )
 
     def as_metrics(self) -> dict[str, float]:
-        """By name, as a run records them."""
         return asdict(self)
 
 
@@ -115,7 +113,6 @@ BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # by the oldest major ve
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
-    """What went into shared buffers and out of them, by the whole server; nothing where it is not counted."""
     major = connection.info.server_version // 10000
     name = next((name for oldest, name in BLOCK_IO_QUERIES.items() if major >= oldest), None)
     try:
@@ -132,13 +129,11 @@ def read_checkpoints(connection: Connection) -> dict[str, float]:
 
 
 def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """Bytes of table and index."""
     table, index = one_row(connection, query("relation_sizes"), {"table": kind.table, "index": kind.index})
     return {"table_bytes": int(table), "index_bytes": int(index)}
 
 
 def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """How full the index's leaf pages are, in percent; nothing of a table without an index."""
     pages = read_index_pages(connection, kind) if kind.index_statements() else {}
     return {name: value for name, value in pages.items() if name == "leaf_density"}
 
@@ -154,7 +149,6 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
 
 
 def wal_place(connection: Connection) -> str:
-    """Where the WAL ends, everything before it being on disk."""
     row = one_row(connection, query("wal_place"))
     # Not before it is read: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
     connection.execute("SELECT inorder_internal.make_durable(false)")
@@ -171,11 +165,9 @@ class CheckpointMarks:
         self.last = self.redo()
 
     def redo(self) -> str:
-        """Where the last checkpoint that has ended begins."""
         return str(one_row(self.connection, "SELECT redo_lsn::text FROM pg_control_checkpoint()")[0])
 
     def look(self) -> None:
-        """A second has passed."""
         self.now += 1
         redo = self.redo()
         if redo != self.last:

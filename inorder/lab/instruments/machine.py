@@ -16,7 +16,6 @@ from inorder.servers import Server
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -46,12 +45,10 @@ def commit() -> str | None:
 
 
 def available_cores() -> int:
-    """The cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def describe_machine(data: Path) -> dict[str, Any]:
-    """The hardware and kernel, and the file system the data is on."""
     pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {
         "cpu": cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")),
@@ -70,7 +67,6 @@ def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
 
 
 def note_server(cluster: Cluster, result: Result) -> None:
-    """Note the machine, and the settings of the server as it is measured."""
     result.machine = describe_machine(cluster.folder)
     with connect(cluster.dsn) as connection:
         result.server = describe_server(cluster.original, connection)

@@ -9,7 +9,6 @@ from inorder.lab.instruments.machine import available_cores
 
 
 def execute_all(dsn: str, statements: Sequence[str]) -> None:
-    """As many at once as there are cores; an interrupt cancels them all."""
     with ExitStack() as stack:
         connections = [stack.enter_context(connect(dsn)) for _ in statements]
         pool = stack.enter_context(ThreadPoolExecutor(available_cores()))

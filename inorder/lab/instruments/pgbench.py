@@ -57,7 +57,7 @@ class Load:
 
 @dataclass(frozen=True)
 class PgbenchResult:
-    """What one pgbench run reports, its TPS second by second, and each statement's latency where asked for."""
+    """The report of one pgbench run, its TPS second by second, and each statement's latency where asked for."""
 
     transactions: int
     tps: float
@@ -130,7 +130,6 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> PgbenchResult:
-    """Read a pgbench that runs to its end."""
     assert process.stdout and process.stderr
     progress, messages = [], []
     for line in process.stderr:

@@ -34,14 +34,12 @@ class ServerProcess:
         return nanoseconds / 1e9
 
     def nanoseconds(self) -> int:
-        """As the kernel has it now."""
         try:
             return int(self.accounting.read_text(encoding="ascii").split()[0])
         except OSError as error:
             raise InorderError(f"cannot read the server process's CPU time from {self.accounting}: {error}") from error
 
     def stands_still(self) -> bool:
-        """Whether it waits, and had no CPU time between the readings."""
         before = self.nanoseconds()
         return state_and_parent(status_of(self.process))[0] == SLEEPING and self.nanoseconds() == before
 
@@ -64,7 +62,6 @@ class EndedSessions:
         self.server = server
 
     def ending(self, connection: Connection) -> set[int]:
-        """The server's processes, but for its own that last and the session that asks."""
         there = children_of(self.server)  # first: what begins afterwards is none of those that were to end
         return there - {int(str(row[0])) for row in connection.execute(query("lasting_processes"))}
 
@@ -114,19 +111,16 @@ class Prepared:
         self.connection.exec_(f"DEALLOCATE {self.NAME}".encode())
 
     def __call__(self) -> None:
-        """Execute it."""
         result = self.connection.exec_prepared(self.NAME.encode(), [])
         self.check(result)
         value = result.get_value(0, 0) if result.ntuples and result.nfields else None
         self.answer = None if value is None else value.decode()
 
     def check(self, result: PGresult) -> None:
-        """An error unless the server did it."""
         if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
             raise InorderError(f"{self.statement}: {result.get_error_message()}")
 
     def repeat(self, calls: int) -> None:
-        """Call it so many times."""
         for _ in range(calls):
             self()
 

@@ -26,7 +26,6 @@ class IndexPages:
 
 
 def primary_message(notices: list[str]) -> Callable[[Diagnostic], None]:
-    """A handler that keeps each notice's first part."""
     return lambda diagnostic: notices.append(diagnostic.message_primary or "")
 
 

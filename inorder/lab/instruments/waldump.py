@@ -25,7 +25,7 @@ CELLS = 256
 
 @dataclass(frozen=True)
 class Span:
-    """Which part of whose WAL: its folder, and its first and last place."""
+    """A part of the WAL: its folder, its first and last place."""
 
     program: Path
     folder: Path
@@ -33,12 +33,10 @@ class Span:
     end: str
 
     def arguments(self) -> list[str]:
-        """As pg_waldump takes them."""
         return [str(self.program), "-p", str(self.folder), "-s", self.start, "-e", self.end]
 
 
 def split(span: Span) -> dict[str, float]:
-    """Bytes of records and of full-page images."""
     if span.start == span.end:
         return {"record_bytes": 0, "image_bytes": 0}
     done = subprocess.run([*span.arguments(), "--stats"], check=False, capture_output=True, text=True)
@@ -60,7 +58,7 @@ def split_of(statistics: str) -> dict[str, float]:
 
 
 def touched(span: Span, relation: str) -> Counter[int]:
-    """How many records changed each block of a relation ("tablespace/database/file", by number)."""
+    """Count the records that changed each block of a relation ("tablespace/database/file", by number)."""
     blocks: Counter[int] = Counter()
     for line in lines_of(span, f"--relation={relation}"):
         blocks.update(blocks_of(line, relation))
@@ -68,7 +66,6 @@ def touched(span: Span, relation: str) -> Counter[int]:
 
 
 def lines_of(span: Span, *options: str) -> Iterator[str]:
-    """A line for each record."""
     if span.start == span.end:
         return
     command = [*span.arguments(), *options]

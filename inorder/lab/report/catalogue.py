@@ -22,7 +22,6 @@ class Report:
     kind: type[Experiment[Any]]
 
     def sections(self, result: Result) -> Sequence[Section]:
-        """From which everything is written; none of nothing measured."""
         found = [*self.kind.sections(result), *quality_sections(result, self.kind.checkpoints)] if result.runs else []
         names = [section.name for section in found]
         if twice := {name for name in names if names.count(name) > 1}:
@@ -30,23 +29,18 @@ class Report:
         return found
 
     def verdicts(self, result: Result) -> Sequence[Verdict]:
-        """The questions that they answer."""
         return self.kind.verdicts(result) if result.runs else []
 
     @property
     def method(self) -> str:
-        """In which order things were measured."""
         return self.kind.order
 
     def tables(self, result: Result) -> list[Table]:
-        """For a terminal."""
         return [section_table(section) for section in self.sections(result) if section.terminal]
 
     def records(self, result: Result) -> list[dict[str, Any]]:
-        """As data."""
         return [record for section in self.sections(result) if section.data for record in section.records()]
 
 
 def report_of(result: Result) -> Report:
-    """How a result is shown."""
     return Report(experiment_named(result.experiment))

@@ -60,7 +60,6 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 def bars_chart(
     caption: str, title: str, values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]
 ) -> Chart:
-    """The bars of some values in a section."""
     return Chart(caption, bar_chart(title, bars_of(values, show)))
 
 
@@ -75,8 +74,6 @@ class Stack:
 
 @dataclass(frozen=True)
 class Row:
-    """What stands before a bar and behind its end."""
-
     label: str
     text: str
     end: float
@@ -92,12 +89,10 @@ def series(place: int) -> str:
 
 
 def number(field: str) -> Spec:
-    """A field on the scale of the bars."""
     return {"field": field, "type": "quantitative"}
 
 
 def text_layer(rows: Sequence[Row], field: str, x: Spec, **mark: float) -> Spec:
-    """The words of each row."""
     values = [{"row": place, "text": getattr(row, field), "end": row.end} for place, row in enumerate(rows)]
     return {
         "data": {"values": values},
@@ -107,7 +102,6 @@ def text_layer(rows: Sequence[Row], field: str, x: Spec, **mark: float) -> Spec:
 
 
 def bars_spec(width: int, rows: Sequence[Row], layers: Sequence[Spec]) -> Spec:
-    """What all bars share: a row for each, its label before it (on a phone above it) and its text behind its end."""
     phone = narrow(width)
     left = 0 if phone else round(max(breadth(row.label) for row in rows)) + 18
     room = width - left - max(breadth(row.text) for row in rows) - 20

@@ -26,7 +26,6 @@ def significant(value: Value) -> str:
 
 
 def where(one: Comparison) -> str:
-    """Step, kind and rows."""
     label = KEY_KINDS[one.kind].label if one.kind in KEY_KINDS else one.kind
     return f"{one.step}, {label}" + (f", {short(one.rows)}" if one.rows else "")
 

@@ -49,7 +49,6 @@ def breadth(text: str) -> float:
 
 
 def narrow(width: int) -> bool:
-    """Whether a drawing is for a phone."""
     return width < SCREEN
 
 
@@ -75,11 +74,9 @@ class Drawing:
     picture: tuple[str, str] | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is something to show."""
         return bool(self.spec or self.picture)
 
     def svg(self, width: int = SCREEN) -> Markup:
-        """For one width."""
         if self.picture:
             box, body = self.picture
             title = escape(self.title)
@@ -87,7 +84,6 @@ class Drawing:
         return Markup(svg_of(json.dumps({"config": CONFIG} | self.spec(width)), self.title) if self.spec else "")
 
     def __html__(self) -> str:
-        """For a page, which shows the one that fits."""
         words = f'<p class="soft">{escape(self.words)}</p>' if self.words else ""
         if self.picture:
             return f"{self.svg()}{words}"

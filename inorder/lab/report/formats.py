@@ -12,7 +12,6 @@ FORMATS = ("table", "json", "csv", "markdown")
 
 
 def as_json(records: Sequence[dict[str, Any]]) -> str:
-    """A JSON array of objects."""
     return json.dumps(list(records), indent=1)
 
 
@@ -54,7 +53,6 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 
 def markdown_line(cells: Sequence[str]) -> str:
-    """One line of a table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

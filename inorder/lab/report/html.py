@@ -24,7 +24,6 @@ from inorder.units import short
 
 
 def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
-    """Each bar of a small picture with its colour and its percent of the longest."""
     longest = max((bar.value for bar in bars), default=0.0) or 1.0
     return [(bar, colour(bar.css), 100 * max(bar.value, 0) / longest) for bar in bars]
 
@@ -52,7 +51,6 @@ def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
 
 
 def number_of(value: Value) -> float | None:
-    """What a bar can show."""
     value = value.median if isinstance(value, Estimate) else value
     return float(value) if isinstance(value, int | float) else None
 
@@ -71,12 +69,10 @@ class Terms:
         return self.ids.setdefault((name, meaning), f"{self.prefix}-term-{len(self.ids) + 1}")
 
     def all(self) -> list[dict[str, str]]:
-        """In the order they were met."""
         return [{"name": name, "meaning": meaning, "id": id} for (name, meaning), id in self.ids.items()]
 
 
 def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) -> dict[str, Any]:
-    """A section as the template wants it."""
     shown = section.of_columns(lambda column: column.page)
     rows = shown.shown()
     heads = []
@@ -137,7 +133,6 @@ def machine_text(machine: dict[str, Any]) -> str:
 
 
 def article(labelled: Labelled, number: int) -> dict[str, Any]:
-    """One result as the template wants it."""
     result, prefix = labelled.result, f"r{number}"
     report, terms = report_of(result), Terms(prefix)
     method = [f"{result.method}."] if result.method else []
@@ -174,7 +169,6 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
 
 
 def render(results: Sequence[Labelled]) -> str:
-    """The whole page."""
     environment = Environment(
         loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -15,7 +15,6 @@ def own_buffers(result: Result) -> str:
 
 
 def memory_note(result: Result) -> str:
-    """How "larger than memory" was made, for the reader to judge the speeds by."""
     memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
         iops = result.plan.get("iops")

@@ -23,7 +23,6 @@ AFTER_SPEED = (
 
 
 def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = None) -> Section:
-    """The predictions for each kind of key."""
     rate = Figure("WAL/s", "bytes of WAL a second", size_text, value=lambda one: one.wal_per_row * conditions.rate)
     return table(
         "model",

@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along one side: a name, whether it is logarithmic, and names for 0, 1, 2 … in place of numbers."""
+    """One side: its name, whether it is logarithmic, and names for 0, 1, 2 … in place of numbers."""
 
     title: str
     logarithmic: bool = False
@@ -124,7 +124,6 @@ def drawable(line: Line, x: Axis, y: Axis) -> Line:
 
 
 def points_of(line: Line) -> list[Spec]:
-    """Each with the line's name and its own words."""
     return [
         {"x": px, "y": py, "line": line.label, "color": colour(line.css),
          "words": f"{line.label}: {short_number(py)} at {short_number(px)}"}
@@ -171,7 +170,6 @@ def dots_layers(lines: Sequence[Line], x: Axis) -> list[Spec]:
 
 
 def mark_layer(marks: Sequence[float]) -> Spec:
-    """A dotted line at each moment."""
     return {
         "data": {"values": [{"x": moment} for moment in marks]},
         "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [2, 4]},
@@ -180,7 +178,6 @@ def mark_layer(marks: Sequence[float]) -> Spec:
 
 
 def mark_name(moment: float, name: str) -> Spec:
-    """What the marks are, above the first."""
     return {
         "data": {"values": [{"x": moment, "text": name}]},
         "mark": {"type": "text", "align": "left", "dy": -8, "fontSize": 12, "fill": "var(--soft)"},

@@ -33,23 +33,19 @@ class Published:
 
     @property
     def unit(self) -> str:
-        """Of the value."""
         return str(self.table.get("unit", ""))
 
     @property
     def how(self) -> str:
-        """Printed, or reckoned."""
         return "reckoned" if "reckoned" in self.detail else str(self.table.get("as", "printed"))
 
     @property
     def base_place(self) -> tuple[str, str]:
-        """The step and the kind of what it is divided by."""
         step, _, kind = self.table.get("base", "").rpartition("/")
         return step or self.step, kind
 
     @property
     def ratio(self) -> float | str | None:
-        """To the base of the same table, in the same place."""
         if self.unit == RATIO:
             return self.value
         base = next((one for one in cells_of(self.study, self.table)
@@ -59,7 +55,6 @@ class Published:
 
 
 def cells_of(study: str, table: Mapping[str, Any]) -> list[Published]:
-    """The figures of one table of the file."""
     found = []
     for place, *said in table["cells"]:
         where, _, metric = place.partition(":")
@@ -70,7 +65,6 @@ def cells_of(study: str, table: Mapping[str, Any]) -> list[Published]:
 
 
 def of_table(study: str, name: str) -> list[Published]:
-    """The figures of a table, by its experiment and name."""
     return [
         cell for one in STUDIES[study]["tables"] if f"{one['experiment']} {one['name']}" == name
         for cell in cells_of(study, one)
@@ -106,20 +100,18 @@ class Beside(Row):
 
     @property
     def here(self) -> Value:
-        """Our figure; None of a ratio alone."""
         known = self.rows is not None and self.cell.unit != RATIO
         return median(metric_of(self.cell.metric))(self) if known else None
 
     @property
     def ratio(self) -> Value:
-        """Ours to the base, in the same round."""
         step, kind = self.base
         known = self.rows is not None and kind
         return to(kind, metric_of(self.cell.metric), base_step=step)(self) if known else None
 
 
 def rows_beside(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """As many as in the study; few beside none, those that fit beside a word; None if they were not measured."""
+    """As many rows as in the study; few for an empty table, a size for a word; None if they were not measured."""
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
         return min((rows for rows in there if rows <= SMALLEST), default=None)
@@ -130,7 +122,6 @@ def rows_beside(result: Result, cell: Published, step: str, sizes: Mapping[str, 
 
 
 def of_cell(name: str) -> Callable[[Beside], Value]:
-    """A part of the published figure."""
     return lambda line: getattr(line.cell, name)
 
 
@@ -184,7 +175,6 @@ def published_sections(
 
 
 def section_of(study: str, one: Mapping[str, Any], lines: Sequence[Beside], label: Label) -> Section:
-    """One table."""
     step, _, kind = one.get("base", "").rpartition("/")
     said = [f"ratio: to {label(step, kind)}." if kind else "", one.get("note", "")]
     said += ["Reckoned from what the study prints."] * any(line.cell.how != "printed" for line in lines)

@@ -10,7 +10,6 @@ from inorder.lab.results import CHECKPOINT_WAL, Result
 
 
 def where(finding: Finding) -> str:
-    """Step, kind and rows."""
     label = KEY_KINDS[finding.kind].label if finding.kind in KEY_KINDS else finding.kind
     return f"{finding.step}, {label}" + (f", {finding.rows:,} rows" if finding.rows else "")
 

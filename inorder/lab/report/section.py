@@ -51,7 +51,6 @@ def number(digits: int = 0, unit: str = "", interval: bool = False, sign: str = 
 
 
 def text(value: Value) -> str:
-    """How a column shows words."""
     return "" if value is None else str(value)
 
 
@@ -138,7 +137,6 @@ class Figure(Column):
 
     @property
     def judged(self) -> Judged | None:
-        """What is compared, or could be."""
         metric = self.compared
         if not metric and isinstance(self.value, Reading) and (self.better or not self.value.is_ratio):
             metric = self.value.metric
@@ -146,7 +144,6 @@ class Figure(Column):
 
 
 def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
-    """A column that only CSV and JSON have."""
     return Figure(name, "", data=name, terminal=False, page=False, value=value)
 
 
@@ -239,7 +236,6 @@ def table(
 
 
 def parts(name: str, value: Value) -> list[tuple[str, Any]]:
-    """A value as columns of data."""
     if isinstance(value, Estimate):
         return [(name, value.median), (f"{name}_low", value.low), (f"{name}_high", value.high)]
     return [(name, value)]

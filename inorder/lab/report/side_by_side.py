@@ -37,7 +37,6 @@ def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section
 
 
 def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
-    """One table of several."""
     first = pairs[0][1]
     heads = list(dict.fromkeys(column.name for _, section in pairs for column in section.columns[1:]))
     columns, picked = [first.columns[0]], []

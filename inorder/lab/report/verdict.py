@@ -65,7 +65,6 @@ def decided(found: Estimate) -> bool:
 
 
 def capital(words: str) -> str:
-    """Words as a sentence begins."""
     return words[:1].upper() + words[1:]
 
 
@@ -111,7 +110,6 @@ class Compared:
 
     @property
     def decided(self) -> bool:
-        """Whether the ratio answers something."""
         return self.found is not None and (self.counted or decided(self.found))
 
     @property
@@ -131,7 +129,6 @@ class Compared:
 
     @property
     def near(self) -> bool:
-        """Whether a speed is decided, and a loss of a size that matters is excluded."""
         return self.decided and self.found is not None and (self.found.low or 0) >= 1 - UNSTEADY
 
     @property
@@ -175,17 +172,14 @@ class Compared:
 
     @property
     def to_decide(self) -> str:
-        """How sure it is, or what would decide it."""
         return "Counted by the server." if self.counted else to_decide(self.found, self.ratios) if self.found else ""
 
 
 def figures_text(compared: Sequence[Compared]) -> str:
-    """A sentence for each ratio, those for the worse first."""
     return " ".join(f"{capital(one.words)}." for one in sorted(compared, key=lambda one: not one.worse) if one.found)
 
 
 def surety(compared: Sequence[Compared]) -> str:
-    """How sure the answer is; of several ratios, what would decide each that is open."""
     known = [one for one in compared if one.found]
     still: dict[str, list[str]] = {}
     for one in known:
@@ -199,7 +193,7 @@ def surety(compared: Sequence[Compared]) -> str:
 
 
 def answer_of(compared: Sequence[Compared]) -> str:
-    """Whether something is worse than its base: yes if any ratio shows it, no if all exclude it."""
+    """Yes if any ratio is worse than its base, no if all exclude it."""
     if any(one.worse for one in compared):
         return "Yes"
     return "No" if all(one.decided for one in compared) else UNDECIDED

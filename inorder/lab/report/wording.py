@@ -7,7 +7,6 @@ from inorder.lab.results import Result
 
 
 def how_sure(result: Result) -> str:
-    """The certainty, in a sentence."""
     if "rounds" not in result.plan or not result.runs:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)

@@ -55,7 +55,6 @@ def without_libpq_environment() -> Iterator[None]:
 
 @contextmanager
 def open_umask() -> Iterator[None]:
-    """The server's account must be able to read what is made here."""
     before = os.umask(0o022)
     try:
         yield
@@ -105,23 +104,19 @@ class Cluster:
             raise InorderError(f"the server ended unexpectedly: {error}\n{log}") from error
 
     def _end(self) -> None:
-        """Stop at once; the folders go next."""
         with uninterrupted():
             self.stop(signal.SIGQUIT, QUIT_SECONDS)
 
     @property
     def data(self) -> Path:
-        """The data directory."""
         return self.folder / "data"
 
     @property
     def log(self) -> Path:
-        """The server's log."""
         return self.folder / "log"
 
     @property
     def dsn(self) -> str:
-        """A libpq connection string for the superuser."""
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def outside(self, parent: Path) -> Path:
@@ -157,7 +152,6 @@ class Cluster:
             raise InorderError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
     def _identity(self) -> dict[str, object]:
-        """Popen arguments that run a program as the service account."""
         if self.account is None:
             return {}
         return {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": [], "cwd": self.folder}
@@ -224,7 +218,6 @@ class Cluster:
             raise
 
     def restart(self, settings: Mapping[str, str] | None = None) -> None:
-        """Stop cleanly, then start with other settings."""
         self.stop()
         self.start(settings)
 

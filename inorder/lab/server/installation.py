@@ -26,8 +26,6 @@ PROGRAMS = ("postgres", "initdb")
 
 
 def relocate(server: Server, root: Path) -> Server:
-    """The same server below another root."""
-
     def below(path: Path) -> Path:
         return root / path.resolve().relative_to("/")
 
@@ -37,7 +35,6 @@ def relocate(server: Server, root: Path) -> Server:
 
 
 def may_be_linked(folder: Path) -> bool:
-    """Whether it is there, and the server's account, which is another than root, may read it."""
     path = folder.resolve()
     return path.is_dir() and all(one.stat().st_mode & 0o005 == 0o005 for one in (path, *path.parents))
 
@@ -60,7 +57,6 @@ def copy_server(server: Server, root: Path) -> Server:
 
 
 def bundled_libraries(server: Server) -> list[Path]:
-    """What a wheel keeps in <package>.libs beside the package, for the programs in <package>/pginstall/bin."""
     above = server.bindir.resolve().parents
     return list(above[2].glob(f"{above[1].name}*.libs")) if len(above) > 3 else []
 

@@ -65,7 +65,6 @@ def filesystem_of(folder: Path, mounts: str | None = None) -> str:
 
 
 def takes_direct_io(folder: Path) -> bool:
-    """Whether files there can be opened for direct I/O, and whether that reaches a device."""
     if filesystem_of(folder.resolve()) in MEMORY_FILESYSTEMS:
         return False
     probe = folder / f"{PREFIX}direct-{os.getpid()}"
@@ -87,7 +86,6 @@ def candidates() -> Iterator[Path]:
 
 
 def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
-    """Whether a server run as that account can reach the folder."""
     if account is None:
         return os.access(folder, os.W_OK | os.X_OK)
     command = ["test", "-x", str(folder)]
@@ -159,7 +157,6 @@ def cleared_after_a_kill(path: Path) -> Iterator[None]:
 
 
 def clear(name: str) -> None:
-    """What that process does. A control group can be removed once its last process has ended."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
@@ -188,7 +185,6 @@ def remove(folder: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what earlier runs left that were killed before they could."""
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):  # in use, not ours, or gone meanwhile
             if is_own(folder, stat.S_ISDIR):
@@ -210,6 +206,6 @@ def sweep_one(folder: Path) -> None:
 
 
 def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether it is of that kind and this user's; a link is neither, wherever it leads: anyone can make one in /tmp."""
+    """A link is neither, wherever it leads: anyone can make one in /tmp."""
     found = path.lstat()
     return kind(found.st_mode) and found.st_uid == os.geteuid()

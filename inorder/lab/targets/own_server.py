@@ -72,7 +72,6 @@ class OwnServer(Target):
 
     @property
     def database(self) -> str:
-        """The connection string, which libpq expands."""
         return self.dsn
 
     def connect(self, **settings: str) -> Connection:
@@ -86,7 +85,6 @@ class OwnServer(Target):
         return with_settings(connection, settings)
 
     def capabilities(self) -> Capabilities:
-        """What may be seen and done there; an error where nothing can be."""
         with self.connect() as connection:
             info = connection.info
             if info.server_version < OLDEST_MAJOR * 10000:
@@ -135,7 +133,6 @@ class OwnServer(Target):
                 ) from error
 
     def program(self, name: str) -> Path:
-        """Of an installation on this machine."""
         if self.programs is None:
             raise InputError(f"there is no PostgreSQL on this machine whose {name} could be run")
         return self.programs.program(name)
@@ -155,7 +152,6 @@ class OwnServer(Target):
         """Nothing: it is there as long as this target is, and extensions are the user's to make."""
 
     def checkpoint(self, connection: Connection) -> None:
-        """Where this role may."""
         if self.found.may_checkpoint:
             connection.execute("CHECKPOINT")
 
@@ -168,7 +164,6 @@ class OwnServer(Target):
         return dict(wal) | numbers(BLOCK_COUNTERS, row)
 
     def wal(self, connection: Connection) -> Counts:
-        """Of the whole server, if that is to be seen."""
         self.wait_for_own_sessions(connection)
         row = connection.execute(query("wal")).fetchone() if self.found.sees_wal else None
         return {} if row is None else numbers(WAL_COUNTERS, row)
@@ -185,13 +180,12 @@ class OwnServer(Target):
             time.sleep(0.01)
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
-        """By the wall clock: the server's processes may be on another machine."""
+        """Wall clock only: the server's processes may be on another machine."""
         started = time.perf_counter()
         work()
         return {"seconds": time.perf_counter() - started}
 
     def clock(self) -> Apart:
-        """By a few round trips."""
         with self.connect() as connection:
             return apart(connection, time.time)
 
@@ -203,15 +197,12 @@ class OwnServer(Target):
         return folder
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        """Through this process."""
         return copy_out(session, what, file or Path(os.devnull))
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        """Through this process."""
         return copy_in(session, table, file)
 
     def note(self, result: Result) -> None:
-        """Version and settings as they were found."""
         result.server = described(self.found)
 
 
@@ -226,12 +217,10 @@ def require_room(folder: Path, needed: int) -> None:
 
 
 def numbers(names: tuple[str, ...], row: tuple[object, ...]) -> dict[str, float]:
-    """A row of counters by name."""
     return {name: int(str(value)) for name, value in zip(names, row, strict=True)}
 
 
 def described(found: Capabilities) -> dict[str, object]:
-    """The server, for a result. Not where it is, nor as whom."""
     return {"version": found.version, "origin": OWN_SERVER, "settings": dict(found.settings),
             "checkpoints": found.may_checkpoint}  # fmt: skip
 

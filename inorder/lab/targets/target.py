@@ -52,7 +52,7 @@ class Target(ABC):
 
     @property
     def database(self) -> str:
-        """What pgbench is given as its database; "" where the environment says it all."""
+        """The database argument of pgbench; "" where the environment says it all."""
         return ""
 
     @abstractmethod
@@ -83,7 +83,6 @@ class Target(ABC):
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """One after the other, each in a session of its own."""
         for statement in statements:
             with self.connect() as session:
                 session.execute(statement.encode())
@@ -99,7 +98,6 @@ class Target(ABC):
         """Start it anew with so much memory, durable, nothing of the tables in memory; if it may be."""
 
     def end_throttling(self) -> None:
-        """Let its disks do what they can again, until it is started anew."""
         return
 
     @abstractmethod
@@ -129,7 +127,6 @@ class Target(ABC):
         """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
 
     def copy_all_out(self, files: Mapping[Path, str]) -> None:
-        """COPY a (query) TO each of the files."""
         with self.connect() as session:
             for file, what in files.items():
                 self.copy_out(session, what, file)
@@ -157,7 +154,6 @@ class Target(ABC):
         return None
 
     def device(self, folder: str = "") -> DeviceTimes | None:
-        """What the device of its data, or of a folder, has done so far, if it can be seen."""
         return None
 
     def wal_place(self, connection: Connection) -> str:
@@ -165,11 +161,11 @@ class Target(ABC):
         return ""
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """What is in the WAL since a place: records and images, and which blocks of the index they change."""
+        """The WAL since a place: records and images, and the blocks of the index that they change."""
         return Measured({})
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
-        """What is in the WAL since a place, by file of a relation: see waldump.by_relation."""
+        """The WAL since a place by file of a relation: see waldump.by_relation."""
         return {}
 
     @property

@@ -32,8 +32,6 @@ ROLE = ("CREATE ROLE {} LOGIN", "GRANT pg_monitor, pg_checkpoint TO {}", "GRANT 
 
 
 class ThrowAway(Target):
-    """A Target on a Cluster."""
-
     is_superuser = True
     work_mem = "2GB"
     marks_checkpoints = True
@@ -44,12 +42,10 @@ class ThrowAway(Target):
         self.folder = cluster.folder
 
     def connect(self, **settings: str) -> Connection:
-        """As the role; without one as its superuser."""
         return with_settings(connect(self.dsn), settings)
 
     @cached_property
     def dsn(self) -> str:
-        """Of its sessions; the role is made with the first."""
         if not self.role:
             return self.cluster.dsn
         with connect(self.cluster.dsn) as session:
@@ -58,15 +54,12 @@ class ThrowAway(Target):
         return make_conninfo(self.cluster.dsn, user=self.role)
 
     def program(self, name: str) -> Path:
-        """Of the server itself."""
         return self.cluster.original.program(name)
 
     def environment(self) -> dict[str, str]:
-        """That of the cluster."""
         return self.cluster.environment() | ({"PGUSER": self.role} if self.role else {})
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """As many at once as there are cores."""
         execute_all(self.dsn, statements)
 
     def serve(self, settings: Mapping[str, str]) -> None:
@@ -74,14 +67,12 @@ class ThrowAway(Target):
         self.cluster.restart(settings)
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Stop it if it runs; then as Small says."""
         if self.cluster.process is None:
             serve_measured(self.cluster, small, more)
         else:
             serve_afresh(self.cluster, small, more)
 
     def end_throttling(self) -> None:
-        """If it was started with a limit."""
         if self.cluster.limit:
             self.cluster.limit.lift()
 
@@ -92,17 +83,14 @@ class ThrowAway(Target):
             create_extensions(session, self.cluster.server)
 
     def tablespace(self, connection: Connection, folder: str) -> str:
-        """Its files go with the cluster."""
         place = self.cluster.outside(Path(folder))
         connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(TABLESPACE, sql.Literal(str(place))))
         return TABLESPACE.as_string(connection)
 
     def checkpoint(self, connection: Connection) -> None:
-        """At once."""
         connection.execute("CHECKPOINT")
 
     def note(self, result: Result) -> None:
-        """With where its programs come from."""
         note_server(self.cluster, result)
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
@@ -114,44 +102,34 @@ class ThrowAway(Target):
         return folder
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        """By the server."""
         return session.execute(copy_to(what, file or Path(os.devnull)).encode()).rowcount
 
     def copy_all_out(self, files: Mapping[Path, str]) -> None:
-        """By the server, as many at once as there are cores."""
         self.execute_all([copy_to(what, file) for file, what in files.items()])
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        """By the server."""
         return session.execute(f"COPY {table} FROM '{quoted(file)}'".encode()).rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """Of the whole server."""
         return read_wal(connection).as_metrics()
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        """Of the whole server, and of one table and its index."""
         return read_counters(connection, kind).as_metrics()
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
-        """By the wall clock, and by the CPU time of the session's process."""
         return ServerProcess(session).timed(work)
 
     def ended_cpu(self, connection: Connection) -> float | None:
-        """As the kernel adds it up."""
         assert self.cluster.process is not None
         return EndedSessions(self.cluster.process.pid).cpu_seconds(connection)
 
     def device(self, folder: str = "") -> DeviceTimes | None:
-        """By the kernel."""
         return read_device(Path(folder or self.cluster.data))
 
     def wal_place(self, connection: Connection) -> str:
-        """All before it is on disk."""
         return wal_place(connection)
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """By pg_waldump."""
         span = self.span(connection, place)
         metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": kind.index}).fetchone()
         if row is None:
@@ -162,23 +140,18 @@ class ThrowAway(Target):
         return Measured(metrics, {"page_map": waldump.page_map(blocks, size)})
 
     def span(self, connection: Connection, place: str) -> waldump.Span:
-        """The WAL since a place."""
         return waldump.Span(self.program("pg_waldump"), self.cluster.data / "pg_wal", place, wal_place(connection))
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
-        """By pg_waldump."""
         return waldump.by_relation(self.span(connection, place))
 
     def clock(self) -> Apart:
-        """It is this machine's."""
         return SAME
 
 
 def copy_to(what: str, file: Path) -> str:
-    """COPY TO a file of the server's."""
     return f"COPY {what} TO '{quoted(file)}'"
 
 
 def quoted(path: Path) -> str:
-    """For between quotes in SQL."""
     return str(path).replace("'", "''")

@@ -55,12 +55,10 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     @classmethod
     def room(cls, plan: BulkPlan) -> tuple[int, str]:
-        """One table at a time."""
         return max(plan.rows) * BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"
 
     @classmethod
     def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
-        """No files of the server's."""
         return adapted(plan, can, leaf_density=True, unseen="CPU time").but(
             "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
             "and no statement could remove again.",
@@ -75,7 +73,6 @@ class BulkExperiment(Experiment[BulkPlan]):
         self.file = self.target.file_folder("copies") / "keys"
 
     def stages(self) -> list[Stage]:
-        """Small tables first; every kind through all steps, once a round."""
         return [Stage(self.turns_of(rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
 
     def turns_of(self, rows: int) -> Callable[[int], list[Turn]]:
@@ -83,7 +80,6 @@ class BulkExperiment(Experiment[BulkPlan]):
         return lambda number: [self.turn(kind, rows, number) for kind in self.plan.kinds]
 
     def turn(self, kind: str, rows: int, number: int) -> Turn:
-        """One kind in one round."""
         chosen = steps.steps_of(self.plan.seed, rows, kind, number)
         measured = {step: steps.STEPS[step] for step in chosen if step in self.plan.steps}
         return several(
@@ -92,16 +88,13 @@ class BulkExperiment(Experiment[BulkPlan]):
         )  # fmt: skip
 
     def outcome(self, metrics: Metrics) -> str:
-        """How long it took."""
         return f"{metrics['seconds']:.2f} s"
 
     def clear(self, kind: str) -> None:
-        """Remove table, sequence and file."""
         execute(self.control, *steps.KINDS[kind].removal())
         self.file.unlink(missing_ok=True)
 
     def measure(self, kind: str, step: str, rows: int) -> Metrics:
-        """One step, on what the steps before it have left."""
         key, done = steps.KINDS[kind], list[int]()
         execute(self.control, *beforehand(key, step))
         with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
@@ -112,7 +105,6 @@ class BulkExperiment(Experiment[BulkPlan]):
         return metrics | found | self.sizes(key, step)
 
     def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
-        """What is timed; how many rows it brought or took."""
         if step == steps.COPY_OUT:
             return self.target.copy_out(session, key.table, self.file)
         if step == steps.COPY_IN:
@@ -121,13 +113,12 @@ class BulkExperiment(Experiment[BulkPlan]):
         return session.execute(STATEMENTS[step].format(table=key.table, rows=rows, value=value).encode()).rowcount
 
     def flushed_size(self) -> int:
-        """Of the file, on the device now: or it would be written back while COPY FROM is measured."""
+        """Flush the file now, or it would be written back while COPY FROM is measured."""
         with self.file.open("rb") as written:
             os.fsync(written.fileno())
             return os.fstat(written.fileno()).st_size
 
     def sizes(self, key: KeyKind, step: str) -> Metrics:
-        """Of the table, and of its primary key where there is one; leaf density where the server can report it."""
         query = f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')"
         sizes = Metrics(zip(("total_bytes", "table_bytes"), one_row(self.control, query), strict=True))
         if step in steps.LEAVE_KEY:
@@ -136,7 +127,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """What prepares a step, not timed. NOT NULL in any case: adding the key then has no column to check."""
+    """Statements before a step, not timed. The column is NOT NULL, so that adding the key checks nothing."""
     if step in (steps.WITH_KEY, steps.NO_INDEX, steps.COPY_IN):
         return [*key.removal(), *(key.table_statements() if step == steps.NO_INDEX else key.statements())]
     if step in steps.BUILDS:

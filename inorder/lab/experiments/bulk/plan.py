@@ -37,8 +37,6 @@ LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # a primary key, whose size and leaf d
 
 @dataclass(frozen=True, kw_only=True)
 class BulkPlan(Plan):
-    """How many rows of which kinds of key, how often, with how much memory; and which of the steps."""
-
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), tuple(name for name, kind in KINDS.items() if not kind.contrib),
         flag="--keys", needs_inorder=lambda kind: KINDS[kind].needs_inorder, contrib=lambda kind: KINDS[kind].contrib,

@@ -31,7 +31,6 @@ CPU = "cpu_seconds"
 
 
 def sections(result: Result, plan: BulkPlan) -> list[Section]:
-    """Six tables for each number of rows, and P1's beside."""
     found = []
     for rows in sorted(plan.rows):
         found += [
@@ -46,12 +45,10 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
 
 
 def words(step: str, kind: str) -> str:
-    """A key, and what was timed of it."""
     return f"{steps.KINDS[kind].label}, {COLUMNS[step]}" if step else steps.KINDS[kind].label
 
 
 def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
-    """What random keys cost a load, and P1's surprise about indexes; of the largest table."""
     rows = max(plan.rows)
     random = next((kind for kind in RANDOM if result.select(steps.WITH_KEY, kind, rows)), RANDOM[0])
 
@@ -77,7 +74,6 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
 
 
 def a_row(metric: str, rows: int = 1) -> Metric:
-    """A counter for so many rows."""
     return lambda run: run.metrics[metric] / (run.rows / rows) if metric in run.metrics else None
 
 
@@ -89,22 +85,18 @@ IMAGES = Figure("full-page images, of 1,000 rows", "pg_stat_wal", number(2), "fp
 
 
 def rows_of(result: Result, plan: BulkPlan, rows: int, which: Sequence[str] = ("",)) -> list[Row]:
-    """A line for each step and kind."""
     return [Row(result, step, kind, rows) for step in which for kind in plan.kinds]
 
 
 def key(meaning: str) -> Figure:
-    """The kind of key."""
     return Figure("key", meaning, value=lambda row: steps.KINDS[row.kind].label)
 
 
 def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
-    """A figure of a step."""
     return lambda row: one.value(replace(row, step=step))
 
 
 def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
-    """One figure of every step, a line a kind."""
     columns = [key("kind of key; of one column, the primary key")]
     columns += [
         Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True, value=in_step(one, step))
@@ -124,13 +116,11 @@ RATIOS = (
 
 
 def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
-    """How many times as long as bigint, for the steps that write keys."""
     lines = rows_of(result, plan, rows, (steps.WITH_KEY, steps.NO_INDEX, steps.ADD_KEY, steps.COPY_IN))
     return table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS, lines, how_sure(result))
 
 
 def file_mb(row: Row) -> Value:
-    """Of COPY, where it was read."""
     return median(per("file_bytes", MB), steps.COPY_OUT)(row) if row.step == steps.COPY_IN else None
 
 
@@ -150,7 +140,6 @@ SIZES = (
 
 
 def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
-    """What is there after inserting with the key, after adding it, and after COPY."""
     lines = [Row(result, step, kind, rows) for kind in plan.kinds for step in steps.LEAVE_KEY]
     keyed = [run for step in steps.LEAVE_KEY for run in result.select(step, rows=rows)]
     missing = bool(keyed) and not any("leaf_density" in run.metrics for run in keyed)
@@ -159,7 +148,6 @@ def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
 
 
 def to_unique(metric: Metric, step: str) -> Reading:
-    """The ratio to building a unique index."""
     return to("", metric, step, base_step=steps.UNIQUE)
 
 

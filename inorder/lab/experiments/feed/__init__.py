@@ -50,13 +50,11 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     @classmethod
     def room(cls, plan: FeedPlan) -> tuple[int, str]:
-        """The large tables."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"
 
     # --- the server and its tables --------------------------------------------
 
     def prepare(self) -> None:
-        """CPU time is what is measured: nothing waits for the disk."""
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
@@ -65,18 +63,15 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.since = dict.fromkeys(tables.FORMS, 0)  # rows since the last fold
 
     def close(self) -> None:
-        """End the sessions."""
         with suppress(psycopg.Error):
             if self.holder:
                 self.holder.close()
         super().close()
 
     def execute(self, *statements: str) -> None:
-        """One after the other."""
         execute(self.session, *statements)
 
     def value(self, query: str) -> str:
-        """The one value of a query, as text."""
         return str(one_row(self.session, query)[0])
 
     def check(self, what: str, query: str, expected: int) -> None:
@@ -119,7 +114,6 @@ class FeedExperiment(Experiment[FeedPlan]):
     # --- what is measured -----------------------------------------------------
 
     def stages(self) -> list[Stage]:
-        """Writers and readers, after a round that warms up; then the queries."""
         turns = [self.write_turn(step, kind) for step in tables.WRITES for kind in tables.WRITTEN]
         turns += [self.read_turn(step, kind) for step in tables.SUMMARIES for kind in tables.READERS]
         return [
@@ -128,16 +122,13 @@ class FeedExperiment(Experiment[FeedPlan]):
         ]
 
     def outcome(self, metrics: Metrics) -> str:
-        """The time of a query."""
         return f"{1000 * metrics['seconds']:.3f} ms" if "calls" in metrics else ""
 
     def write_turn(self, step: str, kind: str) -> Turn:
-        """A writer."""
         label = f"{tables.WRITTEN[kind].label}, {tables.WRITES[step]}"
         return single(step, kind, self.plan.written[step], label, lambda _seed: self.write(step, kind))
 
     def write(self, step: str, kind: str) -> Metrics:
-        """Into a new table each time, after a checkpoint."""
         form, rows = tables.WRITTEN[kind], self.plan.written[step]
         each = 1 if step == tables.SINGLE else BATCH_ROWS
         self.execute(*form.statements(WRITTEN_TABLE))
@@ -153,7 +144,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         return metrics
 
     def read_turn(self, step: str, kind: str) -> Turn:
-        """A reader."""
         label = f"{tables.READERS[kind]}, {tables.SUMMARIES[step]}"
         return single(step, kind, self.plan.read_rows, label, lambda _seed: self.read(step, kind))
 
@@ -211,7 +201,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.let_new_arrive()
 
     def release(self) -> None:
-        """It commits, and as much arrives again."""
         assert self.holder is not None
         self.holder.execute("COMMIT")
         self.holder.close()
@@ -219,7 +208,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.let_new_arrive()
 
     def let_new_arrive(self) -> None:
-        """In both tables."""
         self.new_from = self.value("SELECT pg_snapshot_xmax(pg_current_snapshot())")
         self.arrive(self.plan.new_rows, NEW_TRANSACTION, *tables.FORMS)
 

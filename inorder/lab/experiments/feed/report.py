@@ -35,12 +35,10 @@ SURE = f"Median and interval of the rounds; below {LEAST_ROUNDS} rounds the rang
 
 
 def micros_a_row(run: Run) -> float:
-    """CPU time of a row that was written."""
     return 1e6 * run.metrics[CPU] / run.rows
 
 
 def milliseconds(run: Run) -> float:
-    """By the clock."""
     return 1e3 * run.metrics[WALL]
 
 
@@ -63,31 +61,26 @@ def query_text(value: Value) -> str:
 
 
 def ratio_column(base: str, data: str, value: Callable[[Row], Value]) -> Figure:
-    """A ratio, paired in the round."""
     return Figure("ratio", f"That to {base}'s in the same round. {SURE}", to_base, data, value=value)
 
 
 def target(aim: Callable[[Row], str]) -> Figure:
-    """What was aimed at."""
     return Figure("target", "What was aimed at, for tables of 20 million rows; nothing fails when it is missed.",
                   value=aim)  # fmt: skip
 
 
 def bars(columns: Sequence[Figure], place: int, lines: Iterable[Row], unit: str) -> list[charts.Bar]:
-    """A figure of each line, by its label."""
     drawn = ((columns[1].value(line), columns[place].value(line), charts.series(0)) for line in lines)
     return charts.bars_of(drawn, lambda one: f"{figures(one)} {unit}")
 
 
 def written(row: Row, step: str) -> Value:
-    """The ratio to the plainest way to write."""
     if row.kind == tables.WRITE_BASELINE and row.result.select(step, row.kind):
         return 1
     return to(tables.WRITE_BASELINE, micros_a_row, step)(row)
 
 
 def write_target(row: Row) -> str:
-    """Of both ways to write, where there is a ratio."""
     targets = GUARDED_TARGETS if tables.WRITTEN[row.kind].guarded else UNGUARDED_TARGETS
     return target_text(*(targets[step] if isinstance(written(row, step), Estimate) else None for step in tables.WRITES))
 
@@ -107,7 +100,6 @@ WRITING = (
 
 
 def write_section(result: Result) -> Section:
-    """A line a key."""
     kinds = [kind for kind in tables.WRITTEN if any(result.select(step, kind) for step in tables.WRITES)]
     lines = [Row(result, "", kind) for kind in kinds]
     pictures = [
@@ -128,7 +120,6 @@ def write_section(result: Result) -> Section:
 
 
 def read(metric: str) -> Callable[[Row], Value]:
-    """The ratio to a plain query."""
     ratio = to(tables.READ_BASELINE, metric)
     return lambda row: 1 if row.kind == tables.READ_BASELINE else ratio(row)
 
@@ -145,7 +136,6 @@ READING = (
 
 
 def read_section(result: Result, step: str) -> Section:
-    """A line a reader."""
     lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
     amount = next((run.rows for run in result.select(step)), 0)
     words = f"{amount:,} new rows {tables.SUMMARIES[step]}"
@@ -166,12 +156,10 @@ def count_of(row: Row) -> int:
 
 
 def query(state: str) -> Callable[[Row], Value]:
-    """Milliseconds of the query in a state."""
     return lambda row: median_of(row.result, row.step, tables.query_kind(row.kind, state), milliseconds)
 
 
 def held_ratio(row: Row) -> Value:
-    """While a transaction is open, to without."""
     held, ended = (tables.query_kind(row.kind, state) for state in (tables.HELD, tables.ENDED))
     return ratio_of(row.result, row.step, held, ended, milliseconds)
 
@@ -195,7 +183,6 @@ FIGURES = (*WRITING, *READING, *QUERIES)
 
 
 def query_section(result: Result, table_rows: int) -> Section:
-    """A line for each query and form of table."""
     lines = [Row(result, step, form) for step in tables.QUERIES for form in tables.FORMS]
     return table(
         "queries",
@@ -208,7 +195,6 @@ def query_section(result: Result, table_rows: int) -> Section:
 
 
 def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
-    """As far as things are measured."""
     made = (
         write_section(result),
         *(read_section(result, step) for step in tables.SUMMARIES),
@@ -218,7 +204,6 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
 
 
 def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
-    """What a feed costs a writer of single rows."""
     ratios = ratios_of(result, tables.SINGLE, tables.UUID, tables.WRITE_BASELINE, micros_a_row)
     values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), charts.series(0))
               for kind in (tables.WRITE_BASELINE, tables.UUID)]  # fmt: skip

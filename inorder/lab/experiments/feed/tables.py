@@ -26,7 +26,6 @@ class LogForm:
     guarded: bool = False
 
     def statements(self, table: str) -> list[str]:
-        """The SQL that makes the empty table."""
         indexes = [f"CREATE INDEX ON {table} USING brin (xact) WITH (autosummarize = on)"] if self.brin else []
         return [log_tables.create(table, self.key), *indexes]
 
@@ -116,7 +115,7 @@ def log_table(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What rows are read into: its columns, what is selected of the rows, and how many rows it stands for."""
+    """A table that rows are read into: its columns, the expressions over the rows, the number of rows it stands for."""
 
     columns: str
     selected: str
@@ -124,7 +123,6 @@ class Summary:
     total: str
 
     def fill_from(self, source: str) -> str:
-        """The statement that fills it."""
         return f"INSERT INTO {SCHEMA}.summary SELECT {self.selected} FROM {source}{self.grouped}"
 
 
@@ -175,24 +173,19 @@ def question(step: str, form: str, rows: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedPlan(Plan):
-    """How large the tables are, and how often everything is done. Other amounts follow where a table is small."""
-
     rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=200_000)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
     @property
     def read_rows(self) -> int:
-        """Rows that are read into a summary."""
         return min(1_000_000, self.rows // 2)
 
     @property
     def new_rows(self) -> int:
-        """Rows that arrive while a transaction is open."""
         return min(500_000, self.rows // 2)
 
     @property
     def written(self) -> dict[str, int]:
-        """Rows of one measurement of a writer, by the way it writes."""
         return {SINGLE: min(50_000, self.rows // 20), BATCH: BATCH_ROWS * min(200, self.rows // 5000)}
 
     @property

@@ -26,24 +26,20 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
-        """All tables, with what the measurements at the largest size add to them."""
         rows, tables = max(plan.rows), len(plan.variants)
         needed = bytes_needed(tables, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
         return needed, f"{rows:,} rows of {tables} key kinds"
 
     @classmethod
     def index_folder(cls, plan: InsertPlan) -> str:
-        """Of the plan."""
         return plan.tablespace
 
     @classmethod
     def programs_for(cls, plan: InsertPlan) -> tuple[str, ...]:
-        """Also the one that reads the WAL."""
         return (*cls.programs, "pg_waldump") if plan.dump_wal else cls.programs
 
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
-        """The server's WAL files and devices are out of reach."""
         unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
         return adapted(plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device").but(
             "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
@@ -51,18 +47,15 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @cached_property
     def tables(self) -> InsertTables:
-        """One for each kind of key with each kind of index."""
         kinds = {name: KEY_KINDS[name] for name in self.plan.variants}
         small = Small(self.plan.memory_bytes, self.plan.iops, self.plan.tablespace, self.plan.page_cache)
         settings = {"synchronous_commit": self.plan.synchronous_commit}
         return InsertTables(self.target, kinds, small, self.plan.fill_workers, settings, self.plan.max_wal_size)
 
     def prepare(self) -> None:
-        """The server as it is measured."""
         self.tables.serve_for_measuring()
 
     def stages(self) -> list[Stage]:
-        """Each size, the smallest first."""
         return [stage for rows in sorted(self.plan.rows) for stage in self.stages_of(rows)]
 
     def stages_of(self, rows: int) -> list[Stage]:
@@ -82,15 +75,12 @@ class InsertExperiment(Experiment[InsertPlan]):
         return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))
 
     def sizes_turn(self, kind: str, rows: int) -> Turn:
-        """One kind's table and index after the last round."""
         label = f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}"
         return single(SIZES, kind, rows, label, lambda _seed: self.tables.sizes(kind))
 
     def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
-        """One run of pgbench, by its seed."""
         load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
         return partial(self.tables.measure, kind, load, show=self.show_step, dump_wal=self.plan.dump_wal)
 
     def outcome(self, metrics: Metrics) -> str:
-        """Its TPS."""
         return speed_text(metrics)

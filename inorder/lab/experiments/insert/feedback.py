@@ -14,7 +14,6 @@ CHECKPOINTS = "checkpoints_requested"
 
 
 def between(run: Run) -> float | None:
-    """Rows between two checkpoints of a measurement, the one before it included."""
     return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
 
 
@@ -36,7 +35,6 @@ def feedback_sections(result: Result, plan: InsertPlan, sizes: dict[int, list[Ki
 
 
 def section_of(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
-    """Every kind at one size."""
     table: list[list[Value]] = [
         [kind.label, kind.tps, *(one.value(Row(result, INSERT, kind.kind, rows)) for one in FEEDBACK)] for kind in kinds
     ]

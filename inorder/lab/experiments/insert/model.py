@@ -53,7 +53,6 @@ COMPARED = (
 
 
 def intervals(result: Result, kind: str, rows: int) -> list[Run]:
-    """The measurements that are one checkpoint interval each, of which the model is."""
     return [
         run for run in result.select(INSERT, kind, rows)
         if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
@@ -61,7 +60,6 @@ def intervals(result: Result, kind: str, rows: int) -> list[Run]:
 
 
 def off_percent(measured: float, model: float) -> float:
-    """How far the model is from the measurement."""
     return 100 * (model / measured - 1)
 
 

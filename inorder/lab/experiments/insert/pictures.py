@@ -23,7 +23,6 @@ def bars(
     value: Callable[[KindSummary], Estimate | None],
     show: Callable[[Value], str],
 ) -> Chart:
-    """One estimate of every kind, with its interval."""
     return charts.bars_chart(title, title, ((kind.label, value(kind), kind.css) for kind in kinds), show)
 
 
@@ -72,7 +71,6 @@ def seconds_line(kind: KindSummary, speeds: Mapping[int, float], ended: Sequence
 
 
 def by_size(lines: Sequence[Sequence[KindSummary]], memory_bytes: int) -> list[Chart]:
-    """A line a kind, over the rows in the table and over the size of its index."""
     by_rows, by_memory = [], []
     for kinds in lines:
         label, css, memory = kinds[0].label, kinds[0].css, memory_bytes / MB
@@ -99,7 +97,6 @@ def wal_chart(title: str, found: Sequence[tuple[KindSummary, Estimate | None, Es
 
 
 def latency_chart(found: Sequence[tuple[KindSummary, Sequence[Estimate | None]]], names: Sequence[str]) -> Chart:
-    """A curve of percentiles of each kind."""
     title = "Latency by percentile"
     curves = [
         (kind.label, [one.median if one else None for one in some], kind.css) for kind, some in found if any(some)
@@ -108,7 +105,6 @@ def latency_chart(found: Sequence[tuple[KindSummary, Sequence[Estimate | None]]]
 
 
 def maps(result: Result, kinds: Sequence[KindSummary]) -> list[Chart]:
-    """Where in its index the last round of each kind wrote."""
     found = []
     for kind in kinds:
         runs = [run for run in result.select(INSERT, kind.kind, kind.rows) if run.series.get("page_map")]

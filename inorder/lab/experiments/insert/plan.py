@@ -55,7 +55,6 @@ class InsertPlan(Plan):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Each kind of key with each kind of index."""
         return with_indexes(self.kinds, self.indexes)
 
     @property

@@ -52,13 +52,11 @@ GROWN = 1.1  # growth of a table from round to round that is noted
 
 
 def grown(result: Result, rows: int) -> str:
-    """How large the tables were when the last measurements began, if that is another size."""
     most = max((run.metrics.get("rows_before", 0) for run in result.select(INSERT, rows=rows)), default=0)
     return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
 
 
 def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindSummary]) -> Section:
-    """Every kind at one size of table."""
     return table(
         f"rows_{rows}",
         f"Inserting into a table of {rows:,} rows",

@@ -44,7 +44,6 @@ def hit_percent(run: Run) -> float | None:
 
 
 def to_baseline(result: Result, kind: str, metric: Metric, rows: int) -> Estimate | None:
-    """The ratio to the kind that all are compared with, itself included."""
     values, base = (by_round(result, INSERT, one, metric, rows) for one in (kind, KEY_KINDS[kind].baseline))
     return ratio_by_round(values, base)
 
@@ -70,7 +69,6 @@ def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
 
 
 def summarise(result: Result, plan: InsertPlan) -> dict[int, list[KindSummary]]:
-    """By size of table, smallest first: the kinds in the order they were asked for."""
     sizes = {rows: [summarise_kind(result, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
     return {rows: [kind for kind in kinds if kind] for rows, kinds in sizes.items() if any(kinds)}
 
@@ -85,7 +83,6 @@ def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
 
 
 def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
-    """What table and index of random keys fit into: shared buffers, these with the page cache, neither."""
     size = sum(last_of(result, FILL, "random", part, rows) or 0 for part in ("table_bytes", "index_bytes"))
     if size <= plan.memory_bytes:
         return "small"
@@ -93,7 +90,6 @@ def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
 
 
 def times_memory(kinds: Sequence[KindSummary], memory_bytes: int) -> str:
-    """How the indexes compare with the memory, before the first round."""
     sizes = [kind.index_mb * MB / memory_bytes for kind in kinds if kind.index_mb]
     if not sizes:
         return ""

@@ -30,7 +30,6 @@ WAL: tuple[Callable[[KindSummary], Estimate | None], Callable[[Value], str]] = (
 
 
 def verdicts(result: Result, plan: InsertPlan, question: str) -> list[Verdict]:
-    """Of the largest table."""
     sizes = summarise(result, plan)
     kinds = {kind.kind: kind for kind in list(sizes.values())[-1]} if sizes else {}
     if BASE not in kinds:
@@ -47,23 +46,19 @@ def verdicts(result: Result, plan: InsertPlan, question: str) -> list[Verdict]:
 
 
 def speed_of(result: Result, kind: KindSummary) -> Compared:
-    """To bigint's."""
     return Compared("speed", BASE, ratios_of(result, INSERT, kind.kind, BASE, "tps", kind.rows), speed=True)
 
 
 def wal_of(result: Result, kind: KindSummary) -> Compared:
-    """Bytes per row, to bigint's."""
     return Compared("WAL", BASE, ratios_of(result, INSERT, kind.kind, BASE, WAL_PER_ROW, kind.rows))
 
 
 def bars(kinds: Sequence[KindSummary], speed: bool) -> list[Bar]:
-    """The speed, or the WAL of a row."""
     value, show = INSERTS if speed else WAL
     return bars_of(((kind.label, value(kind), kind.css) for kind in kinds), show)
 
 
 def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[KindSummary]) -> list[Verdict]:
-    """What random keys cost: the last of those shown. The picture is of what differs."""
     one = shown[-1]
     speed = speed_of(result, one)
     holds = f"{conditions(result, one)} {usual(plan, one)}".rstrip() + OFFER
@@ -90,7 +85,6 @@ def usual(plan: InsertPlan, kind: KindSummary) -> str:
 
 
 def ordered_verdict(result: Result, base: KindSummary, ordered: Sequence[KindSummary]) -> Verdict:
-    """Which of the keys in order is as fast as bigint, the one that is least slower at worst first."""
     speeds = [speed_of(result, kind) for kind in ordered]
     sure = [place for place, one in enumerate(speeds) if one.near][:2]
     shown = sure or [0]

@@ -51,13 +51,11 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def room(cls, plan: LikePlan) -> tuple[int, str]:
-        """All tables with the rows that come, and their WAL."""
         rows = plan.rows + plan.rounds * plan.transactions
         return int(rows * len(plan.kinds) * plan.row_bytes * 3), f"{rows:,} rows of {len(plan.kinds)} kinds of key"
 
     @classmethod
     def programs_for(cls, plan: LikePlan) -> tuple[str, ...]:
-        """Also the one that reads the WAL."""
         return (*cls.programs, "pg_waldump")
 
     @classmethod
@@ -72,15 +70,12 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @cached_property
     def tables(self) -> LikeTables:
-        """One for each kind of key."""
         return LikeTables(self.target, self.plan)
 
     def prepare(self) -> None:
-        """The server as it is measured."""
         self.tables.serve_for_measuring()
 
     def stages(self) -> list[Stage]:
-        """Fill; then every kind once a round."""
         turns = [
             single(INSERT, kind, self.plan.rows, KEY_KINDS[kind].label,
                    partial(self.tables.measure_so_many, kind, show=self.show_step))
@@ -90,7 +85,6 @@ class LikeExperiment(Experiment[LikePlan]):
         return [self.tables.fill_stage(self.plan.rows), Stage(every_round(turns), self.plan.rounds, begin=begin)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """Its speed, and its WAL."""
         if "tps" not in metrics:
             return f"{metrics['seconds']:.1f} s"
         wal = f", {metrics['wal_bytes'] / metrics['inserts']:,.0f} B of WAL each" if "wal_bytes" in metrics else ""

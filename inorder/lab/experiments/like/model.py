@@ -16,12 +16,11 @@ PARTS = ("partition_rows", "partition_inserted", "partition_entries")
 
 
 def key_index(kind: str) -> str:
-    """What the index of the key is called in the figures."""
     return f"{kind}_pkey"
 
 
 def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
-    """Of a measurement: the rows of each partition, those that came, entries for rows that were updated not HOT."""
+    """Sum over partitions; a row that was updated not HOT adds an entry."""
     parts = [run.series.get(name, []) for name in PARTS]
     if run.kind not in USUAL_KINDS or not parts[0]:
         return None
@@ -38,8 +37,6 @@ def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
 
 
 def modelled(result: Result, plan: LikePlan, figure: str, scale: float = 1.0) -> Metric:
-    """A figure of the model for a transaction."""
-
     def value(run: Run) -> float | None:
         cost = cost_of(run, plan, last_of(result, FILL, run.kind, "key_bytes") or 0)
         return scale * float(getattr(cost, figure)) / run.metrics["inserts"] if cost else None

@@ -33,7 +33,7 @@ def shares(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LikePlan(Plan):
-    """Which table, where it is, and what is done to those like it; ``found`` is what the table is."""
+    """``found`` is the structure of the table, read from its server."""
 
     table: str = setting.words("The table, as written in SQL.", setting.TABLE)
     source: str = setting.server(
@@ -63,5 +63,4 @@ class LikePlan(Plan):
 
     @property
     def row_bytes(self) -> float:
-        """Of a row with its indexes."""
         return self.found.row_bytes if self.found else 1000.0

@@ -30,7 +30,6 @@ def base_of(plan: LikePlan) -> str:
 
 
 def sections(result: Result, plan: LikePlan) -> list[Section]:
-    """All tables."""
     measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
     kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered ones first
     if not kinds:
@@ -39,7 +38,6 @@ def sections(result: Result, plan: LikePlan) -> list[Section]:
 
 
 def figures(plan: LikePlan, base: str) -> tuple[Figure, ...]:
-    """Of the main table."""
     label = KEY_KINDS[base].label
 
     def by_model(row: Row) -> Value:
@@ -75,7 +73,6 @@ FIGURES = (
 
 
 def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Section:
-    """Every kind."""
     title = f"Tables like {plan.table}: {plan.rows:,} rows, {conditions(plan)}"
     found = plan.found
     there = (
@@ -140,7 +137,6 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
 
 
 def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
-    """What random keys cost beside ordered ones in this table."""
     base = base_of(plan)
     if RANDOM not in plan.kinds or not result.select(INSERT, RANDOM) or not result.select(INSERT, base):
         return []
@@ -164,13 +160,11 @@ def saved(wal: Compared) -> str:
 
 
 def by_model(result: Result, plan: LikePlan, base: str) -> str:
-    """The ratio by the model."""
     ours, theirs = (predicted_wal(result, plan, kind, base) for kind in (RANDOM, base))
     return f"By the model {ours / theirs:.2f} times the WAL. " if ours and theirs else ""
 
 
 def advice(result: Result, wal: Compared) -> str:
-    """What to do, in a sentence, by the ratio of the WAL."""
     if not wal.found:
         return "Its WAL is not known: run it on a throw-away server."
     if not wal.decided:
@@ -186,7 +180,6 @@ def advice(result: Result, wal: Compared) -> str:
 
 
 def holds(result: Result, plan: LikePlan) -> str:
-    """The table, its indexes, its load, rows between two checkpoints."""
     runs = result.select(INSERT, RANDOM)
     between = float(f"{middle(run.metrics['inserted'] for run in runs):.2g}")
     filled = result.select(FILL, RANDOM)

@@ -86,7 +86,6 @@ class Spread:
 
     @property
     def varied(self) -> bool:
-        """Whether new rows have values that the sample has not."""
         return self.unique or self.each > 1
 
 
@@ -103,12 +102,10 @@ class Sample:
 
     @property
     def numbered(self) -> bool:
-        """Whether each row needs a number of its own."""
         return any(spread.unique for spread in self.spreads.values())
 
     @property
     def newest(self) -> int:
-        """The first of the newest rows."""
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
     def values(self, number: str, share: str = "") -> list[str]:
@@ -119,7 +116,6 @@ class Sample:
         return [self.value(column, number, share) for column in self.shape.sampled]
 
     def value(self, column: Column, number: str, share: str) -> str:
-        """Of one column."""
         spread = self.spreads.get(column.name, Spread())
         name = f"{'o' if spread.rises else 's'}.{quoted(column.name)}"
         if not spread.varied:
@@ -210,7 +206,6 @@ class Prepared:
         self.count = int(self.one("SELECT count(*) FROM {raw}")[0])
 
     def one(self, text: str) -> list[float]:
-        """A row of numbers."""
         return [float(value or 0) for value in one_row(self.session, text.replace("{raw}", RAW))]
 
     def sample(self) -> Sample:
@@ -228,7 +223,6 @@ class Prepared:
         return found
 
     def rises(self, column: Column) -> bool:
-        """Whether its values rise with the order of rows; not those of a type that has no order."""
         name = quoted(column.name)
         ranks = f"SELECT {N}, rank() OVER (ORDER BY {name}) AS place FROM {{raw}} WHERE {name} IS NOT NULL"
         try:
@@ -237,7 +231,6 @@ class Prepared:
             return False
 
     def spread(self, column: Column, unique: bool) -> Spread:
-        """What the sample has of it."""
         name, kind = quoted(column.name), base_type(column)[0]
         try:
             groups = f"SELECT count(*) AS times FROM {{raw}} WHERE {name} IS NOT NULL GROUP BY {name}"
@@ -256,7 +249,6 @@ class Prepared:
         return Spread(column.clock or self.rises(column), low, high, each, behind, unique)
 
     def make(self, found: Sample) -> None:
-        """The table that new rows are made of."""
         parts, joined = [], ""
         for place, column in enumerate(self.shape.sampled):
             name, spread = quoted(column.name), found.spreads.get(column.name, Spread())

@@ -83,17 +83,14 @@ class Shape:
     fillfactor: int
 
     def column(self, name: str) -> Column:
-        """One of them."""
         return next(column for column in self.columns if column.name == name)
 
     @property
     def sampled(self) -> list[Column]:
-        """Those whose values come from the sample."""
         return [one for one in self.columns if not one.generated and not one.counts and one.name != self.key]
 
     @property
     def dividing(self) -> set[str]:
-        """The columns by which it is partitioned."""
         return {name for part in self.partitions for name in part.columns}
 
 
@@ -125,14 +122,12 @@ def source(dsn: str) -> Iterator[Connection]:
 
 
 def resolved(connection: Connection) -> str:
-    """A connection string that leads there again, whatever the environment is then."""
     info = connection.info
     parts = {name: value for name, value in info.get_parameters().items() if name != "service"}
     return make_conninfo("", **(parts | ({"password": info.password} if info.password else {})))
 
 
 def rows(connection: Connection, name: str, oid: int) -> list[tuple[object, ...]]:
-    """One of the queries."""
     return connection.execute(query(name), {"table": oid}).fetchall()
 
 
@@ -179,16 +174,13 @@ class Draw:
 
     @property
     def percent(self) -> float:
-        """Of the blocks that are read."""
         return min(100.0, 100 * BLOCKS / max(1, self.blocks))
 
     @property
     def clause(self) -> str:
-        """The same blocks each time."""
         return f"FROM {self.table} TABLESAMPLE SYSTEM ({self.percent}) REPEATABLE (1)"
 
     def drawn(self, connection: Connection) -> int:
-        """Rows in these blocks."""
         self.require_own(connection)
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
@@ -214,7 +206,6 @@ class Draw:
 
 
 def draw_of(connection: Connection, name: str) -> Draw:
-    """How rows of a table of that name are drawn."""
     oid = table_oid(connection, name)
     (row,) = rows(connection, "like_table", oid)
     return Draw(oid, str(row[2]), int(str(row[7])))
@@ -223,7 +214,6 @@ def draw_of(connection: Connection, name: str) -> Draw:
 def read_shape(
     connection: Connection, oid: int, key: str, without: Sequence[str], fillfactor: int
 ) -> tuple[Shape, list[str]]:
-    """Its structure, and what is left out of it."""
     columns, enums, renamed = read_columns(connection, oid, without)
     partitions = tuple(
         Partition(-1 if above is None else int(str(above)), str(bounds or ""), str(divided or ""), names(by))
@@ -271,7 +261,6 @@ def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
 
 
 def names(found: object) -> tuple[str, ...]:
-    """An array of names."""
     return tuple(map(str, found)) if isinstance(found, list) else ()
 
 

@@ -34,7 +34,6 @@ class LikeTables(InsertTables):
         self.plan = plan
 
     def measure_so_many(self, name: str, seed: int, show: Callable[[str], None]) -> Measured:
-        """So many transactions."""
         load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
         return self.measure(name, load, seed, show, self.plan.dump_wal)
 
@@ -42,12 +41,10 @@ class LikeTables(InsertTables):
 
     @property
     def found(self) -> Found:
-        """What it is."""
         assert self.plan.found
         return self.plan.found
 
     def begin(self, connection: Connection) -> None:
-        """Take the sample, and make the types that the tables need."""
         execute(connection, *self.found.shape.enums)
         wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
         with source(self.plan.source) as theirs:
@@ -56,7 +53,6 @@ class LikeTables(InsertTables):
         self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
 
     def kind(self, name: str) -> LikeKind:
-        """One of them."""
         kind = self.kinds[name]
         assert isinstance(kind, LikeKind)
         return kind
@@ -97,7 +93,6 @@ class LikeTables(InsertTables):
         return found | self.sizes_of(kind) | {"key_bytes": size}
 
     def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
-        """Of an entry's columns in the index of the key, as it is aligned there."""
         names = "SELECT string_agg(format('pg_column_size(%%I)', attname), ' + ') FROM pg_attribute WHERE attrelid = %s"
         row = connection.execute(f"{names}::regclass".encode(), (kind.index,)).fetchone()
         sizes = f"SELECT avg({row[0] if row else 0}) FROM (SELECT * FROM {kind.table} LIMIT 1000) AS first"
@@ -105,7 +100,6 @@ class LikeTables(InsertTables):
         return -(-float(str(row[0])) // 8) * 8 if row and row[0] is not None else 0.0
 
     def relations(self, kind: KeyKind) -> list[tuple[str, str, int]]:
-        """What it consists of: table, TOAST or the name of an index; the file; its size."""
         with self.target.connect() as connection:
             rows = connection.execute(query("like_relations"), {"table": kind.table}).fetchall()
         return [(str(what), str(file), int(str(size))) for what, file, size in rows]
@@ -123,7 +117,6 @@ class LikeTables(InsertTables):
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Also what has become of the rows, partition by partition."""
         kind = self.kinds[name]
         before = self.changes(kind)
         found = super().measure(name, load, seed, show, dump_wal)
@@ -144,11 +137,9 @@ class LikeTables(InsertTables):
         return [[float(str(value)) for value in values] for values in zip(*rows, strict=True)]
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
-        """WAL; blocks are of no one index."""
         return dict(self.target.wal(connection))
 
     def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """Of each part of the table, and of all else: bytes, images, page splits, blocks changed."""
         by_file = self.target.wal_by_file(connection, place)
         parts = {file: what for what, file, _ in self.relations(kind)}
         metrics: Metrics = {}

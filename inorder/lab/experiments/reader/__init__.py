@@ -85,7 +85,6 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
 
 
 def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> Metrics:
-    """The longest and the median time from a row's commit to its first delivery."""
     waits = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()]
     return {"longest_wait_ms": max(waits, default=0.0), "median_wait_ms": median(waits) if waits else 0.0}
 
@@ -104,7 +103,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     @classmethod
     def room(cls, plan: ReaderPlan) -> tuple[int, str]:
-        """However long."""
         return 2**30, "its rows"
 
     @classmethod
@@ -120,7 +118,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return adapted(plan, can, counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
 
     def prepare(self) -> None:
-        """The empty table, and the readers at its beginning."""
         self.target.serve(SETTINGS)
         readers = all_readers()
         self.readers = {name: readers[name] for name in self.plan.readers}
@@ -131,7 +128,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             execute(connection, *setup(self.plan.readers))
 
     def connection(self) -> Connection:
-        """A new connection to the server."""
         return self.target.connect(**BY_INDEX)
 
     def stages(self) -> list[Stage]:
@@ -182,7 +178,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             self.progress.done()
 
     def load(self, seed: int, second: Callable[[float], None]) -> None:
-        """What the sessions of pgbench do, telling TPS each second."""
         load = pgbench.Load(self.plan.writers, available_cores(), self.plan.seconds)
         with as_file(files("inorder.lab").joinpath("workloads", "writers.sql")) as script:
             self.target.pgbench(script, load, seed, second)
@@ -197,7 +192,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return {name: compare(committed, reading, waits) | more for name, reading in readings.items()}
 
     def follow(self, name: str, writing: threading.Event) -> Reading:
-        """Poll until the writers have ended and nothing new has come for a while."""
         reader = self.readers[name]
         reading, quiet_since = Reading(), time.monotonic()
         with self.connection() as connection:
@@ -216,7 +210,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return reading
 
     def committed(self) -> dict[int, float]:
-        """The rows of this round and the moments of their commits by the server's clock."""
         query = f"SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM {TABLE} WHERE id > %s"
         with self.connection() as connection:
             rows = connection.execute(query.encode(), (self.rows_before,)).fetchall()

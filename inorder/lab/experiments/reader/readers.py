@@ -43,13 +43,10 @@ WITHOUT = (
 
 
 def setup(readers: Iterable[str]) -> tuple[str, ...]:
-    """The SQL that makes the table with what these readers need."""
     return WITH_INORDER if set(readers) & set(NEED_INORDER) else WITHOUT
 
 
 class Reader(Protocol):
-    """Follows the table."""
-
     def poll(self, connection: Connection) -> list[int]:
         """The ids of the rows that are new to it; its place moves on."""
 
@@ -65,7 +62,6 @@ class Greatest:
         self.last = start
 
     def poll(self, connection: Connection) -> list[int]:
-        """What is above the place."""
         rows = connection.execute(self.query, (self.last,)).fetchall()
         if rows:
             self.last = rows[-1][1]
@@ -91,14 +87,13 @@ class Horizon:
         self.read_below: object = 0
 
     def poll(self, connection: Connection) -> list[int]:
-        """What lies between the last horizon and today's."""
         ((horizon,),) = connection.execute(self.HORIZON).fetchall()
         rows = connection.execute(self.ROWS.encode(), (self.read_below, horizon)).fetchall()
         self.read_below = horizon
         return ids(rows)
 
     def held(self, connection: Connection) -> set[int]:
-        """Those above the horizon, while a transaction is open that began before them, anywhere on the server."""
+        """Rows above the horizon while a transaction is open that began before them, anywhere on the server."""
         return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
 
 
@@ -113,7 +108,6 @@ class Feed:
             return ids(connection.execute(self.ROWS.encode()).fetchall())
 
     def held(self, connection: Connection) -> set[int]:
-        """None: it waits for nobody."""
         return set()
 
 
@@ -127,7 +121,6 @@ def ids(rows: list[tuple[object, ...]]) -> list[int]:
 
 
 def all_readers() -> dict[str, Reader]:
-    """One of each, at the beginning of the table."""
     return {
         "id": Greatest("id", 0),
         "created": Greatest("created", "-infinity"),
@@ -139,8 +132,6 @@ def all_readers() -> dict[str, Reader]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderPlan(Plan):
-    """How many sessions write, for how long, how often; and which readers follow them."""
-
     writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
     seconds: int = setting.count(
         "Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60, metavar=setting.SECONDS

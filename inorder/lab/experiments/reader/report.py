@@ -31,7 +31,6 @@ def milliseconds(value: float | None) -> str:
 
 
 def of(metric: str) -> Callable[[Run], float | None]:
-    """A metric of a reader's run."""
     return lambda run: run.metrics.get(metric)
 
 
@@ -60,20 +59,17 @@ FIGURES = (
 
 
 def lost_bars(runs: Sequence[Run]) -> list[charts.Bar]:
-    """What each reader lost."""
     lost = {run.kind: run.metrics["lost"] for run in runs}
     return [charts.Bar(READERS[name], rows, f"{rows:,.0f}", charts.series(5 if rows else 0))
             for name, rows in lost.items()]  # fmt: skip
 
 
 def wait_bars(runs: Sequence[Run]) -> list[charts.Bar]:
-    """The longest that each reader kept a row waiting."""
     waits = {run.kind: run.metrics["longest_wait_ms"] for run in runs if "longest_wait_ms" in run.metrics}
     return [charts.Bar(READERS[name], wait, milliseconds(wait), charts.series(0)) for name, wait in waits.items()]
 
 
 def caption(runs: Sequence[Run]) -> str:
-    """What the columns are, and why rows or waits are missing in them."""
     words = [CAPTION] if wait_bars(runs) else [CAPTION, NO_WAIT]
     words += [
         f"{READERS[run.kind]}: {held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
@@ -83,7 +79,6 @@ def caption(runs: Sequence[Run]) -> str:
 
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
-    """One round."""
     took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     drawn = {"Rows lost": lost_bars(runs), "Longest wait from commit to delivery": wait_bars(runs)}
@@ -98,7 +93,6 @@ def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
 
 
 def sections(result: Result, plan: ReaderPlan) -> list[Section]:
-    """A table a round."""
     numbers = sorted({run.round for run in result.select(READ)})
     runs = [run for name in READERS for run in result.select(READ, name)]
     return [round_section([run for run in runs if run.round == number], plan) for number in numbers]
@@ -108,7 +102,6 @@ SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what los
 
 
 def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
-    """Whether polling loses rows, over all rounds: lost rows are counted, so one is enough for a yes."""
     runs = {name: runs for name in READERS if (runs := result.select(READ, name))}
     if not runs:
         return []

@@ -39,7 +39,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     @classmethod
     def room(cls, plan: SequencePlan) -> tuple[int, str]:
-        """The rows of a measurement with their WAL."""
         rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
 
@@ -73,18 +72,15 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
 
     def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
-        """One statement with so many clients."""
         text = f"{statement}, {kind}, {clients} clients"
         step = steps.step_of(statement, clients)
         return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
 
     def bulk_turn(self, kind: str) -> Turn:
-        """One kind in bulk."""
         rows = self.plan.rows
         return single(steps.BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
 
     def outcome(self, metrics: Metrics) -> str:
-        """TPS, or how long it took."""
         return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
@@ -103,7 +99,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return metrics | found | self.gaps(kind, before, done.transactions)
 
     def script(self, statement: str, kind: str) -> Path:
-        """What pgbench runs."""
         path = self.target.folder / f"{statement}_{kind}.sql"
         path.write_text(steps.STATEMENTS[statement].format(value=steps.value_of(kind)), encoding="utf-8")
         return path
@@ -119,7 +114,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return metrics | found | self.gaps(kind, before, self.plan.rows)
 
     def reserved(self, kind: str) -> int:
-        """The last number that a session has reserved, 0 before the first."""
         if kind == steps.CONSTANT:
             return 0
         statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"

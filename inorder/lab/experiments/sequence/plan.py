@@ -43,7 +43,6 @@ class SequencePlan(Plan):
 
 
 def kind_of(cache: int) -> str:
-    """The kind, and the name, of a sequence with this CACHE."""
     return f"cache_{cache}"
 
 

@@ -13,7 +13,6 @@ from inorder.text import plural
 
 
 def sections(result: Result, plan: SequencePlan) -> list[Section]:
-    """TPS by statement and clients, and one bulk statement; with P2 beside."""
     return [load_section(result, plan), bulk_section(result, plan), *published_sections(result, words)]
 
 
@@ -28,7 +27,6 @@ def words(step: str, kind: str) -> str:
 
 
 def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
-    """Whether nextval of the plainest sequence slows inserts of one row, and whether each CACHE is needed."""
     kind = steps.kind_of(min(plan.caches))
     by_step = {steps.step_of(steps.INSERT, many): many for many in sorted(plan.clients)}
     compared = [
@@ -52,7 +50,6 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
 
 
 def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
-    """Whether an insert with the least CACHE measured is slower than with this one, and which gaps this one leaves."""
     least, kind = steps.kind_of(min(plan.caches)), steps.kind_of(cache)
     by_step = {steps.step_of(steps.INSERT, many): many for many in sorted(plan.clients)}
     compared = [
@@ -68,12 +65,10 @@ def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdic
 
 
 def commits(plan: SequencePlan) -> str:
-    """Whether they wait for the disk."""
     return f"commits {'wait' if plan.synchronous_commit == 'on' else 'do not wait'} for the disk"
 
 
 def kinds_shown(plan: SequencePlan) -> list[str]:
-    """Those of the plan, in order of CACHE."""
     return [steps.CONSTANT, *map(steps.kind_of, sorted(plan.caches))]
 
 
@@ -95,7 +90,6 @@ LOAD = (
 
 
 def load_section(result: Result, plan: SequencePlan) -> Section:
-    """Every statement, its kinds, and its numbers of clients."""
     rows = [
         Row(result, steps.step_of(statement, clients), kind) for statement in steps.STATEMENTS
         for clients in sorted(plan.clients) for kind in kinds_shown(plan)
@@ -121,6 +115,5 @@ FIGURES = (*LOAD, *BULK)
 
 
 def bulk_section(result: Result, plan: SequencePlan) -> Section:
-    """One INSERT … SELECT."""
     title = f"{plan.rows:,} rows by one INSERT … SELECT, without an index"
     return table("sequence-bulk", title, BULK, [Row(result, steps.BULK, kind) for kind in kinds_shown(plan)])

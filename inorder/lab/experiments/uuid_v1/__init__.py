@@ -66,12 +66,10 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     @classmethod
     def room(cls, plan: UuidV1Plan) -> tuple[int, str]:
-        """One table at a time, and all files."""
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows, their files and their WAL"
 
     @classmethod
     def adapt(cls, plan: UuidV1Plan, can: Capabilities) -> Adapted[UuidV1Plan]:
-        """Nothing can be done without the type."""
         through = "COPY went through this tool: its times are those of the network and of this machine, too."
         found = adapted(plan, can, reads_vacuum=True, leaf_density=True, otherwise=f"{through} {VACUUMED}")
         if not can.has_inorder:
@@ -79,18 +77,15 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return found
 
     def prepare(self) -> None:
-        """The server, and a folder for the keys."""
         self.target.serve_small(Small(self.plan.memory_bytes), OWN_SETTINGS)
         self.control = self.open_session(**SESSION_SETTINGS)
         self.target.create_schema(self.control)
         self.folder = self.target.file_folder("keys", self.plan.total * FILE_BYTES_PER_ROW)
 
     def connection(self) -> Connection:
-        """A new session."""
         return self.target.connect(**SESSION_SETTINGS)
 
     def stages(self) -> list[Stage]:
-        """Once the data are there, every kind through all steps, once a round."""
         turns = [
             several(steps.STEPS, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
             for kind, key in steps.KINDS.items()
@@ -98,7 +93,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """How long it took."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def write_keys(self) -> None:
@@ -131,7 +125,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             raise InputError(f"{self.plan.file} has {rows:,} keys, --rows {self.plan.rows:,} needs {self.plan.total:,}")
 
     def file(self, keys: str, step: str) -> Path:
-        """Where one part of a set of keys is."""
         return self.folder / f"{keys}.{step}"
 
     def create(self, kind: str) -> None:
@@ -144,7 +137,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         self.control.execute(f"DROP TABLE {steps.KINDS[kind].table}".encode())
 
     def measure(self, kind: str, step: str, _seed: int) -> Metrics:
-        """One step."""
         key = steps.KINDS[kind]
         if step in (steps.SIZES, steps.SIZES_AFTER):
             return read_sizes(self.control, key) | read_leaf_density(self.control, key)
@@ -193,7 +185,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return found | {"seconds": median(seconds)}
 
     def do(self, session: Connection, key: KeyKind, step: str) -> int:
-        """What is timed; how many rows it had to do with."""
         if step in (steps.COPY_FROM, steps.COPY_MORE):
             return self.target.copy_in(session, key.table, self.file(SETS[key.name], step))
         if step == steps.COPY_TO:

@@ -48,8 +48,6 @@ VACUUMS = (VACUUM_OLDEST, VACUUM_RANDOM)
 
 @dataclass(frozen=True, kw_only=True)
 class UuidV1Plan(Plan):
-    """How many rows the first COPY brings, how often everything is done, and with how much memory."""
-
     rows: int = setting.count(
         "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10, 10_000_000, quick=1_000_000,
         full=200_000_000,
@@ -62,10 +60,8 @@ class UuidV1Plan(Plan):
 
     @property
     def more_rows(self) -> int:
-        """The rows of the second COPY."""
         return self.rows // 10
 
     @property
     def total(self) -> int:
-        """The rows of both."""
         return self.rows + self.more_rows

@@ -71,7 +71,6 @@ MEANINGS = {
 
 
 def measures(step: str) -> tuple[Measure, ...]:
-    """Of a step."""
     if step in (steps.SIZES, steps.SIZES_AFTER):
         return SIZE
     if step == steps.RECENT:
@@ -82,12 +81,10 @@ def measures(step: str) -> tuple[Measure, ...]:
 
 
 def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
-    """How many times what uuid_v1 takes the built-in type takes."""
     return ratio_of(result, step, steps.BASELINE, steps.SUBJECT, metric)
 
 
 def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
-    """As the columns have it: a median a kind, the ratio of uuid to uuid_v1; [] of nothing."""
     medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in steps.KINDS]
     if not any(medians):
         return []
@@ -97,7 +94,6 @@ def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
 
 
 def lines_of(result: Result, aside: bool) -> list[list[Value]]:
-    """Of all steps; ``aside`` the counters that matter little."""
     wanted = [
         (step, measure) for step in steps.STEPS for measure in measures(step)
         if aside == (measure in COUNTED and step not in COUNTED_STEPS)
@@ -123,7 +119,6 @@ def ratio_text(value: Value) -> str:
 
 
 def caption(result: Result) -> str:
-    """What the columns are."""
     return (
         "uuid v1: the same values as uuid_v1, in the built-in type. ratio: uuid v1 to uuid_v1, so above 1 uuid_v1 "
         "takes less. FPI: full-page images. reads: index blocks not found in shared buffers. blocks/row: index "
@@ -134,7 +129,6 @@ def caption(result: Result) -> str:
 
 
 def columns() -> list[Column]:
-    """Of both tables: the label, then for programs what it is made of, then the kinds."""
     medians = [
         Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name, bar=True)
         for name, kind in steps.KINDS.items()
@@ -171,12 +165,10 @@ def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
 
 
 def words(step: str, kind: str) -> str:
-    """Of what a published figure is."""
     return f"{LABELS[step]}, {steps.KINDS[kind].label}" if step else steps.KINDS[kind].label
 
 
 def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
-    """What the first COPY costs if the type does not sort by time."""
     base = steps.KINDS[steps.SUBJECT].label
     compared = [
         Compared(

@@ -49,7 +49,6 @@ class WritersExperiment(Experiment[WritersPlan]):
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
-        """The rows of a measurement."""
         return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
 
     def prepare(self) -> None:
@@ -59,7 +58,6 @@ class WritersExperiment(Experiment[WritersPlan]):
             self.target.create_schema(connection)
 
     def connection(self) -> Connection:
-        """A new connection to the server, with memory to sort what was written."""
         return self.target.connect(work_mem="256MB")
 
     def stages(self) -> list[Stage]:
@@ -78,28 +76,23 @@ class WritersExperiment(Experiment[WritersPlan]):
         ]  # fmt: skip
 
     def turn(self, step: str, form: str, rows: int, clients: int) -> Turn:
-        """One form in one step."""
         label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
         return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed))
 
     def outcome(self, metrics: Metrics) -> str:
-        """Its speed, and whether the ids are in order."""
         return f"{metrics['rows_per_second']:,.0f} rows/s, {metrics['misplaced']:,.0f} rows out of order"
 
     def create(self, connection: Connection, form: WriterForm, clients: int) -> None:
-        """The form's empty tables instead of those there are."""
         if XACT in self.plan.forms:
             release_tables(connection, SCHEMA)
         execute(connection, *removal(max(self.plan.clients)), *form.setup(clients))
 
     def script(self, form: WriterForm, clients: int, rows: int) -> Path:
-        """What each writer does again and again."""
         path = self.target.folder / "writer.sql"
         path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
         return path
 
     def load(self, clients: int) -> pgbench.Load:
-        """What each measurement does to the server."""
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:

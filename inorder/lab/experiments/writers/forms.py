@@ -56,7 +56,6 @@ def own(writer: int) -> str:
 
 
 def own_tables(writers: int) -> list[str]:
-    """The names of all the writers' tables or partitions."""
     return [own(writer) for writer in range(writers)]
 
 
@@ -177,8 +176,6 @@ FORMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class WritersPlan(Plan):
-    """Which forms, how many sessions write together, for how long, how often."""
-
     forms: tuple[str, ...] = setting.choices(
         "Forms of writing, comma-separated.", tuple(FORMS),
         needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,

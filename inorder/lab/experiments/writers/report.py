@@ -25,14 +25,12 @@ STATEMENT_WORDS = {
 
 
 def sessions_of(row: Row) -> int:
-    """How many write."""
     if row.step == ALONE:
         return 1
     return int(row.step.partition("@")[2] or WritersPlan.read(row.result.plan).clients[0])
 
 
 def total(metric: str) -> Callable[[Row], Value]:
-    """Of all rounds."""
     return lambda row: sum(run.metrics[metric] for run in row.result.select(row.step, row.kind, row.rows))
 
 
@@ -96,7 +94,6 @@ def steps_of(clients: Sequence[int]) -> dict[int, str]:
 
 
 def lines(result: Result, rows: int, clients: Sequence[int]) -> list[Row]:
-    """What was measured with so many rows a statement."""
     together = (step for _, step in sorted(steps_of(clients).items()))
     found = [Row(result, step, form, rows) for step in (ALONE, *together) for form in FORMS]
     return [line for line in found if result.select(line.step, line.kind, rows)]
@@ -134,12 +131,10 @@ def sections(result: Result, plan: WritersPlan) -> list[Section]:
 
 
 def in_order(result: Result, form: str) -> bool:
-    """Whether none of its rows was misplaced."""
     return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
 
 
 def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
-    """What the fastest way to keep ids in order costs, by rows of a statement, and what needs no order."""
     compared, figures = [], []
     shown = [BASELINE, XACT]
     for rows in STATEMENT_ROWS:
@@ -163,6 +158,5 @@ def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
 
 
 def speed_of(result: Result, form: str, rows: int) -> Compared:
-    """Rows a second of all sessions, to plain inserts into one table."""
     ratios = ratios_of(result, TOGETHER, form, BASELINE, "rows_per_second", rows)
     return Compared("speed", FORMS[BASELINE].label, ratios, speed=True)
