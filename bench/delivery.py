@@ -22,9 +22,8 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Figure, Section, figures, number, table
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, every_round, single
 
@@ -210,13 +209,11 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         plan = cls.plan_in(result)
         kinds = [kind for kind in plan.kinds if result.select(LOADED, kind) or result.select(IDLE, kind)]
         title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
-        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), charts.series(0)) for kind in kinds)
         return [
             table(
                 "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
                 f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
                 "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
-                charts=[charts.bars_chart("p50, milliseconds", title, shown, number(1))],
             )
         ]  # fmt: skip
 
@@ -229,8 +226,8 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
             Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))
             for metric, step, values in (("p50", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
         ]
-        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), charts.series(0)) for kind in (WAIT, base))
-        return costs(cls.question, compared, holds_text(result, plan), charts.bars_of(shown, number(1, "ms")))
+        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), PLAIN) for kind in (WAIT, base))
+        return costs(cls.question, compared, holds_text(result, plan), bars_of(shown, number(1, "ms")))
 
 
 def holds_text(result: Result, plan: DeliveryPlan) -> str:

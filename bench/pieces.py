@@ -15,13 +15,12 @@ from typing import ClassVar
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Row, estimated, median, median_of, to
+from inorder.lab.analysis.figures import Row, estimated, median, to
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Figure, Section, figures, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
@@ -275,11 +274,9 @@ def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
     """A line for each form."""
     rows = [Row(result, step, form) for form in plan.forms if result.select(step, form)]
     title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
-    shown = ((FORMS[form][0], median_of(result, step, form, micros), charts.series(0)) for form in plan.forms)
     caption = f"Of many: {TRANSACTION} rows each. Each piece is a feed_read in a transaction of its own."
     return table(
         f"pieces_{step}", title, BACKLOG, rows, caption,
-        charts=[charts.bars_chart("CPU µs a row", title, shown, number(2))],
     )  # fmt: skip
 
 

@@ -21,9 +21,8 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
@@ -215,10 +214,10 @@ class TailExperiment(Experiment[TailPlan]):
                 Compared(f"CPU time as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, "cpu_seconds")),
             )
         ]
-        shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), charts.series(0))
+        shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
                  for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
         holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
-        return costs(cls.question, compared, holds, charts.bars_of(shown, number(0, "thousand rows/s as JSON")))
+        return costs(cls.question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))
 
 
 def timed_command(command: Sequence[str], environment: Mapping[str, str], output: Path) -> dict[str, float]:
@@ -303,14 +302,12 @@ def section_of(result: Result, plan: TailPlan, step: str) -> Section:
     """A format."""
     kinds = [kind for kind in kinds_of(plan) if result.select(step, kind)]
     title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
-    shown = ((label_of(kind), median_of(result, step, kind, speed_of), charts.series(0)) for kind in kinds)
     return table(
         f"tail_{step}",
         title,
         FIGURES,
         [Row(result, step, kind) for kind in kinds],
         f"{COPIES[step][COPY]}, by psql. {idle_text(result, plan)}",
-        charts=[charts.bars_chart("Rows a second by the clock", title, shown, number())],
     )
 
 

@@ -14,12 +14,11 @@ from typing import ClassVar
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Row, median, median_of, ratio_of, ratios_of
+from inorder.lab.analysis.figures import Row, median, ratio_of, ratios_of
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Figure, Section, Value, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
@@ -136,8 +135,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
     def sections(cls, result: Result) -> Sequence[Section]:
         """A line for each number of workers."""
         plan = cls.plan_in(result)
-        shown = ((plural(many, "worker"), median_of(result, WORK, kind_of(many), speed_of), charts.series(0))
-                 for many in plan.workers)  # fmt: skip
         title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
         return [
             table(
@@ -146,7 +143,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
                 FIGURES,
                 [Row(result, WORK, kind_of(many)) for many in plan.workers if result.select(WORK, kind_of(many))],
                 "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
-                charts=[charts.bars_chart("Rows a second", title, shown, number())],
             )
         ]
 

@@ -1,19 +1,22 @@
-"""The picture of README, light and dark: a chart of a run in docs/results, as the report of that run draws it.
+"""The picture of README, light and dark: speeds of a run in docs/results.
 
 ``python test/python/results_page.py`` writes it.
 """
 
 import re
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.plots import colour
 from inorder.lab.results import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 STYLE = ROOT / "inorder" / "lab" / "report" / "page" / "style.css"
-RUN, SECTION, CAPTION = "insert-18-iops", "rows_10000000", "Inserts per second"
-WIDTH = 760
+RUN, SECTION, TITLE = "insert-18-iops", "rows_10000000", "Inserts per second"
+WIDTH, LEFT, STEP = 760, 170, 34
 FONT = "font-family: system-ui, sans-serif"
 
 
@@ -39,14 +42,30 @@ def coloured(svg: str, theme: str) -> str:
     return svg
 
 
+def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
+    """Bars from zero: a label, a value, its text and its colour each."""
+    longest, height, parts = max(value for _, value, _, _ in rows), STEP * len(rows), []
+    for place, (label, value, text, css) in enumerate(rows):
+        y, width = STEP * place + 4, (WIDTH - LEFT - 90) * value / longest
+        parts += [
+            f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end" fill="var(--text)">{escape(label)}</text>',
+            f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="22" fill="{colour(css)}"/>',
+            f'<text x="{LEFT + width + 8:.1f}" y="{y + 16}" fill="var(--text)">{text}</text>',
+        ]
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}" font-size="14" style="{FONT}">'
+    )
+    return "".join([head, f"<title>{title}</title>", *parts, "</svg>"])
+
+
 def picture(result: Result, theme: str) -> str:
+    """The speeds of a table as a file of its own."""
     (section,) = (one for one in report_of(result).sections(result) if one.name == SECTION)
-    (chart,) = (one for one in section.charts if one.caption == CAPTION)
-    svg = coloured(str(chart.svg.svg(WIDTH)), theme)
-    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    assert box
-    size = f'xmlns="http://www.w3.org/2000/svg" width="{box[1]}" height="{box[2]}" style="{FONT}"'
-    return svg.replace("<svg ", f"<svg {size} ", 1) + "\n"
+    names = [column.data or column.name for column in section.columns]
+    found = [dict(zip(names, row, strict=True)) for row in section.rows]
+    rows = [(str(one["label"]), one["tps"].median, f"{one['tps'].median:,.0f}", f"kind-{one['kind']}") for one in found]  # type: ignore[union-attr]
+    return coloured(bars_svg(TITLE, rows), theme) + "\n"
 
 
 def write(result: Result) -> None:

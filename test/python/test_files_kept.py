@@ -1,6 +1,5 @@
 """No run overwrites the file of another."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +8,9 @@ import pytest
 from inorder.commands.all import require_own
 from inorder.commands.demo import hidden, new_files
 from inorder.commands.options import new_file
-from inorder.errors import InorderError, InputError
+from inorder.errors import InputError
 from inorder.files import require_writable, unused, write_whole
 from inorder.lab.report import html
-from inorder.lab.report.drawing import svg_of
 from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 from inorder.servers import Server
@@ -89,9 +87,3 @@ def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         assert set().union(*pool.map(write, texts)) == set(texts)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_page_says_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(InorderError, match="a page needs vl_convert, which is not installed; HINT: pip install"):
-        svg_of("{}", "a chart")

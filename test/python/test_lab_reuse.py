@@ -53,8 +53,8 @@ def test_what_was_not_measured_is_empty() -> None:
     assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
     result.runs[0].metrics["index_bytes"] *= 2
     (chart,) = section.charts  # dashed in the colour of the kind that wraps, where it is known
-    assert chart.svg.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg.svg()
-    assert "bigint" not in chart.svg.svg()
+    assert chart.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg()
+    assert "bigint" not in chart.svg()
 
 
 @pytest.mark.server

@@ -141,7 +141,7 @@ def test_the_report_has_the_model_beside_each_figure() -> None:
         assert row["at_model"] == pytest.approx(row["at"], abs=4)
         assert row["peak_wal_model"] == pytest.approx(row["peak_wal"], rel=0.1)
         assert row["misplaced"] < 15
-    assert len(section.charts) == 3 and all(", model" in chart.svg.svg() for chart in section.charts)
+    assert len(section.charts) == 3 and all(", model" in chart.svg() for chart in section.charts)
     (verdict,) = WavesExperiment.verdicts(result)
     assert verdict.answer == "Yes" and "built, fillfactor 90: 12.0 (model 11.8)" in verdict.figures
     for kind, answer in ((GROWN, ""), ("built90", "Yes")):

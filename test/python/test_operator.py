@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PACKAGES = ("numpy", "scipy", "jinja2", "rich", "msgspec", "vl_convert")
+PACKAGES = ("numpy", "scipy", "jinja2", "rich", "msgspec")
 LAB = (*PACKAGES, "inorder.lab", "inorder.generate")
 
 LOADED = """

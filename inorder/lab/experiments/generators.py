@@ -16,9 +16,8 @@ from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Column, Figure, Section, Value, interval_text, number
-from inorder.lab.report.verdict import Compared, Verdict
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
@@ -226,9 +225,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
                 f"For a version-7 key: {to_random.words}.",
                 f"{cls.plan_in(result).values:,} values in one statement, less a function that returns a constant.",
                 to_random.to_decide,
-                charts.bars_of(
-                    ((f"{name}()", value, charts.series(0)) for name, value in shown.items()), number(0, "ns")
-                ),
+                bars_of(((f"{name}()", value, PLAIN) for name, value in shown.items()), number(0, "ns")),
             )
         ]
 
@@ -294,10 +291,7 @@ def calls_section(result: Result) -> Section:
     title = f"{'CPU time of the server process' if cpu else 'Time by the wall clock'}, median and interval"
     if floor := estimated(costs(result, CALL, FLOOR).values()):
         title += f". Floor, subtracted: {floor.median:.0f} ns a value"
-    time, spent, floor_is = (
-        ("CPU time", "CPU nanoseconds", "a C function that returns a constant") if cpu
-        else ("Time", "Nanoseconds", OWN_FLOOR)
-    )  # fmt: skip
+    spent, floor_is = ("CPU nanoseconds", "a C function that returns a constant") if cpu else ("Nanoseconds", OWN_FLOOR)
     return Section(
         "generators",
         title,
@@ -305,15 +299,6 @@ def calls_section(result: Result) -> Section:
         rows,
         "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
         "against bigint by nextval of a sequence with CACHE 100.",
-        [
-            charts.bars_chart(
-                caption, title, [(str(row[0]), row[place], charts.series(0)) for row in rows], number(0, "ns")
-            )
-            for caption, title, place in (
-                (f"{time} of a value, above the floor", f"{time} of a value", 1),
-                (f"{time} of a row of INSERT … SELECT", f"{time} of a row", 3),
-            )
-        ],
     )
 
 

@@ -22,9 +22,8 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report import charts
 from inorder.lab.report.section import Figure, Section, number, table, to_base
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
@@ -201,7 +200,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         rows = f"One row of the newest hundredth of {cls.plan_in(result).rows:,}."
         shown = ((KEY_KINDS[kind].label, median_of(result, RECENT, kind, "reads"), f"kind-{kind}")
                  for kind in dict.fromkeys((BASELINE, base, "random")))  # fmt: skip
-        return costs(cls.question, compared, f"{rows} {memory(result)}", charts.bars_of(shown, number(2, "reads")))
+        return costs(cls.question, compared, f"{rows} {memory(result)}", bars_of(shown, number(2, "reads")))
 
 
 def statements(key: KeyKind) -> list[str]:
@@ -260,7 +259,6 @@ FIGURES = (
 def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     kinds = [kind for kind in plan.kinds if result.select(step, kind)]
     title = f"{LABELS[step]}, {plan.rows:,} rows"
-    figures = ((KEY_KINDS[kind].label, median_of(result, step, kind, accesses), f"kind-{kind}") for kind in kinds)
     query = QUERIES[step].format(table="…", key="…", moment="…")
     return table(
         f"lookup_{step}",
@@ -268,7 +266,6 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
         FIGURES,
         [Row(result, step, kind) for kind in kinds],
         f"{query}. {memory(result)}",
-        charts=[charts.bars_chart(f"Blocks accessed by a query: {LABELS[step].lower()}", title, figures, number(2))],
     )
 
 

@@ -20,9 +20,8 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report.charts import bars_of
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small, fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, several

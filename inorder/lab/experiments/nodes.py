@@ -26,10 +26,9 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report.charts import bars_of
-from inorder.lab.report.plots import Line, line_chart
-from inorder.lab.report.section import Chart, Figure, Section, number, table
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.plots import Chart, Line, line_chart
+from inorder.lab.report.section import Figure, Section, number, table
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, single
@@ -234,4 +233,4 @@ def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric
         values = ((lag, middle_of(result, step_of(lag), kind, metric)) for lag in sorted(plan.lag))
         if points := tuple((lag, value) for lag, value in values if value is not None):
             lines.append(Line(key.label, points, CSS[kind]))
-    return Chart(f"{title}, by lag", line_chart(title, "lag, s", unit, lines))
+    return line_chart(f"{title}, by lag", "lag, s", unit, lines)

@@ -20,10 +20,9 @@ from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report.charts import bars_of
-from inorder.lab.report.plots import Line, line_chart
-from inorder.lab.report.section import Chart, Figure, Section, number, table
-from inorder.lab.report.verdict import Verdict
+from inorder.lab.report.plots import Chart, Line, line_chart
+from inorder.lab.report.section import Figure, Section, number, table
+from inorder.lab.report.verdict import Verdict, bars_of
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
@@ -319,8 +318,8 @@ def size_chart(result: Result, step: str) -> Chart:
         if runs and "index_bytes" in runs[0].series:
             points = tuple((float(turn), size / MB) for turn, size in enumerate(runs[0].series["index_bytes"]))
             lines.append(Line(label, points, f"kind-{DRAWN.get(kind, kind)}"))
-    title = f"Index size, deleting {DELETED[step]}"
-    return Chart(f"{title}: after the fill and after each turn", line_chart(title, "turn", "MB", lines))
+    caption = f"Index size, deleting {DELETED[step]}: after the fill and after each turn"
+    return line_chart(caption, "turn", "MB", lines)
 
 
 def caption(result: Result, step: str) -> str:

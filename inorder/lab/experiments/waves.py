@@ -22,10 +22,9 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report.charts import bars_of
-from inorder.lab.report.plots import Line, line_chart
-from inorder.lab.report.section import Chart, Figure, Section, Value, number, table
-from inorder.lab.report.verdict import Verdict
+from inorder.lab.report.plots import Chart, Line, line_chart
+from inorder.lab.report.section import Figure, Section, Value, number, table
+from inorder.lab.report.verdict import Verdict, bars_of
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
@@ -315,4 +314,4 @@ def chart(
             if points:
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))
-    return Chart(f"{title}, by rows that have come", line_chart(title, "% of the rows under CREATE INDEX", unit, lines))
+    return line_chart(f"{title}, by rows that have come", "% of the rows under CREATE INDEX", unit, lines)

@@ -6,7 +6,6 @@ same inserts give the same numbers however busy the machine is.
 
 import re
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,6 @@ BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)")
 RECORD = re.compile(r"len \(rec/tot\): +(\d+)/ +(\d+),.* desc: (\S+)")
 ITS_BLOCKS = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)( FPW)?")
 FIGURES = ("bytes", "image_bytes", "images", "splits", "blocks")
-
-# The map of an index is drawn with so many cells.
-CELLS = 256
 
 
 @dataclass(frozen=True)
@@ -57,12 +53,9 @@ def split_of(statistics: str) -> dict[str, float]:
     return {"record_bytes": int(total.group(2)), "image_bytes": int(total.group(3))}
 
 
-def touched(span: Span, relation: str) -> Counter[int]:
-    """Count the records that changed each block of a relation ("tablespace/database/file", by number)."""
-    blocks: Counter[int] = Counter()
-    for line in lines_of(span, f"--relation={relation}"):
-        blocks.update(blocks_of(line, relation))
-    return blocks
+def touched(span: Span, relation: str) -> set[int]:
+    """The blocks of a relation ("tablespace/database/file", by number) that were changed."""
+    return {block for line in lines_of(span, f"--relation={relation}") for block in blocks_of(line, relation)}
 
 
 def lines_of(span: Span, *options: str) -> Iterator[str]:
@@ -91,21 +84,6 @@ def blocks_of(line: str, relation: str) -> list[int]:
     """
     found = BLOCK.findall(line)
     return [int(block) for name, fork, block in found if name == relation and fork in ("", "main")]
-
-
-def page_map(blocks: Counter[int], size: int, cells: int = CELLS) -> list[float]:
-    """Changes in each of so many equal parts of an index of ``size`` blocks.
-
-    >>> page_map(Counter({0: 3, 9: 2}), 10, 5)
-    [3.0, 0.0, 0.0, 0.0, 2.0]
-    >>> page_map(Counter({1: 1}), 2, 5)
-    [0.0, 1.0]
-    """
-    cells = min(cells, size)
-    counts = [0.0] * cells
-    for block, changes in blocks.items():
-        counts[min(block * cells // max(size, 1), cells - 1)] += changes
-    return counts
 
 
 def by_relation(span: Span) -> dict[str, dict[str, float]]:

@@ -13,12 +13,12 @@ from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
 from inorder.lab.keys import SHADES
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.charts import Bar
-from inorder.lab.report.drawing import colour
 from inorder.lab.report.memory import memory_note
+from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
 from inorder.lab.report.side_by_side import Labelled, side_by_side
+from inorder.lab.report.verdict import Bar
 from inorder.lab.report.wording import how_sure
 from inorder.units import short
 
@@ -86,7 +86,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
         "title": section.title,
         "note": section.note,
         "caption": section.caption,
-        "charts": [chart for chart in section.charts if chart.svg],
+        "charts": [chart for chart in section.charts if chart],
         "heads": heads,
         "rows": [list(zip(*row, strict=True)) for row in zip(rows, cell_bars(shown, both), strict=True)],
         "gaps": any(cell == "" for row in rows for cell in row[1:]),

@@ -1,25 +1,44 @@
-"""Line charts: over numbers or names, linear or logarithmic, over time with marks. Pure."""
+"""Line charts as SVG: over numbers or names, linear or logarithmic, over time with marks. Pure.
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+Each is drawn twice, for a screen and for a phone, when it is shown; the style sheet shows one of them, and has the
+colours and the font. A chart is a picture of a table beside it: it has no number that is not there.
+"""
 
-from inorder.lab.report.drawing import NOTHING, Drawing, Spec, colour, narrow
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
 
-PLOT_HEIGHT = 260
+from markupsafe import Markup
+
+SCREEN, PHONE = 760, 330  # pixels of the whole drawing, for one that is shown in full size
+HEIGHT, TOP, BOTTOM = 260, 34, 44  # of the lines, and beside them
+LEFT, RIGHT = 52, 24
+TICKS = 5  # of an axis, about
+CHARACTER = 7.5  # pixels of a character of a tick's name, rather too many
 MOST_DOTS = 40  # of a line; more would hide it
 MOST_VALUES = 8  # that are all named along an axis
 PERCENTILES_APART = 10.0  # largest to smallest latency from which the axis is logarithmic
-MARGIN = 6
-DASHES, WHOLE = [6, 4], [1, 0]
-# Where the name of the y axis stands: above it, from left to right.
-ABOVE = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": -44, "titleY": -22}
 
-# A number for an axis, as short_number has it, in Vega's expressions.
-SHORT = (
-    "abs(datum.value) >= 1e6 ? format(datum.value / 1e6, '.4~g') + ' M'"
-    " : abs(datum.value) >= 1e3 ? format(datum.value / 1e3, '.4~g') + ' k' : format(datum.value, '.4~g')"
-)
+
+def colour(css: str) -> str:
+    """The colour that the style sheet gives a name; marks of an unknown name are drawn, too.
+
+    >>> colour("kind-v7 dashed")
+    'var(--kind-v7, var(--series-1))'
+    """
+    return f"var(--{css.split(maxsplit=1)[0]}, var(--series-1))"
+
+
+def short_number(value: float) -> str:
+    """A number for an axis.
+
+    >>> [short_number(value) for value in (0, 0.25, 800, 150_000, 2_500_000)]
+    ['0', '0.25', '800', '150 k', '2.5 M']
+    """
+    for size, suffix in ((1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{suffix}"
+    return f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -41,35 +60,190 @@ class Axis:
     names: tuple[str, ...] = ()
 
 
-def short_number(value: float) -> str:
-    """A number for an axis.
+def round_numbers(low: float, high: float) -> list[float]:
+    """Round numbers from the last before one to the first behind another.
 
-    >>> [short_number(value) for value in (0, 0.25, 800, 150_000, 2_500_000)]
-    ['0', '0.25', '800', '150 k', '2.5 M']
+    >>> round_numbers(0, 93), round_numbers(0, 0)
+    ([0, 20, 40, 60, 80, 100], [0, 1])
     """
-    for size, suffix in ((1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{suffix}"
-    return f"{value:.4g}"
+    size = 10 ** floor(log10((high - low) / TICKS or 1))
+    step = next(size * times for times in (1, 2, 5, 10) if size * times * TICKS >= high - low)
+    return [place * step for place in range(floor(low / step), max(ceil(high / step), 1) + 1)]
+
+
+def powers(low: float, high: float) -> list[float]:
+    """Powers of ten from the last before one to the first behind another; twice and five times as much of few.
+
+    >>> powers(3, 4000), powers(20, 30)
+    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [10.0, 20.0, 50.0, 100.0])
+    """
+    first, last = floor(log10(low)), ceil(log10(high))
+    last += first == last
+    all_times = (1, 2, 5) if last - first < 2 else (1,)
+    return [*(float(f"{times}e{power}") for power in range(first, last) for times in all_times), float(f"1e{last}")]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where the values of an axis lie, from one pixel to another; ``ticks`` are named."""
+
+    axis: Axis
+    ticks: Sequence[float]
+    low: float
+    high: float
+    pixels: tuple[float, float]
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value; the middle where all are the same."""
+        ends = (self.low, self.high, value)
+        low, high, at = map(log10, ends) if self.axis.logarithmic else ends
+        begin, end = self.pixels
+        return round(begin + (end - begin) * ((at - low) / (high - low) if high > low else 0.5), 1)
+
+    def name(self, tick: float) -> str:
+        return self.axis.names[int(tick)] if self.axis.names else short_number(tick)
+
+
+def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
+    """From the first point to the last. The points themselves are named where they are few and round."""
+    pixels = (LEFT, width - RIGHT)
+    if axis.names:
+        return Scale(axis, range(len(axis.names)), -0.5, len(axis.names) - 0.5, pixels)
+    ticks: Sequence[float] = xs
+    if len(xs) > MOST_VALUES or any(float(f"{x:.2g}") != x for x in xs):
+        every = powers(xs[0], xs[-1]) if axis.logarithmic else round_numbers(xs[0], xs[-1])
+        ticks = [tick for tick in every if xs[0] <= tick <= xs[-1]]
+    return Scale(axis, ticks, xs[0], xs[-1], pixels)
+
+
+def y_scale(axis: Axis, ys: Sequence[float]) -> Scale:
+    """From zero, or from power to power of ten."""
+    ticks = powers(min(ys), max(ys)) if axis.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
+    return Scale(axis, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over one another. ``marks`` are moments, named once; ``steps``: a value holds until the next."""
+
+    caption: str
+    x: Axis
+    y: Axis
+    lines: Sequence[Line]
+    marks: Sequence[float] = ()
+    mark: str = ""
+    steps: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is something to show."""
+        return bool(self.drawn)
+
+    @property
+    def drawn(self) -> list[Line]:
+        """The lines without the points that a logarithmic axis cannot have; in the order in which they end."""
+        found = []
+        for line in self.lines:
+            points = tuple((x, y) for x, y in line.points
+                           if (x > 0 or not self.x.logarithmic) and (y > 0 or not self.y.logarithmic))  # fmt: skip
+            if points:
+                found.append(Line(line.label, points, line.css, line.moments))
+        return sorted(found, key=lambda line: line.points[-1][1], reverse=True)
+
+    def svg(self, width: int = SCREEN) -> Markup:
+        """For one width; nothing of nothing."""
+        if not self.drawn:
+            return Markup("")
+        x = x_scale(self.x, sorted({px for line in self.drawn for px, _ in line.points} | set(self.marks)), width)
+        y = y_scale(self.y, [py for line in self.drawn for _, py in line.points])
+        title = f"{self.caption}: {self.y.title} by {self.x.title}"
+        parts = [*self.axes(x, y), *self.marked(x), *(part for line in self.drawn for part in self.line(line, x, y))]
+        return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>').format(
+            width, TOP + HEIGHT + BOTTOM, title, title, Markup("").join(parts)
+        )
+
+    def axes(self, x: Scale, y: Scale) -> Iterable[Markup]:
+        """A line for each tick of y, a name for each of x unless it would touch the one before; their titles."""
+        (left, right), floor = x.pixels, TOP + HEIGHT
+        for tick in y.ticks:
+            yield rule(left, y(tick), right, y(tick), "var(--line)")
+            yield words(left - 8, y(tick) + 4, y.name(tick), "end")
+        end = -1.0
+        for tick in x.ticks:
+            half = CHARACTER * len(x.name(tick)) / 2
+            if x(tick) - half > end:
+                end = x(tick) + half
+                yield rule(x(tick), floor, x(tick), floor + 5, "var(--line)")
+                yield words(x(tick), floor + 18, x.name(tick), "middle")
+        yield words(0, 12, self.y.title, "start")
+        yield words((left + right) / 2, floor + 38, self.x.title, "middle")
+
+    def marked(self, x: Scale) -> Iterable[Markup]:
+        """A dotted line at each moment, and what they are above the first."""
+        for moment in self.marks:
+            yield rule(x(moment), TOP, x(moment), TOP + HEIGHT, "var(--soft)", "2,4")
+        if self.marks:
+            yield words(x(min(self.marks)), TOP - 4, self.mark, "start")
+
+    def line(self, line: Line, x: Scale, y: Scale) -> Iterable[Markup]:
+        """The line; a dot on each of few points, and diamonds on the moments, with their values on hover."""
+        places = [(x(px), y(py)) for px, py in line.points]
+        path = f"M{places[0][0]},{places[0][1]}" + "".join(
+            f"H{px}V{py}" if self.steps else f"L{px},{py}" for px, py in places[1:]
+        )
+        dashes = Markup(' stroke-dasharray="6,4"') if "dashed" in line.css.split() else ""
+        yield Markup('<path d="{}" fill="none" stroke="{}" stroke-width="2"{}><title>{}</title></path>').format(
+            path, colour(line.css), dashes, line.label
+        )
+        for (px, py), (at, value) in zip(places, line.points, strict=True):
+            shown = short_number(value)
+            told = f", {x.name(at)}: {shown}" if x.axis.names else f": {shown} at {short_number(at)}"
+            if at in line.moments:
+                yield dot(f"M{px},{py - 6}l6,6l-6,6l-6,-6z", line, told, "var(--panel)")
+            elif len(places) <= MOST_DOTS:
+                yield dot(f"M{px - 3.3:.1f},{py}a3.3,3.3,0,1,1,6.6,0a3.3,3.3,0,1,1,-6.6,0", line, told, "transparent")
+
+    def __html__(self) -> str:
+        """For a page, which shows the one that fits, with a legend."""
+        if not self:
+            return ""
+        legend = Markup("").join(
+            Markup('<span class="{}" style="--fill: {}">{}</span>').format(
+                "dashed" if "dashed" in line.css.split() else "", colour(line.css), line.label
+            )
+            for line in self.drawn
+        )
+        both = Markup('<div class="screen">{}</div><div class="phone">{}</div>').format(self.svg(), self.svg(PHONE))
+        return both + Markup('<p class="legend">{}</p>').format(legend)
+
+
+def rule(x1: float, y1: float, x2: float, y2: float, css: str, dashes: str = "") -> Markup:
+    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}"{}/>').format(
+        x1, y1, x2, y2, css, Markup(' stroke-dasharray="{}"').format(dashes) if dashes else ""
+    )
+
+
+def words(x: float, y: float, text: str, anchor: str) -> Markup:
+    return Markup('<text x="{}" y="{}" font-size="12" fill="var(--soft)" text-anchor="{}">{}</text>').format(
+        x, y, anchor, text
+    )
+
+
+def dot(path: str, line: Line, told: str, border: str) -> Markup:
+    return Markup('<path d="{}" fill="{}" stroke="{}"><title>{}{}</title></path>').format(
+        path, colour(line.css), border, line.label, told
+    )
 
 
 def line_chart(
-    title: str, x_title: str, y_title: str, lines: Sequence[Line], log_x: bool = False, log_y: bool = False
-) -> Drawing:
-    """Lines over a linear axis from zero, or logarithmic ones, with a legend in the order of their ends."""
-    return plot(title, Axis(x_title, log_x), Axis(y_title, log_y), lines)
-
-
-def time_chart(
-    title: str, y_title: str, lines: Sequence[Line], marks: Sequence[float] = (), mark: str = "checkpoint"
-) -> Drawing:
-    """Steps over seconds: each point holds until the next; marks are moments, named once."""
-    return plot(title, Axis("seconds"), Axis(y_title), lines, marks, mark, "step-after")
+    caption: str, x_title: str, y_title: str, lines: Sequence[Line], log_x: bool = False, log_y: bool = False
+) -> Chart:
+    """Lines over a linear axis from zero, or logarithmic ones."""
+    return Chart(caption, Axis(x_title, log_x), Axis(y_title, log_y), lines)
 
 
 def percentile_chart(
-    title: str, y_title: str, names: Sequence[str], curves: Sequence[tuple[str, Sequence[float | None], str]]
-) -> Drawing:
+    caption: str, y_title: str, names: Sequence[str], curves: Sequence[tuple[str, Sequence[float | None], str]]
+) -> Chart:
     """A line of latencies for each (label, values, css), over the percentiles' names; None is left out."""
     lines = [
         Line(label, tuple((float(n), value) for n, value in enumerate(values) if value is not None), css)
@@ -77,141 +251,4 @@ def percentile_chart(
     ]
     values = [y for line in lines for _, y in line.points]
     apart = bool(values) and min(values) > 0 and max(values) / min(values) >= PERCENTILES_APART
-    return plot(title, Axis("percentile", names=tuple(names)), Axis(y_title, apart), lines)
-
-
-def plot(
-    title: str,
-    x: Axis,
-    y: Axis,
-    lines: Sequence[Line],
-    marks: Sequence[float] = (),
-    mark: str = "",
-    interpolate: str = "linear",
-) -> Drawing:
-    """The one that draws; what a logarithmic axis cannot have is left out, and nothing is drawn of nothing."""
-    drawn = [one for one in (drawable(line, x, y) for line in lines) if one.points]
-    if not drawn:
-        return NOTHING
-    layers = [lines_layer(drawn, interpolate), *dots_layers(drawn, x)]
-    layers += [mark_layer(marks), mark_name(min(marks), mark)] if marks else []
-
-    def spec(width: int) -> Spec:
-        return {
-            "width": width,
-            "height": PLOT_HEIGHT,
-            "autosize": {"type": "fit-x", "contains": "padding"},
-            "padding": padding(drawn, width),
-            "encoding": {"x": x_encoding(drawn, x), "y": y_encoding(y)},
-            "layer": [layers[0] | {"encoding": layers[0]["encoding"] | colours(drawn, width)}, *layers[1:]],
-        }
-
-    return Drawing(f"{title}: {y.title} by {x.title}", spec)
-
-
-def padding(lines: Sequence[Line], width: int) -> Spec:
-    """Beside a legend there is room for a wider font than the one that Vega-Lite measures by."""
-    beside = 0 if narrow(width) else 2 * max(len(line.label) for line in lines)
-    return {"left": MARGIN, "right": MARGIN + beside, "top": MARGIN, "bottom": MARGIN}
-
-
-def drawable(line: Line, x: Axis, y: Axis) -> Line:
-    """Without the points that are not above zero where the axis is logarithmic."""
-    points = tuple(
-        (px, py) for px, py in line.points if not (x.logarithmic and px <= 0) and not (y.logarithmic and py <= 0)
-    )
-    return replace(line, points=points)
-
-
-def points_of(line: Line) -> list[Spec]:
-    return [
-        {"x": px, "y": py, "line": line.label, "color": colour(line.css),
-         "words": f"{line.label}: {short_number(py)} at {short_number(px)}"}
-        for px, py in line.points
-    ]  # fmt: skip
-
-
-def lines_layer(lines: Sequence[Line], interpolate: str) -> Spec:
-    """The lines; of each its name is shown on hover."""
-    values = [
-        {"x": px, "y": py, "line": line.label, "dash": DASHES if "dashed" in line.css.split() else WHOLE}
-        for line in lines
-        for px, py in line.points
-    ]
-    return {
-        "data": {"values": values},
-        "mark": {"type": "line", "interpolate": interpolate, "strokeWidth": 2, "strokeJoin": "round"},
-        "encoding": {"strokeDash": {"field": "dash", "scale": None}, "description": {"field": "line"}},
-    }
-
-
-def dots_layers(lines: Sequence[Line], x: Axis) -> list[Spec]:
-    """A dot on each point of the lines that have few, and diamonds on the moments, with their values on hover."""
-    few = [line for line in lines if len(line.points) <= MOST_DOTS]
-    dots = [point for line in few for point in points_of(line)]
-    moments = [point for line in lines for point in points_of(line) if point["x"] in line.moments]
-    for point in dots if x.names else ():
-        point["words"] = f"{point['line']}, {x.names[int(point['x'])]}: {short_number(point['y'])}"
-    kinds: list[tuple[list[Spec], Spec]] = [
-        (dots, {"shape": "circle", "size": 34, "stroke": "transparent", "strokeWidth": 0}),
-        (moments, {"shape": "diamond", "size": 130, "stroke": "var(--panel)", "strokeWidth": 1}),
-    ]
-    return [
-        {
-            "data": {"values": points},
-            "mark": {"type": "point", "opacity": 1} | shape,
-            "encoding": {
-                "fill": {"field": "color", "type": "nominal", "scale": None}, "description": {"field": "words"},
-            },
-        }
-        for points, shape in kinds
-        if points
-    ]  # fmt: skip
-
-
-def mark_layer(marks: Sequence[float]) -> Spec:
-    return {
-        "data": {"values": [{"x": moment} for moment in marks]},
-        "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [2, 4]},
-        "encoding": {"y": None},
-    }
-
-
-def mark_name(moment: float, name: str) -> Spec:
-    return {
-        "data": {"values": [{"x": moment, "text": name}]},
-        "mark": {"type": "text", "align": "left", "dy": -8, "fontSize": 12, "fill": "var(--soft)"},
-        "encoding": {"text": {"field": "text"}, "y": {"value": 0}},
-    }
-
-
-def x_encoding(lines: Sequence[Line], axis: Axis) -> Spec:
-    """Along the bottom: names; the points themselves where they are few and round; else what Vega-Lite chooses."""
-    shown: Spec = {"title": axis.title, "grid": False, "labelExpr": SHORT, "labelFlush": False}
-    if axis.names:
-        shown |= {"labelExpr": f"{json.dumps(axis.names)}[datum.value]", "labelAngle": 0}
-        scale: Spec = {"type": "point", "domain": list(range(len(axis.names)))}
-        return {"field": "x", "type": "ordinal", "scale": scale, "axis": shown}
-    xs = sorted({px for line in lines for px, _ in line.points})
-    if len(xs) <= MOST_VALUES and all(float(f"{px:.2g}") == px for px in xs):
-        shown["values"] = xs
-    scale = {"type": "log" if axis.logarithmic else "linear", "nice": False, "zero": False}
-    return {"field": "x", "type": "quantitative", "scale": scale, "axis": shown}
-
-
-def y_encoding(axis: Axis) -> Spec:
-    """Along the left: from zero, or logarithmic; its name above."""
-    shown: Spec = {"title": axis.title, "labelExpr": SHORT, "tickCount": 5, "domain": False} | ABOVE
-    scale = {"type": "log", "nice": True} if axis.logarithmic else {"zero": True, "nice": True}
-    return {"field": "y", "type": "quantitative", "scale": scale, "axis": shown}
-
-
-def colours(lines: Sequence[Line], width: int) -> Spec:
-    """The legend, in the order in which the lines end, the highest first; on a phone below."""
-    ordered = sorted(lines, key=lambda line: line.points[-1][1], reverse=True)
-    scale = {"domain": [line.label for line in ordered], "range": [colour(line.css) for line in ordered]}
-    longest = max(len(line.label) for line in lines)
-    legend: Spec = {"orient": "right", "symbolType": "stroke", "symbolStrokeWidth": 3}
-    if narrow(width):
-        legend |= {"orient": "bottom", "columns": 1 if longest > 14 else 2}
-    return {"color": {"field": "line", "type": "nominal", "scale": scale, "legend": legend}}
+    return Chart(caption, Axis("percentile", names=tuple(names)), Axis(y_title, apart), lines)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from inorder.lab.analysis.figures import Judged, Metric, Reading
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.report.drawing import Drawing
+from inorder.lab.report.plots import Chart
 
 Value = Estimate | float | int | str | None
 
@@ -145,14 +145,6 @@ class Figure(Column):
 
 def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
     return Figure(name, "", data=name, terminal=False, page=False, value=value)
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A picture of some of the section's values."""
-
-    caption: str
-    svg: Drawing
 
 
 @dataclass(frozen=True)

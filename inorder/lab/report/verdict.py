@@ -3,7 +3,7 @@
 An experiment states what it compared (``Compared``); the sentences are made here, and are the same for all experiments.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -11,13 +11,36 @@ from math import log
 from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.sample_size import TO_FIND, rounds_for
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.report.charts import Bar
+from inorder.lab.report.section import Value
 from inorder.text import plural
 
 UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
+PLAIN = "series-1"  # the colour of a bar that has none of its own
 UNSTEADY = 0.2  # the loss that may stay possible where no difference was found; more decides nothing
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar beside an answer, on the page; ``css`` is a colour of the style sheet."""
+
+    label: str
+    value: float
+    text: str
+    css: str = PLAIN
+
+
+def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
+    """Bars by label, each with its style; what was not measured has none.
+
+    >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda one: "2")
+    [Bar(label='a', value=2.0, text='2', css='x')]
+    """
+    medians = ((label, one.median if isinstance(one, Estimate) else one, one, css) for label, one, css in values)
+    return [
+        Bar(label, middle, show(one), css) for label, middle, one, css in medians if isinstance(middle, float | int)
+    ]
 
 
 @dataclass(frozen=True)

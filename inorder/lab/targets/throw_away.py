@@ -12,7 +12,7 @@ from inorder.connection.database import Connection, connect, query
 from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
-from inorder.lab.instruments.counters import read_counters, read_sizes, read_wal, wal_place
+from inorder.lab.instruments.counters import read_counters, read_wal, wal_place
 from inorder.lab.instruments.device import DeviceTimes, read_device
 from inorder.lab.instruments.machine import note_server
 from inorder.lab.instruments.parallel import execute_all
@@ -25,7 +25,6 @@ from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.lab.turn import Measured
 
 TABLESPACE = sql.Identifier("inorder_indexes")
-BLOCK_BYTES = 8192
 
 # A role that measures, makes tables in its one database, and reaches no file or program.
 ROLE = ("CREATE ROLE {} LOGIN", "GRANT pg_monitor, pg_checkpoint TO {}", "GRANT CREATE ON DATABASE postgres TO {}")
@@ -134,10 +133,7 @@ class ThrowAway(Target):
         metrics, row = waldump.split(span), connection.execute(query("relation_file"), {"index": kind.index}).fetchone()
         if row is None:
             return Measured(metrics)
-        blocks = waldump.touched(span, str(row[0]))
-        size = int(read_sizes(connection, kind)["index_bytes"]) // BLOCK_BYTES
-        metrics |= {"touched_blocks": len(blocks), "index_blocks": size}
-        return Measured(metrics, {"page_map": waldump.page_map(blocks, size)})
+        return Measured(metrics | {"touched_blocks": len(waldump.touched(span, str(row[0])))})
 
     def span(self, connection: Connection, place: str) -> waldump.Span:
         return waldump.Span(self.program("pg_waldump"), self.cluster.data / "pg_wal", place, wal_place(connection))

@@ -7,10 +7,9 @@ from inorder.lab.analysis.figures import Metric, Reading, Row, median, median_of
 from inorder.lab.experiments.bulk import plan as steps
 from inorder.lab.experiments.bulk.plan import BulkPlan
 from inorder.lab.keys import BASELINE
-from inorder.lab.report.charts import bars_of
 from inorder.lab.report.published import of_table, published_sections
 from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
 from inorder.units import MB, short

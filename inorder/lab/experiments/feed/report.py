@@ -1,15 +1,13 @@
 """The report on feeds: writers, readers, and single queries of a large table, each beside its target."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from inorder.lab.analysis.figures import Row, median, median_of, ratio_of, ratios_of, to
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.feed import tables
 from inorder.lab.experiments.feed.tables import FeedPlan
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.report import charts
 from inorder.lab.report.section import (
-    Chart,
     Figure,
     Section,
     Value,
@@ -20,7 +18,7 @@ from inorder.lab.report.section import (
     table,
     to_base,
 )
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
 
 # What was aimed at: ratios to the baseline.
@@ -69,11 +67,6 @@ def target(aim: Callable[[Row], str]) -> Figure:
                   value=aim)  # fmt: skip
 
 
-def bars(columns: Sequence[Figure], place: int, lines: Iterable[Row], unit: str) -> list[charts.Bar]:
-    drawn = ((columns[1].value(line), columns[place].value(line), charts.series(0)) for line in lines)
-    return charts.bars_of(drawn, lambda one: f"{figures(one)} {unit}")
-
-
 def written(row: Row, step: str) -> Value:
     if row.kind == tables.WRITE_BASELINE and row.result.select(step, row.kind):
         return 1
@@ -102,20 +95,12 @@ WRITING = (
 def write_section(result: Result) -> Section:
     kinds = [kind for kind in tables.WRITTEN if any(result.select(step, kind) for step in tables.WRITES)]
     lines = [Row(result, "", kind) for kind in kinds]
-    pictures = [
-        Chart(
-            f"CPU µs a row, {words}",
-            charts.bar_chart(f"Writing, {words}", bars(WRITING, place, lines, "µs")),
-        )
-        for place, words in zip((2, 4), tables.WRITES.values(), strict=True)
-    ]
     return table(
         "write",
         "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial",
         WRITING,
         lines,
         f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless noted.",
-        charts=pictures,
     )
 
 
@@ -139,13 +124,11 @@ def read_section(result: Result, step: str) -> Section:
     lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
     amount = next((run.rows for run in result.select(step)), 0)
     words = f"{amount:,} new rows {tables.SUMMARIES[step]}"
-    picture = charts.bar_chart(words, bars(READING, 4, lines, "s"))
     return table(
         step,
         f"{words}, seconds, and the ratio to a plain query",
         READING,
         lines,
-        charts=[Chart(f"Seconds by the clock, {words}", picture)],
     )
 
 
@@ -205,8 +188,8 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
 
 def verdicts(result: Result, _plan: FeedPlan, question: str) -> list[Verdict]:
     ratios = ratios_of(result, tables.SINGLE, tables.UUID, tables.WRITE_BASELINE, micros_a_row)
-    values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), charts.series(0))
+    values = [(tables.WRITTEN[kind].label, median_of(result, tables.SINGLE, kind, micros_a_row), PLAIN)
               for kind in (tables.WRITE_BASELINE, tables.UUID)]  # fmt: skip
     holds = "Rows written one by one into a table with a uuid key and a feed, one index, nothing flushed to the disk."
-    shown = charts.bars_of(values, number(1, "µs"))
+    shown = bars_of(values, number(1, "µs"))
     return costs(question, [Compared("CPU time", tables.WRITTEN[tables.WRITE_BASELINE].label, ratios)], holds, shown)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inorder.lab.analysis.figures import Row, median, median_of, per
-from inorder.lab.experiments.insert.pictures import bars, latency_chart, maps, wal_chart
+from inorder.lab.experiments.insert.pictures import latency_chart
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import KindSummary
 from inorder.lab.insert_tables import INSERT
@@ -60,9 +60,7 @@ def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) ->
     ]
     if not any(value for _, values in found for value in values.values()):
         return []
-    touched = {kind.kind: values["touched_per_1000"] for kind, values in found}
-    by_row = [(kind, values["record_bytes_per_row"], values["image_bytes_per_row"]) for kind, values in found]
-    seen = any(one and other for _, one, other in by_row)
+    seen = any(values["record_bytes_per_row"] and values["image_bytes_per_row"] for _, values in found)
     return [
         Section(
             f"details_{rows}",
@@ -71,14 +69,8 @@ def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) ->
             [[kind.label, *values.values()] for kind, values in found],
             "" if seen else "WAL and blocks: this run did not read its WAL.",
             charts=[
-                wal_chart("WAL bytes per inserted row, split: as if all were equally fast", by_row, "B"),
-                wal_chart("WAL of a measurement in MB, split: a faster kind has inserted more rows",
-                          [(kind, values["record_mb"], values["image_mb"]) for kind, values in found], "MB"),
-                bars("Distinct index blocks changed by 1,000 inserts", kinds, lambda kind: touched[kind.kind],
-                     number(1)),
                 latency_chart([(kind, [values[name] for name in PERCENTILES]) for kind, values in found],
                               tuple(PERCENTILES.values())),
-                *maps(result, kinds),
             ],
         )
     ]  # fmt: skip

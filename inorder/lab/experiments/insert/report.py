@@ -9,7 +9,7 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments.insert.details import DETAILS, clients_sections, details_sections
 from inorder.lab.experiments.insert.feedback import FEEDBACK, feedback_sections
 from inorder.lab.experiments.insert.model import model_sections
-from inorder.lab.experiments.insert.pictures import bars, by_size, over_time
+from inorder.lab.experiments.insert.pictures import by_size, over_time
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import WAL_PER_ROW, KindSummary, places_of, summarise, times_memory
 from inorder.lab.experiments.insert.verdicts import verdicts
@@ -62,12 +62,7 @@ def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Ki
         f"Inserting into a table of {rows:,} rows",
         COLUMNS,
         kinds,
-        charts=[
-            bars("Inserts per second", kinds, lambda kind: kind.tps, number()),
-            bars("WAL bytes per inserted row", kinds, lambda kind: kind.wal_per_row, number(0, "B")),
-            bars("Index blocks found in shared buffers", kinds, lambda kind: kind.index_hit_percent, percent),
-            over_time(result, kinds),
-        ],
+        charts=[over_time(result, kinds)],
         note=times_memory(kinds, plan.memory_bytes),
         caption=grown(result, rows),
     )

@@ -10,9 +10,8 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import WAL_PER_ROW, KindSummary, summarise
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.report.charts import Bar, bars_of
 from inorder.lab.report.section import Value, number
-from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, costs, surety
+from inorder.lab.report.verdict import UNDECIDED, Bar, Compared, Verdict, bars_of, costs, surety
 from inorder.lab.results import Result
 
 BASE = "bigint"

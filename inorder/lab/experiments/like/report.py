@@ -11,9 +11,8 @@ from inorder.lab.experiments.like.model import key_index, model_sections, predic
 from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS
-from inorder.lab.report.charts import bars_of
 from inorder.lab.report.section import Column, Figure, Section, Value, number, table, to_base
-from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, figures_text, surety
+from inorder.lab.report.verdict import UNDECIDED, Compared, Verdict, bars_of, figures_text, surety
 from inorder.lab.results import Result
 from inorder.units import MB
 

@@ -5,9 +5,8 @@ from math import fsum
 
 from inorder.lab.analysis.figures import per
 from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
-from inorder.lab.report import charts
-from inorder.lab.report.section import Chart, Figure, Section, data_only, number, table
-from inorder.lab.report.verdict import Verdict
+from inorder.lab.report.section import Figure, Section, data_only, number, table
+from inorder.lab.report.verdict import PLAIN, Bar, Verdict
 from inorder.lab.results import Result, Run
 
 READ = "read"  # the only step
@@ -58,19 +57,8 @@ FIGURES = (
 )  # fmt: skip
 
 
-def lost_bars(runs: Sequence[Run]) -> list[charts.Bar]:
-    lost = {run.kind: run.metrics["lost"] for run in runs}
-    return [charts.Bar(READERS[name], rows, f"{rows:,.0f}", charts.series(5 if rows else 0))
-            for name, rows in lost.items()]  # fmt: skip
-
-
-def wait_bars(runs: Sequence[Run]) -> list[charts.Bar]:
-    waits = {run.kind: run.metrics["longest_wait_ms"] for run in runs if "longest_wait_ms" in run.metrics}
-    return [charts.Bar(READERS[name], wait, milliseconds(wait), charts.series(0)) for name, wait in waits.items()]
-
-
 def caption(runs: Sequence[Run]) -> str:
-    words = [CAPTION] if wait_bars(runs) else [CAPTION, NO_WAIT]
+    words = [CAPTION] if any("longest_wait_ms" in run.metrics for run in runs) else [CAPTION, NO_WAIT]
     words += [
         f"{READERS[run.kind]}: {held:,.0f} rows were not lost but held back, by a transaction open elsewhere."
         for run in runs if (held := run.metrics.get("held", 0))
@@ -81,14 +69,12 @@ def caption(runs: Sequence[Run]) -> str:
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
     took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
-    drawn = {"Rows lost": lost_bars(runs), "Longest wait from commit to delivery": wait_bars(runs)}
     return table(
         f"round_{runs[0].round}",
         f"Losing rows: {plan.writers} writers, {took:.0f} s{which}",
         FIGURES,
         runs,
         caption(runs),
-        charts=[Chart(title, charts.bar_chart(title, bars)) for title, bars in drawn.items() if bars],
     )
 
 
@@ -98,6 +84,7 @@ def sections(result: Result, plan: ReaderPlan) -> list[Section]:
     return [round_section([run for run in runs if run.round == number], plan) for number in numbers]
 
 
+LOSING = "series-6"
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
 
 
@@ -118,7 +105,7 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
             f"Of {committed:,.0f} committed rows lost for good: {words}.",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",
             "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
-            [charts.Bar(READERS[name], lost[name], f"{lost[name]:,}", charts.series(5 if lost[name] else 0))
+            [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
              for name in shown],
         )
     ]  # fmt: skip

@@ -3,10 +3,9 @@
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
 from inorder.lab.experiments.sequence import plan as steps
 from inorder.lab.experiments.sequence.plan import SequencePlan
-from inorder.lab.report.charts import bars_of, series
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, number, ratio, table
-from inorder.lab.report.verdict import Compared, Verdict, capital, costs
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
 from inorder.text import plural
@@ -40,7 +39,7 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
     ]
     bulk = Compared("CPU time", "a constant", ratios_of(result, steps.BULK, kind, steps.CONSTANT, "cpu_seconds"))
     more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
-    shown = ((name, median_of(result, steps.step_of(steps.INSERT, max(plan.clients)), one, "tps"), series(0))
+    shown = ((name, median_of(result, steps.step_of(steps.INSERT, max(plan.clients)), one, "tps"), PLAIN)
              for name, one in (("a constant", steps.CONSTANT), (steps.label(kind), kind)))  # fmt: skip
     holds = f"{steps.label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
     return [

@@ -7,10 +7,9 @@ from inorder.lab.analysis.figures import median, median_of, per, ratio_of, ratio
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.uuid_v1 import plan as steps
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
-from inorder.lab.report import charts
 from inorder.lab.report.published import published_sections
-from inorder.lab.report.section import Chart, Column, Figure, Section, Value, data_only, figures
-from inorder.lab.report.verdict import Compared, Verdict, costs
+from inorder.lab.report.section import Column, Figure, Section, Value, data_only, figures
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
 from inorder.units import MB, short
@@ -146,19 +145,12 @@ def columns() -> list[Column]:
     ]
 
 
-def ratio_chart(result: Result) -> Chart:
-    """The ratios of times; those that uuid_v1 has none for have no bar."""
-    ratios = ((LABELS[step], ratio_to_subject(result, step, SECONDS.metric), charts.series(0)) for step in steps.STEPS)
-    title = "How many times as long uuid v1 takes as uuid_v1, by step"
-    return charts.bars_chart(title, "Time of uuid v1 to that of uuid_v1", ratios, ratio_text)
-
-
 def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
     """The steps, with counters where they matter; and on the page the counters of the others."""
     shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
     aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
     title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"
-    steps = Section("steps", title, columns(), shown, caption(result), [ratio_chart(result)], across=True)
+    steps = Section("steps", title, columns(), shown, caption(result), across=True)
     counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False, across=True)
     measured = [section for section in (steps, counters) if section.rows]
     return [*measured, *published_sections(result, words)]
@@ -181,4 +173,4 @@ def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
     lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
     whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
     holds = f"COPY of {short(plan.rows)} rows {whose} after a checkpoint, a primary key alone."
-    return costs(question, compared, holds, charts.bars_of(shown, lambda seconds: f"{figures(seconds)} s"))
+    return costs(question, compared, holds, bars_of(shown, lambda seconds: f"{figures(seconds)} s"))

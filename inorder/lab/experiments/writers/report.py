@@ -6,10 +6,9 @@ from statistics import median as middle
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
 from inorder.lab.experiments.writers.forms import BASELINE, FORMS, SERIAL_FORMS, XACT, WritersPlan
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.report.charts import bars_of, series
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
-from inorder.lab.report.verdict import Compared, Verdict, answer_of, capital, surety
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, capital, surety
 from inorder.lab.results import Result
 
 # How many write: one session, or all of the plan's.
@@ -151,7 +150,7 @@ def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
     figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.found else []
     holds = f"{plan.clients[0]} sessions, a table that is empty at first, commits do not wait for the disk."
     bars = bars_of(
-        ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), series(0)) for form in shown),
+        ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), PLAIN) for form in shown),
         number(0, "rows/s"),
     )
     return [Verdict(question, answer_of(compared), " ".join(figures), holds, surety(compared), bars)]
