@@ -1,5 +1,6 @@
 """The alert rules of the documentation: they are rules of Prometheus, over samples that inorder feeds delivers."""
 
+import json
 import re
 from typing import Any
 
@@ -42,3 +43,19 @@ def test_the_documentation_names_every_gauge_and_panels_of_no_other() -> None:
     assert len(panels) == 6
     for panel in panels:
         assert metrics_of(panel) <= {f"inorder_feed_{gauge}" for gauge in GAUGES}
+
+
+def test_the_dashboard_has_the_panels_of_the_documentation() -> None:
+    board = json.loads(text("docs/feed-dashboard.json"))
+    page = text("docs/feed-operations.md")
+    for panel in board["panels"]:
+        (target,) = panel["targets"]
+        kind = panel["type"].replace("timeseries", "time series").replace("-", " ")
+        limits = ", ".join(str(step["value"]) for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1:])
+        assert re.search(
+            rf"\| {kind} \*{re.escape(panel['title'])}\* \| `{re.escape(target['expr'])}` \| .*{limits}", page
+        )
+        assert metrics_of(target["expr"]) <= {f"inorder_feed_{gauge}" for gauge in GAUGES}
+        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= set(LABELS)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]}
+    assert len(places) == len(board["panels"]) == 6

@@ -15,8 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pglast
 import psycopg
 import pytest
+from inorder.citus import preparation
 from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
 from inorder.connection.database import Connection, connect
 from inorder.connection.session import Session, Table
@@ -24,6 +26,7 @@ from inorder.count.counter import FOLD, SHOW
 from inorder.count.shards import ShardsCounter
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
+from inorder.prepare import steps
 from inorder.tail import shards_state, state
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -302,3 +305,16 @@ def test_other_access_methods_are_refused(fresh: Connection) -> None:
     for table in ("one", "all_of"):
         with pytest.raises(psycopg.errors.WrongObjectType, match="not stored in a heap"):
             fresh.execute(f"SELECT feed_create('f', '{table}')".encode())
+
+
+def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    plan = preparation.Plan("t", None, 1, 1, undo=False, dry_run=True, dsn="")
+    shards = preparation.Preparation(plan, said.append)
+    monkeypatch.setattr(shards, "session", None, raising=False)
+    monkeypatch.setattr(preparation, "node_dsn", lambda *_: "")
+    monkeypatch.setattr(steps, "listed", lambda *_: ["SELECT feed_enable('t_1')", "ANALYZE t_1"])
+    for readable in (True, False):
+        monkeypatch.setattr(shards, "is_readable", lambda _, readable=readable: readable)
+        shards.one(Shard(1, "public.t_1", 1, "w", 5432), "xact", "1 of 2")
+    assert len(said) == 3 and len(pglast.parse_sql("\n".join(said))) == 2

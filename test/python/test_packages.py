@@ -113,7 +113,7 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
         system.run(f"v/bin/pip install -q {FILES}-py3-none-any.whl; v/bin/inorder tail --help", user="user")
         assert "/home/user/v/share/man/man1/inorder.1" in system.files()
         lacking = system.attempt("v/bin/inorder demo", user="user")
-        assert lacking.returncode == 2 and "pip install 'inorder[demo]'" in lacking.stderr
+        assert lacking.returncode == 2 and "[demo]'" in lacking.stderr.partition("pip install")[2]
         system.run(f"cd; v/bin/pip install -q '{FILES}-py3-none-any.whl[demo]'", user="user")
         small = "--rows 16000 --seconds 1 --rounds 1 --reading 1"
         shown = system.run(f"cd; v/bin/inorder demo {small}; ls; ls /tmp", user="user")
