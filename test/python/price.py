@@ -227,7 +227,7 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """As docs/hosted.md shows it: medians, and the medians of the ratios to bigserial of the same round."""
+    """As docs/results/price-18.md shows it: medians, and the medians of the ratios to bigserial of the same round."""
     lines = [f"| | | {NONE} | {C} | {SQL} |", "|---|---|---:|---:|---:|"]
     for name, kinds in samples.items():
         base = kinds["bigserial"][NONE]

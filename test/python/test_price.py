@@ -1,4 +1,4 @@
-"""The price of the SQL edition: what docs/hosted.md says of it was measured."""
+"""The price of the SQL edition: what docs/results/price-18.md says of it was measured."""
 
 from pathlib import Path
 
@@ -12,4 +12,4 @@ def test_the_table_is_of_the_kept_samples() -> None:
     rounds = {len(values) for kinds in samples.values() for editions in kinds.values() for values in editions.values()}
     assert samples.keys() == MEASUREMENTS.keys() and min(rounds) == max(rounds) >= 15
     assert {edition for kinds in samples.values() for kind in kinds.values() for edition in kind} == EDITIONS.keys()
-    assert "\n".join(table(samples)) in (DOCS / "hosted.md").read_text()
+    assert "\n".join(table(samples)) in (DOCS / "results" / "price-18.md").read_text()
