@@ -366,11 +366,11 @@ BEGIN
         RAISE 'feed % has no batch % that is set aside', quote_literal(feed_name), batch
         USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
     END IF;
+    -- Always: who has an older snapshot, in which the batch is set aside, fails instead of passing it.
     UPDATE inorder_internal.feed_state AS s
-    SET first_batch = retry_batch.batch, seq = inorder_internal.next_seq(s.seq, s.page, s.ctid),
-        page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = retry_batch.feed AND s.seq = (inorder_internal.state_of(retry_batch.feed)).seq
-      AND s.first_batch > retry_batch.batch;
+    SET first_batch = CASE WHEN s.first_batch > retry_batch.batch THEN retry_batch.batch ELSE s.first_batch END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = retry_batch.feed AND s.seq = (inorder_internal.state_of(retry_batch.feed)).seq;
 END $$;
 
 ---------------------------------------------------------------------------

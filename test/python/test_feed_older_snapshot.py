@@ -73,3 +73,19 @@ def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection,
         assert scalar(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
         run(other, "COMMIT", "INSERT INTO t (n) VALUES (1)")
         assert scalar(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_batch_that_is_retried_meanwhile_is_not_passed(cluster: Cluster, fresh: Connection, level: str) -> None:
+    """An older snapshot shows it as set aside: from then on workers look above it only."""
+    run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
+    aside = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
+    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one', max_tries => 1)") is None
+    run(fresh, "INSERT INTO t (n) VALUES (1)")
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
+        run(other, f"BEGIN ISOLATION LEVEL {level}")
+        assert scalar(other, "SELECT count(*) FROM t") == 22
+        run(fresh, f"SELECT feed_retry_batch('f', {aside})")
+        assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
+        run(other, "ROLLBACK")
+    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == aside
