@@ -193,6 +193,10 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
+    # No session that a killed one left may be what waits: the one that was started may not have its handler yet.
+    consumer.kill()
+    shop.end_sessions(shop.sessions("mail"))
+    consumer.start()
     with shop.sink.transaction():
         shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
         wait_for(lambda: shop.waiting("mail"))
