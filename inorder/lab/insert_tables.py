@@ -85,11 +85,6 @@ def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pg
 
 
 def speed_text(metrics: Metrics) -> str:
-    """What a measurement has found, or how long the fill took.
-
-    >>> speed_text({"tps": 1234.5}), speed_text({"seconds": 1.0}), speed_text({"rows": 1.0})
-    ('1,234 inserts/s', '1.0 s', '')
-    """
     if "tps" in metrics:
         return f"{metrics['tps']:,.0f} inserts/s"
     return f"{metrics['seconds']:.1f} s" if "seconds" in metrics else ""
@@ -207,7 +202,7 @@ class InsertTables:
 
             def second(tps: float) -> None:
                 if marks:
-                    marks.look()
+                    marks.second()
                 show(speed_text({"tps": tps}))
 
             done = self.target.pgbench(self.script(kind), load, seed, second, log=True)

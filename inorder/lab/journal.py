@@ -78,11 +78,6 @@ def lines_of(result: Result) -> bytes:
 
 
 def usual_name(what: str) -> str:
-    """The name of a result file that is not given another.
-
-    >>> usual_name("insert")
-    'inorder-insert.jsonl'
-    """
     return f"inorder-{what}.jsonl"
 
 

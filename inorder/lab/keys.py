@@ -80,11 +80,6 @@ class KeyKind:
         return [*self.table_statements(), *index]
 
     def filled_statements(self, tablespace: str = "") -> list[str]:
-        """The SQL that makes what is to be there when the table is filled.
-
-        >>> KEY_KINDS["v7"].filled_statements(), KEY_KINDS["v7_packed"].filled_statements()
-        ([], ['ALTER TABLE inorder_lab.v7_packed ADD CONSTRAINT v7_packed_pkey PRIMARY KEY (id)'])
-        """
         return self.index_statements(tablespace) if self.index_kind == PACKED else []
 
     def table_statements(self) -> list[str]:
@@ -113,11 +108,6 @@ class KeyKind:
         return [statement.format(table=self.table, name=self.name, tablespace=place)] if statement else []
 
     def with_index(self, index_kind: str) -> "KeyKind":
-        """The same key with another index.
-
-        >>> KEY_KINDS["v7"].with_index("plain").name
-        'v7_plain'
-        """
         suffix, words, _ = INDEX_KINDS[index_kind]
         return replace(self, name=self.name + suffix, label=self.label + words, index_kind=index_kind)
 

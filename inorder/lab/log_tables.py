@@ -16,18 +16,8 @@ def create(table: str, key: str) -> str:
 
 
 def insert(table: str, rows: int) -> str:
-    """An INSERT of so many rows.
-
-    >>> insert("log", 1), insert("log", 600)
-    ('INSERT INTO log (c1) VALUES (1)', 'INSERT INTO log (c1) SELECT 1 FROM generate_series(1, 600)')
-    """
     return f"INSERT INTO {table} (c1) " + ("VALUES (1)" if rows == 1 else f"SELECT 1 FROM generate_series(1, {rows})")
 
 
 def in_transactions(number: int, statement: str) -> str:
-    """The SQL that runs a statement so many times, each in a transaction of its own.
-
-    >>> in_transactions(3, insert("log", 1))
-    'DO $$BEGIN FOR n IN 1 .. 3 LOOP INSERT INTO log (c1) VALUES (1); COMMIT; END LOOP; END$$'
-    """
     return f"DO $$BEGIN FOR n IN 1 .. {number} LOOP {statement}; COMMIT; END LOOP; END$$"

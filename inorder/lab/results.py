@@ -13,11 +13,7 @@ CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
 
 def checkpoint_wal(max_wal_size: int | None) -> int:
-    """Bytes of WAL after which a checkpoint comes by itself.
-
-    >>> checkpoint_wal(None) == CHECKPOINT_WAL, checkpoint_wal(190)
-    (True, 100)
-    """
+    """Bytes of WAL after which a checkpoint comes by itself."""
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 

@@ -8,14 +8,26 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import counters
-from inorder.lab.instruments.counters import read_counters, read_index_pages, read_leaf_density, read_sizes, wal_place
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.instruments.counters import (
+    read_blocks,
+    read_index_pages,
+    read_leaf_density,
+    read_sizes,
+    read_wal,
+    wal_place,
+)
+from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.targets.target import since
 
 from conftest import has_pgstattuple, scalar
 
 pytestmark = pytest.mark.server
 ROWS = 5000
+
+
+def read_counters(connection: Connection, kind: KeyKind) -> dict[str, float]:
+    return read_blocks(connection, kind) | read_wal(connection)
 
 
 @pytest.fixture
@@ -34,13 +46,15 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     with connect(cluster.dsn) as other:
         for _ in range(ROWS):
             other.execute(f"INSERT INTO {kind.table} DEFAULT VALUES".encode())
-    counted = read_counters(random_keys, kind) - before
+    counted = since(read_counters(random_keys, kind), before)
     written = float(str(scalar(random_keys, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", position)))
     # The log also holds up to 7 bytes of padding a record and 24 to 40 of header a page of 8 kB.
-    assert counted.wal_bytes <= written <= counted.wal_bytes + 7 * counted.wal_records + 40 * (written / 8192 + 2)
-    assert counted.wal_records >= 3 * ROWS  # heap, index, commit
-    assert counted.index_hits + counted.index_reads >= ROWS
-    assert counted.heap_hits + counted.heap_reads >= ROWS
+    assert (
+        counted["wal_bytes"] <= written <= counted["wal_bytes"] + 7 * counted["wal_records"] + 40 * (written / 8192 + 2)
+    )
+    assert counted["wal_records"] >= 3 * ROWS  # heap, index, commit
+    assert counted["index_hits"] + counted["index_reads"] >= ROWS
+    assert counted["heap_hits"] + counted["heap_reads"] >= ROWS
 
 
 def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Connection) -> None:
@@ -50,8 +64,8 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
     before = read_counters(random_keys, kind)
     time.sleep(1.2)
     random_keys.execute("SELECT 1")
-    counted = read_counters(random_keys, kind) - before
-    assert counted.wal_records < ROWS / 10 and counted.heap_hits == counted.index_hits == 0
+    counted = since(read_counters(random_keys, kind), before)
+    assert counted["wal_records"] < ROWS / 10 and counted["heap_hits"] == counted["index_hits"] == 0
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
@@ -106,7 +120,7 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
         before = read_counters(random_keys, kind)
         with connect(cluster.dsn) as other:
             other.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
-        images.append((read_counters(random_keys, kind) - before).full_page_images)
+        images.append(since(read_counters(random_keys, kind), before)["full_page_images"])
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     assert images[0] > 0.9 * index_pages
     assert images[1] < 0.1 * images[0]
@@ -116,7 +130,7 @@ def test_counters_are_not_read_while_another_session_is_open(
     cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its share would come later, to the next reading; so this is an error."""
-    monkeypatch.setattr(counters, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(counters, "SESSION_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
         read_counters(random_keys, KEY_KINDS["random"])
 

@@ -345,11 +345,11 @@ def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
         cluster.start()
         with connect(cluster.dsn) as connection:
             marks = CheckpointMarks(connection)
-            marks.look()
+            marks.second()
             connection.execute("CREATE TABLE written (n int)")
             connection.execute("CHECKPOINT")
-            marks.look()
-            marks.look()
+            marks.second()
+            marks.second()
     assert marks.seconds == [2.0]
 
 

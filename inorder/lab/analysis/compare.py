@@ -147,12 +147,7 @@ def not_compared(a: Result, b: Result, figures: Sequence[Judged]) -> list[str]:
 
 
 def loaded_step(result: Result, step: str) -> str:
-    """With its number of clients where the plan has several, of which the first has the plain step.
-
-    >>> plan = {"clients": [8, 1]}
-    >>> loaded_step(Result("insert", "", "", 1, plan, {}, {}, ""), "insert")
-    'insert@8'
-    """
+    """With its number of clients where the plan has several, of which the first has the plain step."""
     clients = result.plan.get("clients")
     return f"{INSERT}@{clients[0]}" if step == INSERT and isinstance(clients, list | tuple) else step
 
@@ -170,11 +165,6 @@ def check_comparable(a: Result, b: Result) -> None:
 
 
 def shown(value: Any) -> str:
-    """A plan's value in a sentence.
-
-    >>> shown([1000, 2000]), shown(None), shown(8)
-    ('1000,2000', 'not set', '8')
-    """
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return "not set" if value is None else str(value)

@@ -88,18 +88,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate:
-    """The ratio of values to baseline, each paired within its round, as median and interval.
-
-    What slows a whole round, a neighbour's load for instance, is in both and falls out:
-
-    >>> paired_ratio([50.0, 5.0, 500.0], [100.0, 10.0, 1000.0])
-    Estimate(median=0.5, low=0.5, high=0.5, rounds=3)
-    >>> paired_ratio([1.0], [1.0, 2.0])
-    Traceback (most recent call last):
-    ValueError: 1 values cannot be paired with 2
-    """
-    if len(values) != len(baseline):
-        raise ValueError(f"{len(values)} values cannot be paired with {len(baseline)}")
+    """The ratio of values to a baseline, each paired within its round: what slows a whole round falls out."""
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
 
 
@@ -115,12 +104,6 @@ def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, floa
 
 
 def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> Estimate | None:
-    """The paired ratio over the rounds that have both; None without any.
-
-    >>> ratio_by_round({1: 50.0, 2: 5.0}, {1: 100.0, 2: 10.0})
-    Estimate(median=0.5, low=0.5, high=0.5, rounds=2)
-    >>> ratio_by_round({1: 50.0}, {1: 0.0}) is None
-    True
-    """
+    """The paired ratio over the rounds that have both; None without any."""
     ratios = ratios_by_round(values, baseline)
     return estimate(list(ratios.values())) if ratios else None

@@ -249,11 +249,6 @@ def above_floor(result: Result, name: str) -> dict[int, float]:
 
 
 def as_part(value: Value) -> str:
-    """How a column shows a part of something.
-
-    >>> as_part(Estimate(0.2, None, None, 1)), as_part(Estimate(-0.1, None, None, 1)), as_part(None)
-    ('1/5.0', '', '')
-    """
     return f"1/{1 / value.median:.1f}" if isinstance(value, Estimate) and value.median > 0 else ""
 
 

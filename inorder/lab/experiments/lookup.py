@@ -85,11 +85,6 @@ class LookupPlan(Plan):
 
 
 def steps_of(kind: str) -> list[str]:
-    """The look-ups of a kind of key.
-
-    >>> steps_of("random")
-    ['newest_created', 'page', 'recent', 'any', 'count_created']
-    """
     left_out = [] if kind in IN_TIME_ORDER else [NEWEST_KEY]
     left_out += [] if kind in WITH_TIME else [COUNT_KEY]
     return [step for step in QUERIES if step not in left_out]

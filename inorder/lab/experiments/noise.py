@@ -57,20 +57,10 @@ class NoisePlan(Plan):
     fill_workers: int = insert_tables.fill_workers()
 
     def copies(self) -> dict[str, KeyKind]:
-        """Every table as a kind of its own, by name.
-
-        >>> list(NoisePlan(kinds=("v7",), tables=2).copies())
-        ['v7_a', 'v7_b']
-        """
         copies = [copy_of(KEY_KINDS[kind], letter) for kind in self.kinds for letter in ascii_uppercase[: self.tables]]
         return {copy.name: copy for copy in copies}
 
     def pairs(self) -> list[tuple[str, str, str]]:
-        """What is compared: the kind of key, and two of its tables.
-
-        >>> NoisePlan(kinds=("v7",), tables=3).pairs()
-        [('v7', 'v7_a', 'v7_b'), ('v7', 'v7_a', 'v7_c'), ('v7', 'v7_b', 'v7_c')]
-        """
         return [
             (kind, copy_of(KEY_KINDS[kind], one).name, copy_of(KEY_KINDS[kind], other).name)
             for kind in self.kinds
@@ -79,11 +69,6 @@ class NoisePlan(Plan):
 
 
 def copy_of(kind: KeyKind, letter: str) -> KeyKind:
-    """A kind of key under another name.
-
-    >>> copy_of(KEY_KINDS["bigint"], "B").label
-    'bigint B'
-    """
     return replace(kind, name=f"{kind.name}_{letter.lower()}", label=f"{kind.label} {letter}")
 
 

@@ -86,20 +86,11 @@ class ReusePlan(Plan):
 
     @property
     def block_size(self) -> int:
-        """Values of one block of the sequence-prefixed keys.
-
-        >>> ReusePlan(rows=100_000).block_size * BLOCKS
-        160000
-        """
         return max(1, round(WRAP * self.rows / BLOCKS))
 
     @property
     def interval_count(self) -> int:
-        """Seconds until the time-prefixed keys wrap, if turns keep their pace.
-
-        >>> ReusePlan(pace=0.25).interval_count, ReusePlan(pace=1.0).interval_count
-        (4, 16)
-        """
+        """Seconds until the time-prefixed keys wrap, if turns keep their pace."""
         return max(2, round(WRAP * BATCHES * self.pace))
 
     def column(self, kind: str) -> str:

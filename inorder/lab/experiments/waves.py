@@ -71,11 +71,6 @@ class WavesPlan(Plan):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Rows before the first step and after each.
-
-        >>> WavesPlan(rows=10_000, growth=10).sizes
-        (10000, 10200, 10400, 10600, 10800, 11000)
-        """
         return tuple(self.rows + step * self.batch for step in range(self.steps + 1))
 
 
@@ -232,11 +227,7 @@ def predicted(kind: str, plan: WavesPlan) -> Series:
 
 
 def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
-    """Which share of the splits came in another step than predicted, in percent.
-
-    >>> misplaced([4, 0], [2, 2]), misplaced([1, 2], [1, 2])
-    (50.0, 0.0)
-    """
+    """Which share of the splits came in another step than predicted, in percent."""
     return 50 * fsum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
 
 

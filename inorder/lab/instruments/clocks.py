@@ -17,11 +17,6 @@ class Apart:
 
     @property
     def seconds(self) -> float:
-        """The middle.
-
-        >>> Apart(1.0, 2.0).seconds, Apart(1.0, 2.0).error
-        (1.5, 0.5)
-        """
         return (self.least + self.most) / 2
 
     @property

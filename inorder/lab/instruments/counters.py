@@ -3,93 +3,46 @@
 Exact numbers, not timings: they are the same however busy the machine is.
 """
 
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 
 import psycopg
 
 from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
+from inorder.lab.instruments.timing import wait_until
 from inorder.lab.keys import KeyKind
 
-SETTLE_SECONDS = 10
+SESSION_SECONDS = 10  # within which a session of this run has ended
+WAL = ("wal_bytes", "wal_records", "full_page_images")
+BLOCKS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
 
 
-@dataclass(frozen=True)
-class Counters:
-    """Totals since the server's statistics began; a difference of two is one load's."""
-
-    wal_bytes: int
-    wal_records: int
-    full_page_images: int
-    index_hits: int
-    index_reads: int
-    heap_hits: int
-    heap_reads: int
-
-    def __sub__(self, before: "Counters") -> "Counters":
-        """What has been counted since.
-
-        >>> (Counters(9, 8, 7, 6, 5, 4, 3) - Counters(1, 1, 1, 1, 1, 1, 1)).as_metrics()["wal_bytes"]
-        8
-        """
-        earlier = asdict(before)
-        return Counters(**{name: value - earlier[name] for name, value in asdict(self).items()})
-
-    def as_metrics(self) -> dict[str, float]:
-        return asdict(self)
+def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
+    """The WAL of the whole server since its statistics began, once the other sessions have ended."""
+    wait_for_sessions(connection, application)
+    return read_numbers(connection, "wal", WAL, {})
 
 
-def read_counters(connection: Connection, kind: KeyKind) -> Counters:
-    """The counters as they stand, once every other session has ended and so reported its own."""
-    wait_for_other_sessions(connection)
-    row = settled(connection, "counters", {"table": kind.table, "index": kind.index})
-    if row is None:
-        raise InorderError(f"the server has no statistics of {kind.table}")
-    return Counters(*(int(str(value)) for value in row))
+def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
+    """The blocks of a table and its index, likewise. Before the WAL, or its reading would be in that."""
+    wait_for_sessions(connection, application)
+    return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
 
-@dataclass(frozen=True)
-class Wal:
-    """WAL written since the server's statistics began; a difference of two is one step's."""
-
-    wal_bytes: int
-    wal_records: int
-    full_page_images: int
-
-    def __sub__(self, before: "Wal") -> "Wal":
-        """What has been written since.
-
-        >>> (Wal(9, 8, 7) - Wal(1, 2, 3)).as_metrics()
-        {'wal_bytes': 8, 'wal_records': 6, 'full_page_images': 4}
-        """
-        return Wal(
-            self.wal_bytes - before.wal_bytes,
-            self.wal_records - before.wal_records,
-            self.full_page_images - before.full_page_images,
-        )
-
-    def as_metrics(self) -> dict[str, float]:
-        return asdict(self)
-
-
-def read_wal(connection: Connection) -> Wal:
-    """The WAL as it stands, once every other session has ended; for steps on tables without an index."""
-    wait_for_other_sessions(connection)
-    row = settled(connection, "wal", {})
-    assert row is not None
-    return Wal(*(int(str(value)) for value in row))
-
-
-def settled(connection: Connection, name: str, parameters: dict[str, str]) -> tuple[object, ...] | None:
-    """What a query of counters returns once it has been run before.
+def read_numbers(
+    connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
+) -> dict[str, float]:
+    """The answer of a query of counters once it has been run before.
 
     With checksums the first reading after a checkpoint writes images of the catalog pages whose hint bits it sets:
     20 to 60 kB that the next reading would have, and this one not.
     """
     connection.execute(query(name), parameters)
     report_own(connection)
-    return connection.execute(query(name), parameters).fetchone()
+    row = connection.execute(query(name), parameters).fetchone()
+    if row is None:
+        raise InorderError(f"the server has no statistics of {parameters['table']}")
+    return {column: int(str(value)) for column, value in zip(columns, row, strict=True)}
 
 
 def report_own(connection: Connection) -> None:
@@ -97,15 +50,18 @@ def report_own(connection: Connection) -> None:
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 
-def wait_for_other_sessions(connection: Connection) -> None:
-    """A session adds its counters to the server's when it ends, a moment after its client is gone."""
+def wait_for_sessions(connection: Connection, application: str) -> None:
+    """A session adds its counters to the server's when it ends, a moment after its client is gone.
+
+    Those of an application; of any, if it is "".
+    """
     report_own(connection)
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline:
-        if connection.execute(query("other_sessions")).fetchone() == (0,):
-            return
-        time.sleep(0.01)
-    raise InorderError(f"other sessions are still connected after {SETTLE_SECONDS} s and would be counted, too")
+    pooled = "; is a connection pooler in between?" if application else ""
+    wait_until(
+        lambda: connection.execute(query("other_sessions"), {"name": application}).fetchone() == (0,),
+        f"other sessions are still connected after {SESSION_SECONDS} s and would be counted, too{pooled}",
+        SESSION_SECONDS,
+    )
 
 
 BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
@@ -167,7 +123,7 @@ class CheckpointMarks:
     def redo(self) -> str:
         return str(one_row(self.connection, "SELECT redo_lsn::text FROM pg_control_checkpoint()")[0])
 
-    def look(self) -> None:
+    def second(self) -> None:
         self.now += 1
         redo = self.redo()
         if redo != self.last:

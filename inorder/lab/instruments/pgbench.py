@@ -84,13 +84,6 @@ def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
 
 
 def progress_of(line: str) -> tuple[float, float] | None:
-    """Seconds and TPS in a line of progress, None in any other.
-
-    >>> progress_of("progress: 2.0 s, 158050.4 tps, lat 0.050 ms stddev 0.031, 0 failed")
-    (2.0, 158050.4)
-    >>> progress_of("pgbench (18.6)") is None
-    True
-    """
     match = PROGRESS.match(line)
     return (float(match.group(1)), float(match.group(2))) if match else None
 

@@ -27,7 +27,7 @@ class ServerProcess:
         It has answered already, but may have had no time yet to begin to wait; and the kernel adds up the time of a
         process that runs only now and then, of one that waits all of it.
         """
-        wait_until(self.stands_still, f"the server process {self.process} still runs")
+        wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
         if nanoseconds == 0:
             raise InorderError(f"this kernel accounts no CPU time in {self.accounting}")
@@ -67,16 +67,18 @@ class EndedSessions:
 
     def cpu_seconds(self, connection: Connection) -> float:
         """So far, once every session but that of the connection has ended, and its parent knows."""
-        wait_until(lambda: not self.ending(connection), "sessions of the server have not ended")
+        wait_until(
+            lambda: not self.ending(connection), f"sessions of the server have not ended after {ENDING_SECONDS} s"
+        )
         return ended_seconds(status_of(self.server), os.sysconf("SC_CLK_TCK"))
 
 
-def wait_until(reached: Callable[[], bool], otherwise: str) -> None:
-    """Poll; after ENDING_SECONDS an error that says so."""
-    deadline = time.monotonic() + ENDING_SECONDS
+def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float = ENDING_SECONDS) -> None:
+    """Poll; after so many seconds an error."""
+    deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:
-            raise InorderError(f"{otherwise} after {ENDING_SECONDS} s")
+            raise InorderError(otherwise)
         time.sleep(0.005)
 
 

@@ -17,11 +17,6 @@ SHORT = {"wal_bytes": "WAL", "full_page_images": "FPI", "index_reads": "reads", 
 
 
 def significant(value: Value) -> str:
-    """Four digits, grouped.
-
-    >>> significant(123456.7), significant(0.01234), significant(8.5)
-    ('123,457', '0.01234', '8.5')
-    """
     return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -5,11 +5,6 @@ from inorder.units import MB
 
 
 def own_buffers(result: Result) -> str:
-    """The shared buffers of a user's own server, if known.
-
-    >>> own_buffers(Result("insert", "now", "0", 1, {}, {"settings": {"shared_buffers": "16384 8kB"}}, {}, OWN_SERVER))
-    '128 MB of shared buffers'
-    """
     pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
     return f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if pages.isdigit() and unit == "8kB" else "Its memory"
 

@@ -126,11 +126,6 @@ def of_cell(name: str) -> Callable[[Beside], Value]:
 
 
 def shown(value: Value) -> str:
-    """A published figure, with the digits it has there.
-
-    >>> shown(8.974), shown(1159.7), shown(76200), shown(623000), shown("4–5"), shown("")
-    ('8.974', '1,159.7', '76,200', '623,000', '4–5', '')
-    """
     return f"{value:,.12g}" if isinstance(value, int | float) else text(value)
 
 

@@ -180,22 +180,11 @@ class Section:
             raise ValueError(f"section {self.name} has more than one column {', '.join(twice)}")
 
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
-        """The same with some of the columns.
-
-        >>> Section("s", "S", [Column("a", ""), Column("b", "", page=False)], [["x", 1]]).of_columns(
-        ...     lambda one: one.page).rows
-        [['x']]
-        """
         places = [place for place, column in enumerate(self.columns) if wanted(column)]
         rows = [[row[place] for place in places] for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
-        """The rows as text.
-
-        >>> Section("s", "S", [Column("a", ""), Column("b", "", number(1))], [["x", 2.0]]).shown()
-        [['x', '2.0']]
-        """
         return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def records(self) -> list[dict[str, Any]]:
@@ -218,11 +207,6 @@ class Section:
 def table(
     name: str, title: str, figures: Sequence[Figure], lines: Iterable[Any], caption: str = "", **more: Any
 ) -> Section:
-    """A section of figures, a row for each line.
-
-    >>> table("s", "S", [Figure("a", "", value=str), Figure("b", "", value=abs)], [-1]).rows
-    [['-1', 1]]
-    """
     rows = [[figure.value(line) for figure in figures] for line in lines]
     return Section(name, title, figures, rows, caption, **more)
 

@@ -55,11 +55,7 @@ def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
 
 
 def numbered(section: Section) -> dict[tuple[Value, int], Sequence[Value]]:
-    """The rows by their label and how many had it before.
-
-    >>> list(numbered(Section("s", "S", [Column("a", "")], [["x"], ["y"], ["x"]])))
-    [('x', 0), ('y', 0), ('x', 1)]
-    """
+    """The rows by their label and how many had it before."""
     seen: dict[Value, int] = {}
     rows = {}
     for row in section.rows:

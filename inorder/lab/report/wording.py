@@ -16,14 +16,3 @@ def how_sure(result: Result) -> str:
     if done < LEAST_ROUNDS:
         return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
     return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
-
-
-def too_few(rounds: int) -> str:
-    """The sentence behind a ratio of so few rounds; "" where they allow to claim a difference.
-
-    >>> too_few(2), too_few(6)
-    ('Too few rounds (2) to claim a difference; 6 can show one.', '')
-    """
-    if rounds >= LEAST_ROUNDS:
-        return ""
-    return f"Too few rounds ({rounds}) to claim a difference; {LEAST_ROUNDS} can show one."

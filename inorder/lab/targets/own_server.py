@@ -21,18 +21,15 @@ from inorder.lab.capabilities import Capabilities
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments.client_copy import copy_in, copy_out
 from inorder.lab.instruments.clocks import Apart, apart
-from inorder.lab.instruments.counters import SETTLE_SECONDS, report_own
-from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, temporary_folder
 from inorder.lab.server_settings import Small
-from inorder.lab.targets.target import Counts, Target, with_settings
+from inorder.lab.targets.target import Target, with_settings
 from inorder.servers import OLDEST_MAJOR, Server
 
 MARK = "inorder lab: made for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
-BLOCK_COUNTERS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
-WAL_COUNTERS = ("wal_bytes", "wal_records", "full_page_images")
 
 
 class OwnServer(Target):
@@ -46,7 +43,7 @@ class OwnServer(Target):
 
     def __init__(self, dsn: str, programs: Server | None) -> None:
         self.programs = programs
-        self.name = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"  # by which this run knows its sessions
+        self.application = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"
         try:
             parts = conninfo_to_dict(dsn)
         except psycopg.ProgrammingError as error:
@@ -59,11 +56,12 @@ class OwnServer(Target):
                 "HINT: put it into a service file of libpq"
             )
         self.given = bool(parts)
-        self.dsn = make_conninfo("", **(parts | {"application_name": self.name}))
+        self.dsn = make_conninfo("", **(parts | {"application_name": self.application}))
         self.folder = Path()
         self.stack = ExitStack()
         self.variables: dict[str, str] = {}
         self.found = self.capabilities()
+        self.sees_wal = self.found.sees_wal
 
     @property
     def marks_checkpoints(self) -> bool:
@@ -155,30 +153,6 @@ class OwnServer(Target):
         if self.found.may_checkpoint:
             connection.execute("CHECKPOINT")
 
-    def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        """Blocks of one table and its index; WAL of the whole server, if that is to be seen."""
-        wal = self.wal(connection)
-        row = connection.execute(query("blocks"), {"table": kind.table, "index": kind.index}).fetchone()
-        if row is None:
-            raise InorderError(f"the server has no statistics of {kind.table}")
-        return dict(wal) | numbers(BLOCK_COUNTERS, row)
-
-    def wal(self, connection: Connection) -> Counts:
-        self.wait_for_own_sessions(connection)
-        row = connection.execute(query("wal")).fetchone() if self.found.sees_wal else None
-        return {} if row is None else numbers(WAL_COUNTERS, row)
-
-    def wait_for_own_sessions(self, connection: Connection) -> None:
-        """Until this run's other sessions have ended, and so reported what they did, as this one does."""
-        report_own(connection)
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while connection.execute(query("own_sessions"), {"name": self.name}).fetchone() != (0,):
-            if time.monotonic() > deadline:
-                raise InorderError(
-                    f"sessions of this run have not ended after {SETTLE_SECONDS} s: is a connection pooler in between?"
-                )
-            time.sleep(0.01)
-
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
         """Wall clock only: the server's processes may be on another machine."""
         started = time.perf_counter()
@@ -214,10 +188,6 @@ def require_room(folder: Path, needed: int) -> None:
             f"the files need about {needed / 2**30:.1f} GB on this machine in {folder}, "
             f"where {free / 2**30:.1f} GB are free"
         )
-
-
-def numbers(names: tuple[str, ...], row: tuple[object, ...]) -> dict[str, float]:
-    return {name: int(str(value)) for name, value in zip(names, row, strict=True)}
 
 
 def described(found: Capabilities) -> dict[str, object]:

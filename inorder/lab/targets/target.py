@@ -8,6 +8,7 @@ from pathlib import Path
 from inorder.connection.database import Connection
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
+from inorder.lab.instruments.counters import read_blocks, read_wal
 from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
@@ -18,11 +19,6 @@ Counts = Mapping[str, float]
 
 
 def since(after: Counts, before: Counts) -> dict[str, float]:
-    """What has been counted between two readings.
-
-    >>> since({"wal_records": 9}, {"wal_records": 2}), since({}, {})
-    ({'wal_records': 7}, {})
-    """
     return {name: value - before[name] for name, value in after.items()}
 
 
@@ -47,6 +43,8 @@ class Target(ABC):
     folder: Path
     is_superuser: bool
     work_mem: str
+    application = ""  # by which this run knows its sessions; "" where all are
+    sees_wal = True
 
     # --- sessions and programs ------------------------------------------------
 
@@ -137,13 +135,13 @@ class Target(ABC):
 
     # --- counters -------------------------------------------------------------
 
-    @abstractmethod
     def wal(self, connection: Connection) -> Counts:
-        """WAL counted so far, once this run's other sessions have ended."""
+        """The WAL counted so far, once this run's other sessions have ended; nothing where it cannot be seen."""
+        return read_wal(connection, self.application) if self.sees_wal else {}
 
-    @abstractmethod
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
         """WAL and blocks of a table and its index counted so far, likewise."""
+        return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
     @abstractmethod
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from inorder.connection.database import Connection, connect, query
 from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
-from inorder.lab.instruments.counters import read_counters, read_wal, wal_place
+from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.device import DeviceTimes, read_device
 from inorder.lab.instruments.machine import note_server
 from inorder.lab.instruments.parallel import execute_all
@@ -108,12 +108,6 @@ class ThrowAway(Target):
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         return session.execute(f"COPY {table} FROM '{quoted(file)}'".encode()).rowcount
-
-    def wal(self, connection: Connection) -> Counts:
-        return read_wal(connection).as_metrics()
-
-    def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        return read_counters(connection, kind).as_metrics()
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
         return ServerProcess(session).timed(work)

@@ -41,20 +41,10 @@ def milliseconds(run: Run) -> float:
 
 
 def target_text(*targets: float | None) -> str:
-    """What was aimed at.
-
-    >>> target_text(1.0, 0.9), target_text(None)
-    ('1 / 0.9', '')
-    """
     return " / ".join(f"{target:g}" for target in targets if target is not None)
 
 
 def query_text(value: Value) -> str:
-    """Milliseconds of a query.
-
-    >>> query_text(Estimate(0.05, 0.04, 0.06, 6)), query_text(Estimate(12.0, None, None, 1)), query_text(None)
-    ('0.050 [0.040–0.060]', '12.0 (once)', '')
-    """
     return interval_text(value, 3 if value.median < 10 else 1) if isinstance(value, Estimate) else ""
 
 

@@ -96,20 +96,10 @@ ENDED = "ended"
 
 
 def query_kind(form: str, state: str) -> str:
-    """The kind of a query: which form of table, and whether a transaction was held open.
-
-    >>> query_kind("uuid", HELD), query_kind("uuid", ENDED)
-    ('uuid_held', 'uuid')
-    """
     return f"{form}_{HELD}" if state == HELD else form
 
 
 def log_table(kind: str) -> str:
-    """The large table of a form.
-
-    >>> log_table("uuid")
-    'inorder_lab.log_uuid'
-    """
     return f"{SCHEMA}.log_{kind}"
 
 
@@ -138,13 +128,6 @@ SUMMARY_TABLES = {
 
 
 def reading(summary: Summary, kind: str, bounds: tuple[int, int]) -> str:
-    """The statement by which a reader fills a summary; bounds are those of the plain one's ids.
-
-    >>> reading(Summary("", "c1", "", ""), "uuid_apply", (1, 2))
-    "SELECT feed_apply('uuid', $$INSERT INTO inorder_lab.summary SELECT c1 FROM batch$$)"
-    >>> reading(Summary("", "c1", "", ""), "brin_read", (1, 2))
-    "INSERT INTO inorder_lab.summary SELECT c1 FROM feed_read('brin', null::inorder_lab.log_brin)"
-    """
     form, _, function = kind.partition("_")
     if function == "apply":
         return f"SELECT feed_apply('{form}', $${summary.fill_from('batch')}$$)"
@@ -155,13 +138,6 @@ def reading(summary: Summary, kind: str, bounds: tuple[int, int]) -> str:
 
 
 def question(step: str, form: str, rows: int) -> str:
-    """The statement of a query.
-
-    >>> question(PIECE, "uuid", 10)
-    "SELECT count(*) FROM feed_read('uuid', null::inorder_lab.log_uuid, 10)"
-    >>> question(COUNT, "uuid", 0), question(COUNT_STAR, "uuid", 0)
-    ("SELECT exact_count('inorder_lab.log_uuid')", 'SELECT count(*) FROM inorder_lab.log_uuid')
-    """
     table = log_table(form)
     if step == COUNT_STAR:
         return f"SELECT count(*) FROM {table}"

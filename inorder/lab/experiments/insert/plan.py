@@ -59,9 +59,5 @@ class InsertPlan(Plan):
 
     @property
     def steps(self) -> dict[int, str]:
-        """The step of each number of clients: the first number's is the plain one.
-
-        >>> InsertPlan(clients=(8, 1)).steps
-        {8: 'insert', 1: 'insert@1'}
-        """
+        """The step of each number of clients: the first number's is the plain one."""
         return {count: INSERT if place == 0 else f"{INSERT}@{count}" for place, count in enumerate(self.clients)}

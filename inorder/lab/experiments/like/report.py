@@ -84,12 +84,6 @@ def main_section(result: Result, plan: LikePlan, kinds: Sequence[str]) -> Sectio
 
 
 def conditions(plan: LikePlan) -> str:
-    """The load, in words.
-
-    >>> from inorder.lab.experiments.like.plan import LikePlan
-    >>> conditions(LikePlan(mix="insert=50,update=50"))
-    '50 % inserts and 50 % updates of any rows'
-    """
     parts = shares(plan.mix)
     touched = "any rows" if plan.touch == "any" else "the newest hundredth"
     words = [f"{100 * part / sum(parts):.0f} % {name}s" + f" of {touched}" * (name != PARTS[0])

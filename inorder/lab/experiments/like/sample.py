@@ -33,11 +33,6 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def quoted(name: str) -> str:
-    """An identifier.
-
-    >>> quoted('Weird "Table" name')
-    '"Weird ""Table"" name"'
-    """
     return '"' + name.replace('"', '""') + '"'
 
 

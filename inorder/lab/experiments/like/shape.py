@@ -301,9 +301,4 @@ def read_columns(
 
 
 def literal(text: object) -> str:
-    """A string constant.
-
-    >>> literal("it's")
-    "'it''s'"
-    """
     return "'" + str(text).replace("'", "''") + "'"

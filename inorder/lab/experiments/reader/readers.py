@@ -112,11 +112,6 @@ class Feed:
 
 
 def ids(rows: list[tuple[object, ...]]) -> list[int]:
-    """The first column.
-
-    >>> ids([(1, 'a'), (2, 'b')])
-    [1, 2]
-    """
     return [int(str(row[0])) for row in rows]
 
 

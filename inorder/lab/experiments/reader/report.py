@@ -19,11 +19,6 @@ NO_WAIT = "wait: left out, since the server's clock could not be compared with t
 
 
 def milliseconds(value: float | None) -> str:
-    """With a digit behind the point where it matters.
-
-    >>> milliseconds(2.34), milliseconds(1834.2), milliseconds(None)
-    ('2.3 ms', '1,834 ms', '')
-    """
     if value is None:
         return ""
     return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"

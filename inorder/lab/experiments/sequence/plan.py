@@ -34,11 +34,6 @@ class SequencePlan(Plan):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Where the value comes from: nowhere, or a sequence for each CACHE.
-
-        >>> SequencePlan(caches=(1, 100)).kinds
-        ('constant', 'cache_1', 'cache_100')
-        """
         return (CONSTANT, *map(kind_of, self.caches))
 
 
@@ -47,27 +42,12 @@ def kind_of(cache: int) -> str:
 
 
 def step_of(statement: str, clients: int) -> str:
-    """A statement under the load of so many sessions.
-
-    >>> step_of("select", 10)
-    'select_10'
-    """
     return f"{statement}_{clients}"
 
 
 def value_of(kind: str) -> str:
-    """The expression that a statement evaluates.
-
-    >>> value_of("constant"), value_of("cache_100")
-    ('1', "nextval('inorder_lab.cache_100')")
-    """
     return "1" if kind == CONSTANT else f"nextval('{SCHEMA}.{kind}')"
 
 
 def label(kind: str) -> str:
-    """Where the value comes from, for a reader.
-
-    >>> label("constant"), label("cache_100")
-    ('1', 'nextval, CACHE 100')
-    """
     return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"

@@ -16,11 +16,6 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
 
 
 def words(step: str, kind: str) -> str:
-    """A statement, its value, and its clients.
-
-    >>> words("insert_10", "cache_1"), words("bulk", "constant")
-    ('insert nextval, CACHE 1, 10 clients', '1')
-    """
     statement, _, many = step.partition("_")
     return f"{statement} {steps.label(kind)}, {plural(int(many), 'client')}" if many else steps.label(kind)
 

@@ -47,11 +47,6 @@ ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
 
 
 def own(writer: int) -> str:
-    """The table or partition of one writer.
-
-    >>> own(3)
-    'inorder_lab.log_3'
-    """
     return f"{TABLE}_{writer}"
 
 
@@ -60,12 +55,6 @@ def own_tables(writers: int) -> list[str]:
 
 
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
-    """An INSERT of so many rows with the number of their writer.
-
-    >>> numbered_insert("log", 1, 3), numbered_insert("log", 600, ":client_id")
-    ('INSERT INTO log (writer, c1) VALUES (3, 1)', 'INSERT INTO log (writer, c1) SELECT :client_id::int, 1 \
-FROM generate_series(1, 600)')
-    """
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
     cast = "::int" if isinstance(writer, str) else ""
@@ -73,11 +62,7 @@ FROM generate_series(1, 600)')
 
 
 def by_writer(statements: Sequence[str]) -> list[str]:
-    r"""A script in which each writer has a statement of its own: pgbench puts no variable into the name of a table.
-
-    >>> by_writer(["A", "B", "C"])
-    ['\\if :client_id = 0', 'A;', '\\elif :client_id = 1', 'B;', '\\elif :client_id = 2', 'C;', '\\endif']
-    """
+    """A script in which each writer has a statement of its own: pgbench puts no variable into the name of a table."""
     lines = []
     for number, statement in enumerate(statements):
         lines += [f"\\{'elif' if number else 'if'} :client_id = {number}", f"{statement};"]
@@ -132,11 +117,6 @@ def inherited(writers: int) -> list[str]:
 
 
 def removal(writers: int) -> list[str]:
-    """What removes the tables and the function of any form, if they are there.
-
-    >>> removal(1)[0]
-    'DROP TABLE IF EXISTS inorder_lab.log, inorder_lab.log_0 CASCADE'
-    """
     tables = ", ".join([TABLE, *own_tables(writers)])
     return [f"DROP TABLE IF EXISTS {tables} CASCADE", f"DROP FUNCTION IF EXISTS {SCHEMA}.route()"]
 

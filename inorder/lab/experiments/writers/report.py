@@ -75,20 +75,11 @@ ORDER_CAPTION = (
 
 
 def rows_text(rows: int) -> str:
-    """How large a statement is.
-
-    >>> rows_text(1), rows_text(600)
-    ('one row a statement', '600 rows a statement')
-    """
     return "one row a statement" if rows == 1 else f"{rows} rows a statement"
 
 
 def steps_of(clients: Sequence[int]) -> dict[int, str]:
-    """The step of each number of sessions: the first number's is the plain one.
-
-    >>> steps_of((16, 2))
-    {16: 'together', 2: 'together@2'}
-    """
+    """The step of each number of sessions: the first number's is the plain one."""
     return {count: TOGETHER if place == 0 else f"{TOGETHER}@{count}" for place, count in enumerate(clients)}
 
 
@@ -106,11 +97,6 @@ TABLES = (
 
 
 def words_of(step: str, form: str) -> str:
-    """A published form, with its sessions.
-
-    >>> words_of("alone", BASELINE), words_of("together@16", BASELINE)
-    ('one table, 1 session', 'one table, 16 sessions')
-    """
     many = step.partition("@")[2] or "1"
     return FORMS[form].label if not step else f"{FORMS[form].label}, {many} session{'s' * (many != '1')}"
 
