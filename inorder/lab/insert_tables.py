@@ -24,7 +24,6 @@ from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
 from inorder.lab.results import checkpoint_wal
 from inorder.lab.server_settings import FILL_WAL, Small, fill_settings
-from inorder.lab.setting import Setting, in_sizes, made
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 from inorder.options import Value
@@ -48,16 +47,12 @@ INSERT_ROWS_PER_SECOND = 200_000
 
 def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tuple[str, ...]:
     """The field of a plan that says which kinds of key, of all there are; a kind may name its index, too."""
-    named = Setting(
-        "Kinds of key, comma-separated.",
-        Value("NAME,…", lambda text, _option: tuple(kind.name for kind in kinds_named(text)), ",".join),
-        "--keys",
-        needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder,
-        contrib=lambda kind: KEY_KINDS[kind].contrib,
+    read = Value("NAME,…", lambda text, _option: tuple(kind.name for kind in kinds_named(text)), ",".join)
+    return setting.of(
+        read, "Kinds of key, comma-separated.", usual, full=full, flag="--keys",
+        needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, contrib=lambda kind: KEY_KINDS[kind].contrib,
         label=lambda kind: KEY_KINDS[kind].label,
-        sizes=in_sizes(None, full),
-    )
-    return made(named, usual)
+    )  # fmt: skip
 
 
 def inserts() -> int | None:

@@ -29,16 +29,11 @@ class Plan:
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
-        """The plan in a result file; a TypeError names the value of another type or of an unknown name.
-
-        In earlier files clients, where there may be several numbers of them now, were a single number.
-        """
+        """The plan in a result file; a TypeError names the value of another type or of an unknown name."""
         if unknown := values.keys() - settings_of(cls).keys():
             raise TypeError(f"there is no setting {sorted(unknown)[0]}")
-        clients = values.get("clients")
-        several = isinstance(clients, int) and isinstance(getattr(cls(), "clients", None), tuple)
         try:
-            return msgspec.convert(dict(values) | ({"clients": (clients,)} if several else {}), cls)
+            return msgspec.convert(dict(values), cls)
         except msgspec.ValidationError as error:
             raise TypeError(str(error)) from error
 

@@ -57,41 +57,32 @@ def settings_of(plan: type) -> dict[str, "Setting[object]"]:
     return {one.name: cast("Setting[object]", one.metadata[KEY]) for one in fields(plan)}
 
 
-def made(setting: Setting[T], usual: T | None, factory: Callable[[], T] | None = None) -> T:
-    """A field of a dataclass; its type is that of its values."""
-    if factory is not None:
-        made_here: T = field(default_factory=factory, metadata={KEY: setting})
-        return made_here
-    return cast(T, field(default=usual, metadata={KEY: setting}))
+def of(
+    type: Value[T], help: str, usual: T | None, *, quick: T | None = None, full: T | None = None,
+    factory: Callable[[], T] | None = None, **more: Any,
+) -> T:  # fmt: skip
+    """A field of a plan: the type of its option, its help, its value in each size of run; more as Setting has it."""
+    sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
+    metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
+    made: T = (
+        field(default_factory=factory, metadata=metadata)
+        if factory
+        else cast(T, field(default=usual, metadata=metadata))
+    )
+    return made
 
 
-def in_sizes(quick: T | None, full: T | None) -> MappingProxyType[str, T]:
-    """The values of the short run and of that of the published sizes, where they differ from the usual one."""
-    return MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
+def count(help: str, lowest: int, highest: int, usual: int | None = None, metavar: str = COUNT, **more: Any) -> int:
+    return of(options.count(lowest, highest, metavar), help, usual, **more)
 
 
-def count(
-    help: str,
-    lowest: int,
-    highest: int,
-    usual: int | None = None,
-    *,
-    quick: int | None = None,
-    full: int | None = None,
-    flag: str = "",
-    asked: bool = True,
-    sessions: bool = False,
-    factory: Callable[[], int] | None = None,
-    metavar: str = COUNT,
-) -> int:
-    sizes = in_sizes(quick, full)
-    type = options.count(lowest, highest, metavar)
-    sizes = in_sizes(quick, full)
-    return made(Setting(help, type, flag, asked, sessions=sessions, sizes=sizes), usual, factory)
+def counts(help: str, lowest: int, highest: int, usual: tuple[int, ...], **more: Any) -> tuple[int, ...]:
+    return of(options.several(options.count(lowest, highest)), help, usual, **more)
 
 
-def rounds(usual: int, *, quick: int | None = None, full: int | None = None) -> int:
-    return count("Number of rounds.", 1, 1000, usual, quick=quick, full=full)
+def rounds(usual: int, **more: Any) -> int:
+    """How often everything is measured."""
+    return count("Number of rounds.", 1, 1000, usual, **more)
 
 
 def threads() -> int:
@@ -99,44 +90,16 @@ def threads() -> int:
     return count("Threads of pgbench.", 1, 1024, asked=False, factory=lambda: len(os.sched_getaffinity(0)))
 
 
-def optional_count(help: str, lowest: int, highest: int, *, of_server: bool = False) -> int | None:
-    type = cast("Value[int | None]", options.count(lowest, highest))
-    return made(Setting(help, type, of_server=of_server), None)
+def optional_count(help: str, lowest: int, highest: int, **more: Any) -> int | None:
+    return of(cast("Value[int | None]", options.count(lowest, highest)), help, None, **more)
 
 
 def optional_bytes(help: str, lowest: int) -> int | None:
     """A size of the throw-away server's, or None unless it is given."""
-    return made(Setting(help, cast("Value[int | None]", options.size(lowest)), of_server=True), None)
+    return of(cast("Value[int | None]", options.size(lowest)), help, None, of_server=True)
 
 
-def counts(
-    help: str,
-    lowest: int,
-    highest: int,
-    usual: tuple[int, ...],
-    *,
-    quick: tuple[int, ...] | None = None,
-    full: tuple[int, ...] | None = None,
-    flag: str = "",
-    sessions: bool = False,
-) -> tuple[int, ...]:
-    type = options.several(options.count(lowest, highest))
-    return made(Setting(help, type, flag, sessions=sessions, sizes=in_sizes(quick, full)), usual)
-
-
-def choices(
-    help: str,
-    known: Sequence[str],
-    usual: tuple[str, ...] = (),
-    *,
-    quick: tuple[str, ...] | None = None,
-    full: tuple[str, ...] | None = None,
-    flag: str = "",
-    asked: bool = True,
-    needs_inorder: Callable[[str], bool] | None = None,
-    contrib: Callable[[str], str] | None = None,
-    label: Callable[[str], str] = str,
-) -> tuple[str, ...]:
+def choices(help: str, known: Sequence[str], usual: tuple[str, ...] = (), **more: Any) -> tuple[str, ...]:
     """Several of the known names; all of them unless ``usual`` says which."""
 
     def read(name: str, option: str) -> str:
@@ -144,49 +107,44 @@ def choices(
             raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
         return name
 
-    setting = Setting(
-        help, options.several(Value("NAME", read, str)), flag, asked, needs_inorder=needs_inorder, contrib=contrib,
-        label=label, sizes=in_sizes(quick, full),
-    )  # fmt: skip
-    return made(setting, usual or tuple(known))
+    return of(options.several(Value("NAME", read, str)), help, usual or tuple(known), **more)
 
 
-def choice(
-    help: str, known: Sequence[str], usual: str, *, full: str | None = None, flag: str = "", found: str = ""
-) -> str:
+def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:
+    """One of the known names."""
+
     def read(name: str, option: str) -> str:
         if name not in known:
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
         return name
 
-    type = Value(f"[{'|'.join(known)}]", read, str)
-    return made(Setting(help, type, flag, of_server=bool(found), found=found, sizes=in_sizes(None, full)), usual)
+    return of(Value(f"[{'|'.join(known)}]", read, str), help, usual, **more)
 
 
-def synchronous_commit(usual: str, *, full: str | None = None) -> str:
+def synchronous_commit(usual: str, **more: Any) -> str:
+    """Whether a commit waits for its flush."""
     text = "Whether commits wait for the disk: on or off."
-    return choice(text, ("on", "off"), usual, full=full, found="synchronous_commit")
+    return choice(text, ("on", "off"), usual, of_server=True, found="synchronous_commit", **more)
 
 
-def memory(
-    usual: int,
-    help: str = "shared_buffers while measuring.",
-    *,
-    quick: int | None = None,
-    full: int | None = None,
-) -> int:
-    type, sizes = options.size(LEAST_MEMORY), in_sizes(quick, full)
-    return made(Setting(help, type, "--memory", of_server=True, found="shared_buffers", sizes=sizes), usual)
+def memory(usual: int, help: str = "shared_buffers while measuring.", **more: Any) -> int:
+    """Bytes that the server is given."""
+    return of(options.size(LEAST_MEMORY), help, usual, flag="--memory", of_server=True, found="shared_buffers", **more)
 
 
-def duration(
-    help: str, usual: float, *, quick: float | None = None, full: float | None = None, lowest: float = 0.01
-) -> float:
-    return made(Setting(help, options.duration(lowest), sizes=in_sizes(quick, full)), usual)
+def duration(help: str, usual: float, lowest: float = 0.01, **more: Any) -> float:
+    return of(options.duration(lowest), help, usual, **more)
 
 
 def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
-    return made(Setting(help, options.several(options.duration(0))), usual)
+    """Several numbers of seconds, from none on."""
+    return of(options.several(options.duration(0)), help, usual)
+
+
+def without_nul(text: str, option: str) -> str:
+    if "\0" in text:
+        raise InputError(f"{option} has a NUL character")
+    return text
 
 
 def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> str:
@@ -197,25 +155,23 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> s
             check(text)
         except ValueError as error:
             raise InputError(f"{option}: {error}") from error
-        if "\0" in text:
-            raise InputError(f"{option} has a NUL character")
-        return text
+        return without_nul(text, option)
 
-    return made(Setting(help, Value(metavar, read, str)), "")
+    return of(Value(metavar, read, str), help, "")
 
 
 def server(help: str) -> str:
     """A connection string; a result file says nothing of where a server is."""
-    return made(Setting(help, options.DSN, kept=False), "")
+    return of(options.DSN, help, "", kept=False)
 
 
 def names(help: str) -> tuple[str, ...]:
-    def read(text: str, option: str) -> tuple[str, ...]:
-        if "\0" in text:
-            raise InputError(f"{option} has a NUL character")
-        return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    """Names of columns as they are stored, several comma-separated, or none."""
 
-    return made(Setting(help, Value(f"{COLUMN},…", read, ",".join)), ())
+    def read(text: str, option: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, map(str.strip, without_nul(text, option).split(",")))))
+
+    return of(Value(f"{COLUMN},…", read, ",".join), help, ())
 
 
 UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)  # of anything: the file's reader has its type
@@ -223,7 +179,12 @@ UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)  # of anythi
 
 def found() -> Any:
     """A value that the lab finds out and no option asks for: kept in the file."""
-    return made(Setting("", UNASKED, asked=False), None)
+    return of(UNASKED, "", None, asked=False)
+
+
+def switch(usual: bool) -> bool:
+    """Something that no option asks for."""
+    return of(cast("Value[bool]", UNASKED), "", usual, asked=False)
 
 
 def file(help: str) -> str:
@@ -235,7 +196,7 @@ def file(help: str) -> str:
             raise InputError(f"{option} {path} is not a file")
         return str(path)
 
-    return made(Setting(help, Value("FILE", read, str), path=True), "")
+    return of(Value("FILE", read, str), help, "", path=True)
 
 
 def folder(help: str, *, flag: str = "") -> str:
@@ -247,9 +208,4 @@ def folder(help: str, *, flag: str = "") -> str:
             raise InputError(f"{path} is not a folder")
         return str(path)
 
-    return made(Setting(help, Value("DIRECTORY", read, str), flag, of_server=True, path=True), "")
-
-
-def switch(usual: bool) -> bool:
-    setting: Setting[bool] = Setting("", UNASKED, asked=False)
-    return made(setting, usual)
+    return of(Value("DIRECTORY", read, str), help, "", flag=flag, of_server=True, path=True)

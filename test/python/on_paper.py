@@ -58,7 +58,7 @@ def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int =
 def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
     """Random keys at a quarter of bigint's speed and twelve times its WAL, six rounds of differing speed."""
     plan = {
-        "rows": [1000], "kinds": ["bigint", "random"], "clients": 8, "rounds": 6, "seconds": 2, "inserts": None,
+        "rows": [1000], "kinds": ["bigint", "random"], "clients": [8], "rounds": 6, "seconds": 2, "inserts": None,
         "memory_bytes": 32 * 2**20,
     }  # fmt: skip
     runs = [

@@ -136,8 +136,6 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
         ["lock + DISCARD, CACHE 1000", "16"],
     ]  # fmt: skip
     assert list(beside(result, "published_tps")) == ["one table, 1 session", "lock + DISCARD, CACHE 1000, 16 sessions"]
-    result.plan["clients"] = 16  # a file of an earlier version
-    assert WritersExperiment.plan_in(result).clients == (16,)
 
 
 def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
