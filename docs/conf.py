@@ -10,7 +10,7 @@ extensions = ["myst_parser"]
 
 # The source folder is the checkout, so that links of README and of docs are those of the repository.
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "bench/README.md"]
 exclude_patterns = [".venv", "build", "test", "debian"]
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]  # commands of psql; pages that begin with a note
 myst_heading_anchors = 4
@@ -44,7 +44,7 @@ def navigation():
     parts = {part: [page for page in names if page in pages] for part, names in PARTS.items()}
     parts["Project"] = sorted(pages.difference(*parts.values()))
     for part, names in parts.items():
-        listed = [f"docs/{page}" for page in names] + (["CHANGELOG", "CONTRIBUTING"] if part == "Project" else [])
+        listed = [f"docs/{page}" for page in names] + (["CHANGELOG", "CONTRIBUTING", "bench/README"] if part == "Project" else [])
         yield "\n".join(["", "```{toctree}", f":caption: {part}", ":hidden:", "", *listed, "```", ""])
 
 
