@@ -12,6 +12,7 @@ from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 
+from examples import python_with
 from tail_runs import insert
 
 NEEDED = "the extra 'dlt' is not installed: script/engines installs it, and runs this"
@@ -162,3 +163,13 @@ def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connec
 def test_wrong_arguments_are_named(options: dict[str, int], said: str) -> None:
     with pytest.raises(InputError, match=said):
         source.feed_table("service=shop", "events", **options)
+
+
+def test_the_first_example_of_the_manual(pipeline: Pipeline) -> None:
+    example = python_with("docs/dlt.md", "dlt.pipeline(").replace("service=shop", pipeline.dsn)
+    folder = repr(str(pipeline.folder))
+    example = example.replace('destination="duckdb"', f'pipelines_dir={folder}, destination="duckdb"')
+    subprocess.run([sys.executable, "-c", example], cwd=pipeline.folder, check=True,
+                   env=os.environ | {"RUNTIME__DLTHUB_TELEMETRY": "false"})  # fmt: skip
+    with duckdb.connect(str(pipeline.folder / "shop_events.duckdb"), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM shop.events").fetchall() == [(10,)]
