@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from inorder.cli import cli
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import ROOT, scalar
+from conftest import scalar
 from tail_runs import Tail, insert
 
 pytestmark = pytest.mark.server
@@ -85,13 +84,6 @@ def test_bad_input_is_one_clear_sentence(
     count: Tail, fresh: Connection, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in count(*arguments, code=2)
-
-
-def test_every_option_is_documented() -> None:
-    text = (ROOT / "docs" / "tail.md").read_text()
-    for parameter in cli.commands["count"].params:
-        for name in parameter.opts:
-            assert f" {name}" in text or f"`{name}" in text or name == "table", name
 
 
 FILES_OF_ONE_TRANSACTION = {  # and the partition that is in them

@@ -145,6 +145,7 @@ def test_each_step_does_what_it_says(server: Server) -> None:
         assert found["add_key"]["leaf_density"] > 85 > found["with_key"]["leaf_density"]
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, _ = lab_run("bulk --rows 1k --rounds 1 --memory 16MB")

@@ -179,6 +179,7 @@ def test_what_arrives_and_what_is_checked(server: Server) -> None:
             bench.check("it", "SELECT 2", 3)
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run("feed --rows 10k --rounds 2")

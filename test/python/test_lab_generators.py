@@ -58,6 +58,7 @@ def test_costs_are_above_the_floor() -> None:
     assert section.shown()[1][1] == "40 [40–40]" and "wall clock" in section.title
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run(lab_run: LabRun) -> None:
     result, printed = lab_run("generators --values 20k --rows 5k --rounds 2")

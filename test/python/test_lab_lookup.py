@@ -62,6 +62,7 @@ def test_what_a_page_of_random_keys_costs_is_in_the_report() -> None:
     assert set(sections) >= {f"lookup_{ANY}", f"lookup_{COUNT_KEY}", f"lookup_{COUNT_CREATED}"}
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     _, printed = lab_run("lookup --keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB")

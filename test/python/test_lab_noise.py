@@ -107,6 +107,7 @@ def test_more_rounds_find_smaller_differences() -> None:
     assert np.array_equal(lower_ends(logs, 9), lower_ends(logs, 9)) and outer_rank(9) == 1
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run("noise --keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2")

@@ -143,6 +143,7 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: 
             assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")

@@ -201,6 +201,7 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
 # --- the command --------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run("writers --forms lock --seconds 1 --rounds 1 --clients 2")

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from inorder.cli import cli
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from conftest import ROOT, scalar
+from conftest import scalar
 from tail_runs import Tail, insert, numbers, tail_has
 from waiting import PATIENCE, wait_for
 
@@ -537,9 +536,3 @@ def test_an_idle_poll_writes_nothing(tail: Tail, fresh: Connection) -> None:
         assert (tail.folder / "p").stat().st_mtime_ns == before
         insert(fresh, 1, 2)
         assert b'"n":2' in running.stdout.readline()
-
-
-def test_every_option_is_documented() -> None:
-    text = (ROOT / "docs" / "tail.md").read_text()
-    for parameter in cli.commands["tail"].params:
-        assert all(f"`{name}" in text for name in parameter.opts if name.startswith("-")), parameter.name
