@@ -153,38 +153,32 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.read(decode)
 
 
+NO_POSITIONS = [
+    (b"", "cannot use p: it is empty, and where the last run stopped is lost\nHINT:  Put a copy back."),
+    (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
+    (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
+    (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
+    (position_of(transactions="{(,)}"), "cannot use p: it is damaged, or no position file: TypeError of the trans"),
+    (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
+    (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
+    (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
+    (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
+    (position_of(more=7), "cannot use p: it is damaged, or no position file: it has what no server writes"),
+    (position_of(members=[{"name": 5}]), "it has what no server writes"),
+    (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
+    (position_of(origin="\0"), "unsupported Unicode escape sequence"),
+    (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not lead to what comes after"),
+    (pending(batch={"transactions": "{[5,9)}"}), "this batch does not follow this position"),
+    (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not lead to what comes after"),
+]
+
+
 @pytest.mark.server
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "cannot use p: it is empty, and where the last run stopped is lost\nHINT:  Put a copy back."),
-        (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
-        (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
-        (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
-        (position_of(transactions="{(,)}"), "cannot use p: it is damaged, or no position file: TypeError of the trans"),
-        (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
-        (
-            changed(table="public.other"),
-            "p is the position in public.other in the database 'tail', not in public.",
-        ),
-        (
-            changed(database="shop"),
-            "p is the position in public.events in the database 'shop', not in public.",
-        ),
-        (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
-        (position_of(more=7), "cannot use p: it is damaged, or no position file: it has what no server writes"),
-        (position_of(members=[{"name": 5}]), "it has what no server writes"),
-        (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
-        (position_of(origin="\0"), "unsupported Unicode escape sequence"),
-        (pending(after={"transactions": "{[0,8)}"}), "no position file: its batch does not lead to what comes after"),
-        (pending(batch={"transactions": "{[5,9)}"}), "this batch does not follow this position"),
-        (pending(after=AFTER | {"origin": "1/1"}), "no position file: its batch does not lead to what comes after"),
-    ],
-)
-def test_a_position_file_that_is_none(tail: Tail, fresh: Connection, content: bytes, message: str) -> None:
-    (tail.folder / "p").write_bytes(content)
-    assert message in tail(*EVENTS, code=2)
-    assert [(path.name, path.read_bytes()) for path in tail.folder.iterdir()] == [("p", content)]
+def test_a_position_file_that_is_none(tail: Tail, fresh: Connection) -> None:
+    for content, message in NO_POSITIONS:
+        (tail.folder / "p").write_bytes(content)
+        assert message in tail(*EVENTS, code=2)
+        assert [(path.name, path.read_bytes()) for path in tail.folder.iterdir()] == [("p", content)]
 
 
 @pytest.mark.server
