@@ -22,11 +22,14 @@ while (!stopping) {
         source.Open();
         Call(sink, "SELECT 1"); // while the sink is away, no batch is taken
         while (!stopping) {
-            if (Call(source, "CALL take_batch($1)", args[0]) is not [long batch, long token, var rows]) continue;
+            var taken = Call(source, "CALL take_batch($1)", args[0]);
+            if (taken is not [long batch, long token, var rows, int tries, var label]) continue;
             try {
-                Call(sink, "SELECT store_batch($1, $2)", batch, rows);
+                var dead = Call(sink, "SELECT store_batch($1, $2, $3)", batch, rows, tries)[0];
+                Console.WriteLine($"{label}: {dead} in dead_letters");
             } catch (NpgsqlException error) {
-                Call(source, "SELECT end_batch($1, $2, $3)", batch, token, error.Message);
+                var became = Call(source, "SELECT end_batch($1, $2, $3)", batch, token, error.Message)[0];
+                Console.WriteLine($"{label}: {became}: {error.Message}");
                 throw;
             }
             Call(source, "SELECT end_batch($1, $2, null)", batch, token);

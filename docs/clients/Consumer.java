@@ -9,26 +9,29 @@ public class Consumer {
             try (var sink = DriverManager.getConnection(System.getenv("SINK"));
                     var source = DriverManager.getConnection(System.getenv("SOURCE"));
                     var take = source.prepareStatement("CALL take_batch(?)");
-                    var store = sink.prepareStatement("SELECT store_batch(?, ?)");
+                    var store = sink.prepareStatement("SELECT store_batch(?, ?, ?)");
                     var end = source.prepareStatement("SELECT end_batch(?, ?, ?)")) {
                 sink.createStatement().execute("SELECT 1"); // while the sink is away, no batch is taken
                 take.setString(1, arguments[0]);
-                end.setString(3, null);
                 while (!stop.isAlive()) {
                     var taken = take.executeQuery();
-                    if (!taken.next() || taken.getObject("batch") == null) continue;
-                    store.setLong(1, taken.getLong("batch"));
+                    if (!taken.next() || taken.getObject("number") == null) continue;
+                    store.setLong(1, taken.getLong("number"));
                     store.setString(2, taken.getString("rows"));
-                    end.setLong(1, taken.getLong("batch"));
+                    store.setInt(3, taken.getInt("tries"));
+                    end.setLong(1, taken.getLong("number"));
                     end.setLong(2, taken.getLong("token"));
+                    String failure = null;
                     try {
                         store.execute();
                     } catch (SQLException error) {
-                        end.setString(3, error.toString());
-                        end.execute();
-                        throw error;
+                        failure = error.getMessage().lines().findFirst().get(); // without the CONTEXT
                     }
-                    end.execute();
+                    end.setString(3, failure);
+                    var ended = end.executeQuery();
+                    ended.next();
+                    System.out.println(taken.getString("label") + ": " + ended.getString(1) + ", error: " + failure);
+                    if (failure != null) throw new SQLException(failure);
                 }
             } catch (SQLException error) {
                 System.err.println("trying again: " + error);

@@ -18,18 +18,22 @@ func main() {
 	source, _ := sql.Open("pgx", os.Getenv("SOURCE")) // connects when it is used, and whenever that was lost
 	sink, _ := sql.Open("pgx", os.Getenv("SINK"))
 	for len(stop) == 0 {
-		var batch, token, rows, failure any
+		var batch, token, rows, tries, failure any
+		var label, became *string
+		var dead int
 		err := sink.Ping() // while the sink is away, no batch is taken
 		if err == nil {
-			err = source.QueryRow("CALL take_batch($1)", os.Args[1]).Scan(&batch, &token, &rows)
+			err = source.QueryRow("CALL take_batch($1)", os.Args[1]).Scan(&batch, &token, &rows, &tries, &label)
 		}
 		if err == nil && batch != nil {
-			if _, refused := sink.Exec("SELECT store_batch($1, $2)", batch, rows); refused != nil {
-				log.Print("refused: ", refused)
+			refused := sink.QueryRow("SELECT store_batch($1, $2, $3)", batch, rows, tries).Scan(&dead)
+			if refused != nil {
 				failure = refused.Error()
-				time.Sleep(time.Second)
 			}
-			_, err = source.Exec("SELECT end_batch($1, $2, $3)", batch, token, failure)
+			err = source.QueryRow("SELECT end_batch($1, $2, $3)", batch, token, failure).Scan(&became)
+			if err == nil {
+				log.Printf("%s: %s, %d in dead_letters, error: %v", *label, *became, dead, failure)
+			}
 		}
 		if err != nil {
 			log.Print("trying again: ", err)

@@ -8,15 +8,18 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
 }
 
 async function work(source, sink) {
-  const { batch, token, rows } = (await source.query("CALL take_batch($1)", [process.argv[2]])).rows[0];
-  if (batch === null) return;
+  const { number, token, rows, tries, label } = (await source.query("CALL take_batch($1)", [process.argv[2]])).rows[0];
+  if (number === null) return;
+  const end = async (failure) =>
+    (await source.query("SELECT end_batch($1, $2, $3) AS became", [number, token, failure])).rows[0].became;
+  let stored;
   try {
-    await sink.query("SELECT store_batch($1, $2)", [batch, rows]);
+    stored = await sink.query("SELECT store_batch($1, $2, $3) AS dead", [number, rows, tries]);
   } catch (error) {
-    await source.query("SELECT end_batch($1, $2, $3)", [batch, token, String(error)]);
+    console.log(`${label}: ${await end(error.message)}: ${error.message}`);
     throw error;
   }
-  await source.query("SELECT end_batch($1, $2, null)", [batch, token]);
+  console.log(`${label}: ${await end(null)}, ${stored.rows[0].dead} in dead_letters`);
 }
 
 while (!stopping) {

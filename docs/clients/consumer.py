@@ -8,18 +8,25 @@ from threading import Event
 import psycopg
 
 HOW = {"autocommit": True, "prepare_threshold": None}
+END = "SELECT end_batch(%s, %s, %s)"
+
+
+def said(error):
+    return error.diag.message_primary or str(error)  # without the CONTEXT
 
 
 def work(source, sink):
-    batch, token, rows = source.execute("CALL take_batch(%s)", [sys.argv[1]]).fetchone()
+    batch, token, rows, tries, label = source.execute("CALL take_batch(%s)", [sys.argv[1]]).fetchone()
     if batch is None:
         return
     try:
-        sink.execute("SELECT store_batch(%s, %s)", [batch, rows])
+        dead = sink.execute("SELECT store_batch(%s, %s, %s)", [batch, rows, tries]).fetchone()[0]
     except psycopg.Error as error:
-        source.execute("SELECT end_batch(%s, %s, %s)", [batch, token, str(error)])
+        end = source.execute(END, [batch, token, said(error)]).fetchone()[0]
+        print(f"{label}: {end}: {said(error)}", flush=True)
         raise
-    source.execute("SELECT end_batch(%s, %s, null)", [batch, token])
+    end = source.execute(END, [batch, token, None]).fetchone()[0]
+    print(f"{label}: {end}, {dead} in dead_letters", flush=True)
 
 
 stop = Event()
@@ -32,5 +39,5 @@ while not stop.is_set():
             while not stop.is_set():
                 work(source, sink)
     except psycopg.Error as error:
-        print(f"trying again: {error}", file=sys.stderr, flush=True)
+        print(f"trying again: {said(error)}", file=sys.stderr, flush=True)
         stop.wait(1)

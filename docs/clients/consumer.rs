@@ -1,7 +1,9 @@
 // A worker on the feed mailer: each row of the table events arrives in the sink once. Argument: the worker's name.
 use std::{env, time::Duration};
 use tokio::signal::{ctrl_c, unix};
-use tokio_postgres::{connect, types::Type, Error, NoTls};
+use tokio_postgres::{connect, types::{ToSql, Type}, Error, NoTls};
+
+type Parts<'a> = [(&'a (dyn ToSql + Sync), Type); 3];
 
 async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
     let (sink, connection) = connect(&env::var("SINK").expect("SINK"), NoTls).await?;
@@ -12,12 +14,15 @@ async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
     while !stop.is_finished() {
         let row = &source.query_typed("CALL take_batch($1)", &[(&env::args().nth(1), Type::TEXT)]).await?[0];
         let Some(batch) = row.get::<_, Option<i64>>(0) else { continue };
-        let (token, rows): (i64, Option<String>) = (row.get(1), row.get(2));
-        let stored = sink.query_typed("SELECT store_batch($1, $2)", &[(&batch, Type::INT8), (&rows, Type::TEXT)]).await;
+        let (token, rows, tries): (i64, Option<String>, i32) = (row.get(1), row.get(2), row.get(3));
+        let parts: Parts = [(&batch, Type::INT8), (&rows, Type::TEXT), (&tries, Type::INT4)];
+        let stored = sink.query_typed("SELECT store_batch($1, $2, $3)", &parts).await;
         let failure =
             stored.as_ref().err().map(|error| error.as_db_error().map_or(error.to_string(), |e| e.to_string()));
         let end = "SELECT end_batch($1, $2, $3)";
-        source.query_typed(end, &[(&batch, Type::INT8), (&token, Type::INT8), (&failure, Type::TEXT)]).await?;
+        let parts: Parts = [(&batch, Type::INT8), (&token, Type::INT8), (&failure, Type::TEXT)];
+        let ended = source.query_typed(end, &parts).await?;
+        println!("{}: {}, error: {failure:?}", row.get::<_, &str>(4), ended[0].get::<_, &str>(0));
         stored?;
     }
     Ok(())

@@ -9,15 +9,22 @@ from functools import partial
 from psycopg import AsyncConnection, Error
 
 
+def said(error):
+    return error.diag.message_primary or str(error)  # without the CONTEXT
+
+
 async def work(source, sink):
-    batch, token, rows = await (await source.execute("CALL take_batch(%s)", [sys.argv[1]])).fetchone()
+    batch, token, rows, tries, label = await (await source.execute("CALL take_batch(%s)", [sys.argv[1]])).fetchone()
     if batch is not None:
+        end = partial(source.execute, "SELECT end_batch(%s, %s, %s)")
         try:
-            await sink.execute("SELECT store_batch(%s, %s)", [batch, rows])
+            stored = await sink.execute("SELECT store_batch(%s, %s, %s)", [batch, rows, tries])
         except Error as error:
-            await source.execute("SELECT end_batch(%s, %s, %s)", [batch, token, str(error)])
+            (became,) = await (await end([batch, token, said(error)])).fetchone()
+            print(f"{label}: {became}: {said(error)}", flush=True)
             raise
-        await source.execute("SELECT end_batch(%s, %s, null)", [batch, token])
+        (became,) = await (await end([batch, token, None])).fetchone()
+        print(f"{label}: {became}, {(await stored.fetchone())[0]} in dead_letters", flush=True)
 
 
 async def main():
@@ -32,7 +39,7 @@ async def main():
                 while not stop.is_set():
                     await work(source, sink)
         except Error as error:
-            print(f"trying again: {error}", file=sys.stderr, flush=True)
+            print(f"trying again: {said(error)}", file=sys.stderr, flush=True)
             await asyncio.sleep(1)
 
 

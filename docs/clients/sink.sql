@@ -1,7 +1,27 @@
 -- In the database that receives them. What a batch contains, and its number, are stored in one transaction.
 CREATE TABLE mails (id uuid, body text);
 CREATE TABLE batches (number bigint PRIMARY KEY);
-CREATE FUNCTION store_batch(number bigint, rows text) RETURNS void LANGUAGE sql AS $$
-    WITH new AS (INSERT INTO batches VALUES (number) ON CONFLICT DO NOTHING RETURNING 1)
-    INSERT INTO mails SELECT row.* FROM new, json_populate_recordset(null::mails, rows::json) AS row
-$$;
+-- Rows that cannot be stored (a dead letter queue): a batch that is tried again is stored row by row, without them.
+CREATE TABLE dead_letters (batch bigint, content json, error text);
+
+-- Returns the number of rows that went to dead_letters.
+CREATE FUNCTION store_batch(number bigint, rows text, tries int DEFAULT 1) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    one json;
+BEGIN
+    INSERT INTO batches VALUES (number) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN 0;
+    ELSIF tries = 1 THEN
+        INSERT INTO mails SELECT row.* FROM json_populate_recordset(null::mails, rows::json) AS row;
+        RETURN 0;
+    END IF;
+    FOR one IN SELECT json_array_elements(rows::json) LOOP
+        BEGIN
+            INSERT INTO mails SELECT row.* FROM json_populate_record(null::mails, one) AS row;
+        EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
+            INSERT INTO dead_letters VALUES (number, one, SQLERRM);
+        END;
+    END LOOP;
+    RETURN (SELECT count(*) FROM dead_letters AS d WHERE d.batch = number);
+END $$;

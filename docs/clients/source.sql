@@ -2,24 +2,32 @@
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body text);
 SELECT feed_create('mailer', 'events');
 
--- The next batch of a worker, with its rows as one JSON text. If there is none, nulls, as soon as there are rows, or
--- after a second.
+-- The next batch of a worker, with its rows as one JSON text, how often it was tried, and what a log says of it. If there
+-- is none, nulls, as soon as there are rows, or after a second.
 CREATE PROCEDURE take_batch(
-    worker text, INOUT number bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL
+    worker text, INOUT number bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL,
+    INOUT tries int DEFAULT NULL, INOUT label text DEFAULT NULL
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT taken.number, taken.token INTO number, token
-    FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute') AS taken;
+    SELECT taken.number, taken.token, taken.tries INTO number, token, tries
+    FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute', max_tries => 5) AS taken;
     COMMIT;  -- nobody waits for a worker that waits; and a batch that cannot be read has been tried once more
     IF number IS NULL THEN
         PERFORM feed_wait('mailer', timeout => '1 second');
     ELSE
-        SELECT json_agg(row) INTO rows FROM feed_batch_rows('mailer', number, null::events) AS row;
+        SELECT json_agg(row), format('batch %s, try %s of 5, %s rows', number, tries, count(*)) INTO rows, label
+        FROM feed_batch_rows('mailer', number, null::events) AS row;
     END IF;
 END $$;
 
--- What became of it: stored, so that it is finished; or a failure, after which it is tried again or set aside.
-CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS void LANGUAGE sql AS $$
-    SELECT CASE WHEN failure IS NULL THEN feed_finish_batch('mailer', number, token)
-                ELSE feed_fail_batch('mailer', number, token, failure, retry_after => '1 second') END
-$$;
+-- What became of it: stored, so that it is finished; or a failure, after which it is tried again or set aside. Returns that.
+CREATE FUNCTION end_batch(number bigint, token bigint, failure text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF failure IS NULL THEN
+        PERFORM feed_finish_batch('mailer', number, token);
+        RETURN 'stored';
+    ELSIF feed_fail_batch('mailer', number, token, failure, retry_after => '1 second') THEN
+        RETURN 'set aside';
+    END IF;
+    RETURN 'will be tried again';
+END $$;

@@ -19,7 +19,11 @@ from waiting import PATIENCE, wait_for
 FOLDER = ROOT / "docs" / "clients"
 BUILT = ROOT / "build" / "clients"  # by script/clients
 WRITERS = 2
-POISON = "poison"
+POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; one that lets the sink fail
+REFUSING = f"""
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refused''; END';
+CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()
+"""
 
 # A program and its first arguments; what must exist to run it, besides itself.
 COMMANDS: dict[str, list[str | Path]] = {
@@ -62,6 +66,7 @@ class Shop:
         self.source.execute(text("docs/clients/source.sql").encode())
         self.sink.execute(text("docs/clients/sink.sql").encode())
         self.sink.execute(f"ALTER TABLE mails ADD CONSTRAINT readable CHECK (body <> '{POISON}')".encode())
+        self.sink.execute(REFUSING.encode())
         self.committed: list[str] = []
         self.ended = threading.Event()
 

@@ -21,7 +21,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account
 
 from conftest import scalar
-from consumers import COMMANDS, FOLDER, POISON, Consumer, Shop, missing, uri
+from consumers import COMMANDS, FOLDER, POISON, REFUSED, Consumer, Shop, missing, uri
 from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
@@ -152,9 +152,11 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
             for other in others:
                 other(shop, consumer)
             assert consumer.process.poll() is None
-            poisoned = shop.insert(shop.source, [POISON])
+            (dead,) = shop.insert(shop.source, [POISON])
+            wait_for(lambda: scalar(shop.sink, "SELECT count(*) FROM dead_letters"))
+            refused = shop.insert(shop.source, [REFUSED])
             wait_for(lambda: scalar(shop.source, "SELECT count(*) FROM feed_batches WHERE set_aside IS NOT NULL"))
-        check_the_end(shop, consumer, poisoned)
+        check_the_end(shop, consumer, dead, refused)
     except BaseException as error:
         error.add_note(consumer.log.read_text()[-2000:])
         raise
@@ -228,19 +230,26 @@ def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
     shop.wait_for_more()
 
 
-def check_the_end(shop: Shop, consumer: Consumer, poisoned: list[str]) -> None:
-    """Each row exactly once; those of the batch that was set aside once they can be stored, and are tried again."""
+def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str]) -> None:
+    """Each row once: a bad one in dead_letters, those set aside when the sink takes them. The log has every try."""
+    letters = "SELECT content ->> 'id', error LIKE '%%readable%%', batch FROM dead_letters"
+    ((key, is_named, number),) = shop.sink.execute(letters.encode()).fetchall()
+    assert (key, is_named) == (dead, True)
     ((batch, tries, reason),) = shop.source.execute(
         "SELECT number, tries, reason FROM feed_batches WHERE set_aside IS NOT NULL"
     ).fetchall()
-    assert tries == 5 and "readable" in str(reason)
+    assert tries == 5 and REFUSED in str(reason) and "CONTEXT" not in str(reason)
+    log = consumer.log.read_text()
+    assert re.search(rf"batch {number}, try 1 of 5, \d+ rows: will be tried again", log)
+    assert re.search(rf"batch {number}, try 2 of 5, \d+ rows: stored", log)
     rows = shop.source.execute("SELECT id::text FROM feed_batch_rows('mailer', %s, null::events)", [batch]).fetchall()
     aside = {str(key) for (key,) in rows}
-    assert set(poisoned) <= aside
-    committed = {*shop.committed, *poisoned}
+    assert set(refused) <= aside
+    assert f"batch {batch}, try 5 of 5, {len(aside)} rows: set aside" in log
+    committed = {*shop.committed, *refused}
     wait_for(lambda: len(shop.arrived()) == len(committed - aside))
     assert shop.arrived() == Counter(committed - aside)
-    shop.sink.execute("ALTER TABLE mails DROP CONSTRAINT readable")
+    shop.sink.execute("DROP TRIGGER refuse ON mails")
     shop.source.execute("SELECT feed_retry_batch('mailer', %s)", [batch])
     wait_for(lambda: len(shop.arrived()) == len(committed) and shop.unfinished() == 0)
     assert consumer.stop() == consumer.stopped
@@ -261,8 +270,9 @@ def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
         state += " AND state = 'active'"
         wait_for(lambda: shop.source.execute(state.encode(), [worker.info.backend_pid]).fetchall() == [(None,)])
         (key,) = shop.insert(shop.source, ["new"])
-        assert taken.result(PATIENCE) == [(None, None, None)]
-        ((batch, token, rows),) = worker.execute("CALL take_batch('one')")
+        assert taken.result(PATIENCE) == [(None,) * 5]
+        ((batch, token, rows, tries, label),) = worker.execute("CALL take_batch('one')")
+        assert (tries, label) == (1, f"batch {batch}, try 1 of 5, 1 rows")
         assert json.loads(str(rows)) == [{"id": key, "body": "new"}]
         worker.execute("SELECT end_batch(%s, %s, null)", [batch, token])
     assert shop.unfinished() == 0
@@ -284,7 +294,7 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
         with pytest.raises(psycopg.errors.RaiseException, match="cannot be read"):
             shop.source.execute("CALL take_batch('one')")
     shop.insert(shop.source, ["new"])
-    ((batch, token, _),) = shop.source.execute("CALL take_batch('one')")
+    ((batch, token, *_),) = shop.source.execute("CALL take_batch('one')")
     shop.source.execute("SELECT end_batch(%s, %s, '')", [batch, token])
     seen = b"SELECT number, tries, reason, set_aside IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
     assert shop.source.execute(seen).fetchall() == [(1, 5, None, False, None), (batch, 1, "", True, True)]
@@ -293,4 +303,4 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
 def test_a_consumer_is_short(path: Path) -> None:
     lines = path.read_text().splitlines()
-    assert len(lines) < 40 and max(map(len, lines)) <= 120
+    assert len(lines) < 50 and max(map(len, lines)) <= 120

@@ -96,6 +96,46 @@ def test_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     assert run(cluster, tmp_path, "-c", SQLALCHEMY) == "done\n"
 
 
+WORKER = """
+import sqlalchemy as sa
+import worker
+from models import Base, Event
+from sqlalchemy.orm import Session
+
+engine = sa.create_engine("postgresql+psycopg://")
+Base.metadata.create_all(engine)
+seen = []
+
+
+def process(session, row):
+    if row.body == "bad":
+        raise ValueError("poison")
+    seen.append(row.body)
+
+
+worker.process = process
+with Session(engine) as session:
+    session.execute(sa.text("SELECT feed_create('mailer', 'events')"))
+    session.add_all(Event(body=body) for body in ("good", "bad", "fine"))
+    session.commit()
+    ask = lambda: worker.work(session, "mailer", "events", "one")
+    assert ask() == "will be tried again: poison" and seen == ["good"]
+    while (became := ask()) is None:
+        pass
+    assert became == "finished" and seen == ["good", "good", "fine"]
+    assert ask() is None
+    ((row, error),) = session.execute(sa.text("SELECT row, error FROM dead_letters")).all()
+    assert "'body': 'bad'" in row and error == "poison"
+    assert session.execute(sa.text("SELECT FROM feed_batches")).all() == []
+print("done")
+"""
+
+
+def test_a_worker_of_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    write(tmp_path, "sqlalchemy")
+    assert run(cluster, tmp_path, "-c", WORKER) == "done\n"
+
+
 ALEMBIC = """
 import runpy
 import sqlalchemy as sa
@@ -201,6 +241,43 @@ with transaction.atomic():
 print("done")
 """
 
+DJANGO_WORKER = """
+import io
+import time
+import django
+django.setup()
+from django.core.management import call_command
+from django.db import connection, transaction
+from shop.management.commands import feed_worker
+from shop.models import Event
+
+done = []
+
+
+def process(row):
+    if row.body == "bad":
+        raise ValueError("poison")
+    done.append(row.body)
+
+
+feed_worker.process = process
+with connection.cursor() as cursor:
+    cursor.execute("CREATE TABLE dead_letters (number bigint, id text, error text)")
+with transaction.atomic():
+    for body in ("good", "bad", "fine"):
+        Event(body=body).save()
+log = io.StringIO()
+while "finished" not in log.getvalue():
+    call_command("feed_worker", "mailer", "shop.Event", "one", "--once", stderr=log)
+    time.sleep(0.1)
+assert "try 1 of 5: will be tried again: poison" in log.getvalue() and "try 2 of 5: finished" in log.getvalue()
+assert done == ["good", "good", "fine"]
+with connection.cursor() as cursor:
+    cursor.execute("SELECT id, error FROM dead_letters")
+    assert cursor.fetchall() == [(str(Event.objects.get(body="bad").pk), "poison")]
+print("done")
+"""
+
 
 def test_django(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "django")
@@ -226,4 +303,5 @@ def test_django(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     prepare.write_text(texts[prepare])
     manage("migrate")
     manage("makemigrations", "--check")
-    assert run(cluster, tmp_path, "-c", DJANGO, DJANGO_SETTINGS_MODULE="settings") == "done\n"
+    for program in (DJANGO, DJANGO_WORKER):
+        assert run(cluster, tmp_path, "-c", program, DJANGO_SETTINGS_MODULE="settings") == "done\n"
