@@ -94,13 +94,16 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
 def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
     """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
 
+    Not under the caller's collation, under which another name could be equal.
+
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
-    'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name, owner);\\nEND'
+    'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
     """
-    names = re.findall(r"[(,]\s*(OUT )?(\w+) ", head)
-    arguments = ", ".join(["inorder_internal.caller()", *(name for is_result, name in names if not is_result)])
+    names = re.findall(r"[(,]\s*(OUT )?(\w+) (text\b)?", head)
+    passed = (name + (' COLLATE "default"' if is_text else "") for is_result, name, is_text in names if not is_result)
+    arguments = ", ".join(["inorder_internal.caller()", *passed])
     call = f"inorder_internal.{name}({arguments})"
-    if results := ", ".join(name for is_result, name in names if is_result):
+    if results := ", ".join(name for is_result, name, _ in names if is_result):
         return "plpgsql", {"writes"}, f"BEGIN\n    SELECT t.* INTO {results} FROM {call} AS t;\nEND"
     verb = "PERFORM" if head.endswith("RETURNS void") else "RETURN"
     return "plpgsql", {"writes"}, f"BEGIN\n    {verb} {call};\nEND"

@@ -159,7 +159,8 @@ BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    k := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, true, false);
+    k := inorder_internal.take_next(
+        inorder_internal.caller(), name COLLATE "default", owner, max_rows, true, true, false);
     b := (k.next).batch;
     IF NOT (k.next).has_rows THEN
         RETURN NULL;
@@ -193,7 +194,8 @@ BEGIN
 END
 ---- feed_peek: plpgsql reads
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(inorder_internal.caller(), name, owner, max_rows, true, false, true);
+    k inorder_internal.taken := inorder_internal.take_next(
+        inorder_internal.caller(), name COLLATE "default", owner, max_rows, true, false, true);
 BEGIN
     PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));
     IF (k.next).has_rows THEN
@@ -213,7 +215,7 @@ DECLARE
     members @extschema@.feed_member[];
     query text;
 BEGIN
-    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name, number, owner);
+    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name COLLATE "default", number, owner);
     PERFORM inorder_internal.check_row_type((u.t).relation, pg_typeof(row_type));
     members := inorder_internal.members(u.t);
     query := inorder_internal.batch_text(u.t, u.batch, members, caller);
@@ -233,7 +235,7 @@ BEGIN
     LOOP
         -- An error takes back the locks of the look, and this one is no error of the caller's.
         BEGIN
-            found := inorder_internal.is_batch_next(inorder_internal.caller(), name, owner);
+            found := inorder_internal.is_batch_next(inorder_internal.caller(), name COLLATE "default", owner);
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
             IF found THEN

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
@@ -64,7 +65,8 @@ as_owner(PG_FUNCTION_ARGS)
 	Self		self = become_owner();
 	Datum		result;
 
-	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, PG_GET_COLLATION(), NULL, NULL);
+	/* Not the caller's collation, under which another name could be equal */
+	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, NULL);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());
 	result = FunctionCallInvoke(call);

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection
 
@@ -139,3 +140,20 @@ def test_who_installed_it_restores_what_is_its_own(others: Connection) -> None:
     execute(others, "INSERT INTO parts (n) VALUES (1)", "SET ROLE mallory", "CREATE TABLE more (id uuid)",
             INSERT_TABLE.format(table="more"))  # fmt: skip
     assert value(others, "SELECT count(*) FROM inorder_internal.feed_table WHERE relation = 'more'::regclass") == 1
+
+
+def test_no_collation_of_the_caller_makes_names_equal(others: Connection) -> None:
+    try:
+        execute(others, "CREATE COLLATION folded (provider = icu, deterministic = false, locale = 'und-u-ks-level2')")
+    except psycopg.errors.FeatureNotSupported:
+        pytest.skip("this server has no ICU")
+    as_role(others, "alice")
+    execute(others, "INSERT INTO parts (n) VALUES (1)")
+    assert value(others, "SELECT 'OWN' COLLATE folded = 'own'") is True
+    for call in (
+        "feed_next_batch({name})", "feed_take_batch({name}, 'w')", "feed_seek({name}, 'now')", "feed_wait({name}, '0')",
+        "feed_batch_rows({name}, 1, null::parts)", "feed_apply({name}, 'SELECT count(*) FROM batch')",
+        "feed_peek({name}, null::parts)", "feed_rename({name}, 'other')", "feed_drop({name})",
+    ):  # fmt: skip
+        assert refusal(others, "SELECT " + call.format(name="'OWN' COLLATE folded")) == "42704", call
+    assert value(others, "SELECT feed_next_batch('own' COLLATE folded)") == 1
