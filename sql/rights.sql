@@ -39,8 +39,11 @@ GRANT EXECUTE ON FUNCTION inorder_internal.common(int8multirange, int8multirange
 GRANT EXECUTE ON FUNCTION inorder_internal.say_not_following(
     @extschema@.feed_position, @extschema@.feed_batch, text, text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.say_beyond(text) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.advanced(
-    @extschema@.feed_position, @extschema@.feed_batch, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.advance(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.follows(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.ordering_after(@extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.one(bigint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.position_format() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
@@ -48,13 +51,14 @@ GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 -- Of their arguments only.
 GRANT EXECUTE ON FUNCTION inorder_internal.numbers_text(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.text_numbers(text) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.from_jsonb(anyelement, jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, anyelement, jsonb, int) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
     bigint, @extschema@.feed_position, bigint, bigint, @extschema@.feed_batch, timestamptz[]) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_batch) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of_text(text) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.feed_batch_of_text(text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of(text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.feed_batch_of(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_jsonb(@extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of(jsonb) TO PUBLIC;

@@ -5,5 +5,5 @@ FROM ROWS FROM (pg_catalog.unnest({tables}::pg_catalog.oid[]), pg_catalog.unnest
      WITH ORDINALITY AS s(relation, position, place)
 WHERE {inorder}.reader_wait(
     s.relation::pg_catalog.regclass,
-    pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, s.position::pg_catalog.jsonb),
+    s.position::pg_catalog.jsonb::{inorder}.feed_position,
     '0'::pg_catalog.interval)

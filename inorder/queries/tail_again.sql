@@ -1,4 +1,4 @@
 -- The query for the rows of a batch kept by the reader, and what of them is wanted.
 SELECT {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
-CROSS JOIN pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_batch, {batch}::pg_catalog.jsonb) AS b
+CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b

@@ -2,7 +2,7 @@
 -- transaction has ended.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
-CROSS JOIN pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, {position}::pg_catalog.jsonb) AS p
+CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)

@@ -3,4 +3,4 @@ SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, le
     '1 second'::pg_catalog.interval,
     nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
     OPERATOR(pg_catalog./) '2'::pg_catalog.float8))
-FROM pg_catalog.jsonb_populate_record(NULL::{inorder}.feed_position, {position}::pg_catalog.jsonb) AS p
+FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p

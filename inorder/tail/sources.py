@@ -21,7 +21,7 @@ from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS, Format
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
-from inorder.tail.state import Json, Mark, Pending, State, encode, is_in_set, name_of, order_of
+from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
@@ -351,7 +351,8 @@ class FeedSource(Source):
 
 
 def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:
-    is_part = is_in_set(batch.get("resumed_after")) or is_in_set(batch.get("cut_after"))
+    ordering = batch.get("ordering") or {}
+    is_part = any(ordering.get(end) is not None for end in ("from_value", "next_value"))
     return Batch(batch, after, full, is_part)
 
 

@@ -13,7 +13,6 @@ HIGHEST = 2**48 - 1  # of a transaction's number
 
 RANGE = re.compile(r"\[(\d{1,15}),(\d{1,15})", re.ASCII)
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
-VALUE = re.compile(r"-?\d{1,19}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 Json = dict[str, Any]  # a position or a batch, as the server wrote it
@@ -151,13 +150,13 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(part: Json, what: str, number: str, key: str) -> None:
-    """A position or a batch: its transactions, and the one that it stands in with the key there."""
+    """A position or a batch: its transactions, and the one that it stands in with the key there, or its order."""
     require(isinstance(part, dict), what)
     require(are_transactions(part.get("transactions")), f"transactions of the {what}")
-    within, columns, members = part.get(number), part.get(key), part.get("members")
+    within, columns, members, ordering = part.get(number), part.get(key), part.get("members"), part.get("ordering")
     require(within is None or (type(within) is int and 0 <= within <= HIGHEST), f"{number} of the {what}")
-    require(is_key(columns) if within is not None or columns is None else is_order(columns), f"{key} of the {what}")
-    require(within is None or columns is not None, f"{key} of the {what}")
+    require(is_key(columns) and (within is None) == (columns is None), f"{key} of the {what}")
+    require(ordering is None or (within is None and is_order(ordering)), f"ordering of the {what}")
     require(members is None or (isinstance(members, list) and all(isinstance(m, dict) for m in members)),
             f"members of the {what}")  # fmt: skip
     require(part.get("origin") is None or isinstance(part["origin"], str), f"origin of the {what}")
@@ -169,19 +168,24 @@ def is_key(columns: object) -> bool:
     )
 
 
-def is_order(columns: object) -> bool:
-    """The order of a position: the column, its number, how rows were found; and the set that is read in part.
+def is_order(ordering: object) -> bool:
+    """The order of a position: the column, its number, values in it; and the set that is read in part.
 
-    >>> [is_order(["seq", "2", ""]), is_order(["seq", "2", "-7", "{[3,9)}", "20", "11"])]
+    >>> column = {"column_name": "seq", "attnum": 2}
+    >>> [is_order(column), is_order(column | {"frozen": "{[3,9)}", "next_value": -7, "up_to": 20})]
     [True, True]
-    >>> [is_order(["seq", "x", ""]), is_order(["seq", "2", "", "{[3,9)}", "20"]), is_order([1, 2, 3])]
-    [False, False, False]
+    >>> [is_order(column | {"attnum": "x"}), is_order(column | {"frozen": 3}), is_order({}), is_order([1, 2, 3])]
+    [False, False, False, False]
     """
-    if not is_key(columns) or not isinstance(columns, list) or len(columns) not in (3, 6):
+    if not isinstance(ordering, dict):
         return False
-    name, number, walked, *inside = columns
-    values = [number, walked or "0", *inside[1:]]
-    return name != "" and all(matches(VALUE, text) for text in values) and all(map(are_transactions, inside[:1]))
+    values = [ordering.get(name) for name in ("from_value", "next_value", "up_to", "walked_from")]
+    return (
+        isinstance(ordering.get("column_name"), str)
+        and type(ordering.get("attnum")) is int
+        and (ordering.get("frozen") is None or are_transactions(ordering["frozen"]))
+        and all(value is None or type(value) is int for value in values)
+    )
 
 
 def are_transactions(text: object) -> bool:
@@ -205,14 +209,9 @@ def are_transactions(text: object) -> bool:
     return True
 
 
-def is_in_set(key: object) -> bool:
-    """Whether a key is the order of a position in the middle of a set; one of six columns is taken for it, at worst."""
-    return isinstance(key, list) and len(key) == 6
-
-
 def order_of(position: Json) -> str | None:
     """The column that a position is ordered by, or none."""
-    return None if position.get("partial") is not None or not position.get("last_key") else position["last_key"][0]
+    return (position.get("ordering") or {}).get("column_name")
 
 
 def name_of(batch: Json) -> str:

@@ -163,7 +163,7 @@ BEGIN
     numbers := inorder_internal.minus(inorder_internal.ended_transactions(t.base), p.transactions);
     transactions := inorder_internal.total(numbers);
     -- A transaction of which rows were read may have no more.
-    caught_up := CASE WHEN p.partial IS NOT NULL THEN NULL WHEN cardinality(p.last_key) > 3 THEN false
+    caught_up := CASE WHEN p.partial IS NOT NULL THEN NULL WHEN (p.ordering).frozen IS NOT NULL THEN false
                       WHEN isempty(numbers) THEN true
                       ELSE NOT inorder_internal.has_unread(t.relation, t.key_column, numbers) END;
     IF caught_up THEN

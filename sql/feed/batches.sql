@@ -37,9 +37,12 @@ END;
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
-LANGUAGE sql IMMUTABLE
-RETURN ROW(inorder_internal.minus((p).transactions, unread), (p).partial, (p).last_key, (p).members,
-           (p).origin)::@extschema@.feed_position;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    p.transactions := inorder_internal.minus(p.transactions, unread);
+    RETURN p;
+END $$;
 
 -- A warning if batches that are set aside are discarded with their feed.
 CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed)

@@ -82,7 +82,7 @@ CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed, s inorder_
 RETURNS boolean
 LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
 RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares IS NULL)
-    OR (s).position.partial IS NOT NULL OR cardinality((s).position.last_key) = 6
+    OR (s).position.partial IS NOT NULL OR (s).position.ordering.frozen IS NOT NULL
     OR coalesce((s).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
 -- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
@@ -494,8 +494,8 @@ BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
     PERFORM inorder_internal.discard_batches(f, (inorder_internal.state_of(feed)).written_here, transactions);
     UPDATE inorder_internal.feed_state AS s
-    SET position.transactions = seek_to.transactions, position.partial = NULL,
-        position.last_key = inorder_internal.renewed_order(t.relation, (s.position).partial, (s.position).last_key),
+    SET position.transactions = seek_to.transactions, position.partial = NULL, position.last_key = NULL,
+        position.ordering = inorder_internal.new_order(t.relation, (s.position).ordering.column_name),
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
         batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, pending = NULL, moved = clock_timestamp(),
@@ -513,23 +513,22 @@ AS $$
 DECLARE
     f inorder_internal.feed;
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
-    renewed text[];
 BEGIN
     CASE start
         WHEN 'beginning' THEN PERFORM inorder_internal.seek_to(feed, t, '{}'::int8multirange);
         WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
         WHEN 'here' THEN
             SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-            renewed := (state.position).last_key;
             IF state.written_here IS NOT TRUE THEN
                 PERFORM inorder_internal.say_restored(f);
             ELSIF (state.position).partial IS NOT NULL THEN
                 PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
-            ELSIF NOT inorder_internal.in_set(inorder_internal.order_of(NULL, renewed)) THEN
-                renewed := inorder_internal.renewed_order(t.relation, NULL, renewed);
             END IF;
             UPDATE inorder_internal.feed_state AS s
-            SET position.members = inorder_internal.members(t), position.last_key = renewed, pending = NULL
+            SET position.members = inorder_internal.members(t), pending = NULL,
+                -- In the middle of a set the order is that of the set.
+                position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
+                    ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
             WHERE s.feed = seek_start.feed;
             UPDATE inorder_internal.feed AS known
             SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)

@@ -17,8 +17,7 @@ RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
-           -- Not by order_of(): that fails on a forged row, and nobody would see any feed.
-           CASE WHEN (p.position).partial IS NULL THEN ((p.position).last_key)[1]::name END, f.whole_transactions,
+           (p.position).ordering.column_name::name, f.whole_transactions,
            CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
            (p.position).partial, CASE WHEN p.is_pending THEN d.batch ELSE u.first_number END,
            CASE WHEN NOT p.is_pending THEN u.first_pid

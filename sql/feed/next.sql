@@ -219,7 +219,7 @@ DECLARE
     -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
     -- read come before it. Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog:
     -- so the first transactions are looked at before.
-    has_rows boolean := inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after))
+    has_rows boolean := (b.ordering).from_value IS NOT NULL
         OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.has_row(t, inorder_internal.batch_query(
                t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
     probe text;
@@ -317,12 +317,11 @@ DECLARE
     members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
     b inorder_internal.next_found.batch%TYPE := inorder_internal.next_batch(t, p, members);
 BEGIN
-    IF b.cut_after IS NOT NULL THEN
-        PERFORM inorder_internal.refuse_whole(whole, b.cut_after[1]),
-                inorder_internal.prove_order_of(t, b.cut_after[1], b.cut_after[2]::smallint, caller);
+    IF (b.ordering).column_name IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name),
+                inorder_internal.prove_order_of(t, b.ordering, caller);
         -- In a set that was read in part the rows that are left are looked for by value.
-        IF inorder_internal.probe_rows(t, p, b, caller)
-           OR inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after)) THEN
+        IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
     ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
@@ -380,9 +379,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.proved_members(t, caller), inorder_internal.check_batch(t, b);
-    IF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
-        PERFORM inorder_internal.prove_order_of(t, o.column_name, o.attnum, caller)
-        FROM inorder_internal.order_state(b) AS o;
+    IF (b.ordering).column_name IS NOT NULL THEN
+        PERFORM inorder_internal.prove_order_of(t, b.ordering, caller);
     END IF;
 END $$;
 

@@ -7,7 +7,7 @@
 --   3. cut_query()     finds the last row within the limit (after stored_query(), if the index has no order)
 --   4. cut_batch()     the batch that ends there
 --
--- With an order column steps 3 and 4 are those of piece.sql: first_rows_query() and cut_ordered().
+-- With an order column steps 3 and 4 are those of piece.sql: first_rows_query() and look_in_order().
 
 CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
 RETURNS void
@@ -277,18 +277,18 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
-    o inorder_internal.feed_order := inorder_internal.order_of(p.partial, p.last_key);
 BEGIN
-    IF upper(p.transactions) > inorder_internal.next_transaction(t.base) OR p.last_key IS NOT NULL THEN
+    IF upper(p.transactions) > inorder_internal.next_transaction(t.base) OR p.partial IS NOT NULL
+       OR (p.ordering).frozen IS NOT NULL THEN
         PERFORM inorder_internal.check_reached(t, p);
     END IF;
     -- The members of this table are none of another one.
     IF p.members IS DISTINCT FROM members THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
+    batch.format := inorder_internal.position_format();
     batch.origin := inorder_internal.server_origin();
-    batch.transactions := CASE WHEN inorder_internal.in_set(o) THEN o.frozen
-                               ELSE inorder_internal.minus(ended, p.transactions) END;
+    batch.transactions := coalesce((p.ordering).frozen, inorder_internal.minus(ended, p.transactions));
     batch.resumed := p.partial;
     batch.resumed_after := p.last_key;
     -- A standby may be behind the server that the position is from.
@@ -299,8 +299,12 @@ BEGIN
     IF p.partial IS NOT NULL AND p.members IS DISTINCT FROM members THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
-    batch.cut_after := inorder_internal.order_key(
-        ROW(o.column_name, o.attnum, NULL, NULL, NULL, NULL)::inorder_internal.feed_order);
+    IF (p.ordering).column_name IS NOT NULL THEN
+        batch.ordering := p.ordering;
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+        batch.ordering.next_value := NULL;
+    END IF;
     batch.members := members;
     -- Partitions in the position may not yet exist on the standby: keep them.
     IF NOT p.transactions <@ ended AND p.members <> members THEN
@@ -310,11 +314,24 @@ BEGIN
 END $$;
 
 -- The batch of no transactions, which does not change a position.
-CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position)
-RETURNS @extschema@.feed_batch
-LANGUAGE sql STABLE
-RETURN ROW('{}'::int8multirange, (p).partial, (p).last_key, (p).partial, (p).last_key, (p).members,
-           inorder_internal.server_origin())::@extschema@.feed_batch;
+CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    batch.format := inorder_internal.position_format();
+    batch.transactions := '{}';
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    batch.cut := p.partial;
+    batch.cut_after := p.last_key;
+    batch.ordering := p.ordering;
+    IF (p.ordering).frozen IS NOT NULL THEN
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+    END IF;
+    batch.members := p.members;
+    batch.origin := inorder_internal.server_origin();
+END $$;
 
 -- The whole transactions of a batch, from which a window is selected.
 CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)

@@ -11,102 +11,35 @@
 --  3. The set is fixed, its transactions have ended, and rows do not change: each is in exactly one piece, whatever the
 --     values are. Rows of equal value are in the same piece.
 --
--- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), and keep its
--- order in the keys beside these, decoded by order_of(): the column, and the set that is read in part.
-
-CREATE TYPE inorder_internal.feed_order AS (
-    column_name text, attnum smallint, walked_from bigint, frozen int8multirange, up_to bigint, next_value bigint
-);
-COMMENT ON TYPE inorder_internal.feed_order IS
-'Internal type. The order of a position: the column by name and number; the value from which the index of the column '
-'was read to find the piece that ended here, null if it was found by number; and, in the middle of a set, the set, the '
-'highest value in it or above, and its lowest value that was not read.';
-
--- The order of a position or batch: (partial, last_key), (resumed, resumed_after) or (cut, cut_after); null if it has
--- none, and is read by number.
-CREATE FUNCTION inorder_internal.order_of(number bigint, key text[])
-RETURNS inorder_internal.feed_order
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN number IS NULL AND key IS NOT NULL THEN
-    ROW(key[1], key[2]::smallint, nullif(key[3], ''::text)::bigint, inorder_internal.text_numbers(key[4]),
-        key[5]::bigint, key[6]::bigint)::inorder_internal.feed_order END;
-
-CREATE FUNCTION inorder_internal.order_key(o inorder_internal.feed_order)
-RETURNS text[]
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN (o).column_name IS NOT NULL THEN
-    ARRAY[(o).column_name, (o).attnum::text, coalesce((o).walked_from::text, ''::text)]
-    || CASE WHEN (o).frozen IS NOT NULL
-            THEN ARRAY[inorder_internal.numbers_text((o).frozen), (o).up_to::text, (o).next_value::text]
-            ELSE '{}'::text[] END END;
+-- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an ordering.
 
 -- The order by a column of a position between two sets; null without a column.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
-RETURNS text[]
+RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
 -- With an impossible number if there is no such column: then each read says so.
-RETURN CASE WHEN order_column IS NOT NULL THEN ARRAY[order_column, coalesce((
+RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     SELECT a.attnum FROM pg_attribute AS a
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
-    0::smallint)::text, ''::text] END;
+    0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
 -- The order of a restored position or batch, with the column of that name in this database.
-CREATE FUNCTION inorder_internal.renumbered(relation regclass, number bigint, key text[])
-RETURNS text[]
-LANGUAGE sql STABLE
-RETURN CASE WHEN number IS NULL AND key IS NOT NULL
-            THEN key[1:1] || (inorder_internal.new_order(relation, key[1]))[2:2] || key[3:] ELSE key END;
-
--- The order of a position, with the column that has its name now, between two sets.
-CREATE FUNCTION inorder_internal.renewed_order(relation regclass, number bigint, key text[])
-RETURNS text[]
-LANGUAGE sql STABLE
-RETURN CASE WHEN number IS NULL THEN inorder_internal.new_order(relation, key[1]) END;
-
-CREATE FUNCTION inorder_internal.in_set(o inorder_internal.feed_order)
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN coalesce((o).frozen IS NOT NULL, false);
+CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
+RETURNS @extschema@.feed_order
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF o.column_name IS NOT NULL THEN
+        o.attnum := (inorder_internal.new_order(relation, o.column_name)).attnum;
+    END IF;
+    RETURN o;
+END $$;
 
 -- The transactions that a position has read, all rows of them or, of an ordered set, some.
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
-RETURN inorder_internal.plus((p).transactions, coalesce((inorder_internal.order_of((p).partial, (p).last_key)).frozen,
-                                                       '{}'::int8multirange));
-
-CREATE FUNCTION inorder_internal.say_forged(key text[], reason text)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'a position has the order %, which no server writes', key
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = reason,
-          HINT = 'Go on by feed_seek(), or begin with a new position, by reader_start().';
-END $$;
-
--- Error unless the order of a position or batch can be decoded, and its set is disjoint from what was read.
-CREATE FUNCTION inorder_internal.check_ordered(number bigint, key text[], passed int8multirange)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    o inorder_internal.feed_order;
-BEGIN
-    IF number IS NOT NULL OR key IS NULL THEN
-        RETURN;
-    ELSIF array_ndims(key) = 1 AND array_lower(key, 1) = 1 AND array_position(key, NULL) IS NULL
-          AND cardinality(key) IN (3, 6) THEN
-        o := inorder_internal.order_of(number, key);
-        IF o.attnum >= 0 AND (o.frozen IS NULL OR o.frozen <@ '{[0,281474976710656)}' AND o.frozen <> '{}'
-                              AND NOT o.frozen && passed) THEN
-            RETURN;
-        END IF;
-    END IF;
-    PERFORM inorder_internal.say_forged(key, 'Members are missing, or its column or its set cannot be right.');
-EXCEPTION WHEN data_exception THEN
-    PERFORM inorder_internal.say_forged(key, SQLERRM);
-END $$;
+RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
 -- The sequence from which the values of a column are drawn, or null. Error if it caches, descends or cycles, or if
 -- there are several.
@@ -160,30 +93,6 @@ BEGIN
     RETURN inorder_internal.order_sequence(t, order_column);
 END $$;
 
--- The column by which a batch is ordered. Error if it is not one that a server writes.
-CREATE FUNCTION inorder_internal.order_state(
-    b @extschema@.feed_batch, OUT column_name text, OUT attnum smallint
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    r inorder_internal.feed_order;
-    c inorder_internal.feed_order;
-BEGIN
-    PERFORM inorder_internal.check_ordered(b.cut, b.cut_after, '{}'),
-            inorder_internal.check_ordered(b.resumed, b.resumed_after, '{}');
-    r := inorder_internal.order_of(b.resumed, b.resumed_after);
-    c := inorder_internal.order_of(b.cut, b.cut_after);
-    IF (r.column_name, r.attnum) IS DISTINCT FROM (c.column_name, c.attnum)
-       -- Of none on a standby that is behind.
-       OR inorder_internal.in_set(r) AND b.transactions NOT IN (r.frozen, '{}')
-       OR inorder_internal.in_set(c) AND b.transactions NOT IN (c.frozen, '{}') THEN
-        RAISE 'this batch has no order that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-    column_name := c.column_name;
-    attnum := c.attnum;
-END $$;
-
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -227,14 +136,12 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
-    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
     -- No value is below the first of these, nor above the last.
     wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
-                          '%3$L::pg_catalog.int8', c.column_name,
-                          greatest(r.next_value, walked_from, -9223372036854775808),
-                          least(c.next_value - 1, up_to, 9223372036854775807),
-                          inorder_internal.typed(t.relation, ARRAY[c.column_name::name]));
+                          '%3$L::pg_catalog.int8', (b.ordering).column_name,
+                          greatest((b.ordering).from_value, walked_from, -9223372036854775808),
+                          least((b.ordering).next_value - 1, up_to, 9223372036854775807),
+                          inorder_internal.typed(t.relation, ARRAY[(b.ordering).column_name::name]));
     walked text := inorder_internal.whole_table(t) || wanted;
 BEGIN
     IF walked_from IS NULL THEN
@@ -242,7 +149,7 @@ BEGIN
     ELSIF budget IS NULL THEN
         RETURN format('FROM %s AND %s', walked, inorder_internal.number_in(t, b.transactions));
     END IF;
-    RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, c.column_name, budget,
+    RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, (b.ordering).column_name, budget,
                   inorder_internal.number_in(t, b.transactions));
 END $$;
 
@@ -253,13 +160,11 @@ CREATE FUNCTION inorder_internal.ordered_query(
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
-    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
 BEGIN
     RETURN format('(SELECT %s %s%s)', columns,
-                  inorder_internal.piece(t, b, c.walked_from, coalesce(r.up_to, c.up_to, 9223372036854775807), NULL),
-                  CASE WHEN in_order THEN format(' ORDER BY e.%I', c.column_name) ELSE '' END);
+                  inorder_internal.piece(t, b, (b.ordering).walked_from,
+                                         coalesce((b.ordering).up_to, 9223372036854775807), NULL),
+                  CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
 END $$;
 
 -- The query for the number, the lowest and the highest value of the first so many rows of an ordered batch.
@@ -270,13 +175,11 @@ CREATE FUNCTION inorder_internal.first_rows_query(
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    order_column text := (inorder_internal.order_of(b.cut, b.cut_after)).column_name;
 BEGIN
     RETURN format('SELECT pg_catalog.count(*), pg_catalog.min(e.value)::pg_catalog.int8, '
                   'pg_catalog.max(e.value)::pg_catalog.int8 '
                   'FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
-                  order_column, inorder_internal.piece(t, b, walked_from, up_to, budget), amount);
+                  (b.ordering).column_name, inorder_internal.piece(t, b, walked_from, up_to, budget), amount);
 END $$;
 
 -- The query that has a row if the index of the column has as many rows in a range as the budget is.
@@ -315,23 +218,3 @@ LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));
-
--- An ordered batch that ends before a value, or with its set, and how its rows are found.
-CREATE FUNCTION inorder_internal.cut_ordered(
-    b @extschema@.feed_batch, walked_from bigint, up_to bigint, next_value bigint
-)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
-BEGIN
-    c.walked_from := walked_from;
-    IF next_value IS NOT NULL THEN
-        c.frozen := b.transactions;
-        c.up_to := up_to;
-        c.next_value := next_value;
-    END IF;
-    b.cut_after := inorder_internal.order_key(c);
-    RETURN b;
-END $$;

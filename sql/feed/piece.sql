@@ -35,22 +35,22 @@ END $$;
 
 -- Error if the column of a position or batch is not what it was, or can no longer give an order.
 CREATE FUNCTION inorder_internal.prove_order_of(
-    t inorder_internal.feed_table, column_name text, number smallint, caller oid
+    t inorder_internal.feed_table, o @extschema@.feed_order, caller oid
 )
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = number AND a.attnum > 0
-                     AND NOT a.attisdropped) THEN
+                   WHERE a.attrelid = t.relation AND a.attname = o.column_name AND a.attnum = o.attnum
+                     AND a.attnum > 0 AND NOT a.attisdropped) THEN
         PERFORM inorder_internal.refuse_column(
-            t.relation, column_name::name, 'is not the one by which its feed is ordered',
+            t.relation, o.column_name::name, 'is not the one by which its feed is ordered',
             'Its feed delivers rows in the order of that column.',
             'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
             'takes the column that has the name now.');
     END IF;
-    PERFORM inorder_internal.prove_order_column(t, column_name::name, caller);
+    PERFORM inorder_internal.prove_order_column(t, o.column_name::name, caller);
 END $$;
 
 CREATE TYPE inorder_internal.order_search AS (
@@ -102,7 +102,7 @@ BEGIN
     LOOP
         s := inorder_internal.first_rows(t, b, s, budget, max_rows, caller);
         IF s.amount > max_rows OR inorder_internal.find_number(t, inorder_internal.exhausted_query(
-               t, b.cut_after[1], s.walked_from, s.up_to, budget), true, caller) IS NULL THEN
+               t, (b.ordering).column_name, s.walked_from, s.up_to, budget), true, caller) IS NULL THEN
             RETURN s;
         END IF;
         EXIT WHEN inorder_internal.set_size(t, b, budget, caller) < budget;
@@ -131,10 +131,10 @@ BEGIN
         RETURN inorder_internal.first_rows(t, b, s, NULL, max_rows, caller);
     ELSE
         s.walked_from := inorder_internal.find_number(t, inorder_internal.lowest_query(
-                             t, b, b.cut_after[1], -9223372036854775808), true, caller);
+                             t, b, (b.ordering).column_name, -9223372036854775808), true, caller);
     END IF;
     -- No row of transactions that have ended is above this value, now and later.
-    s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, b.cut_after[1]), true, caller);
+    s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
     IF s.walked_from IS NULL OR s.up_to IS NULL THEN
         s.amount := 0;
         RETURN s;
@@ -159,7 +159,7 @@ BEGIN
         RETURN NULL;
     END IF;
     RETURN inorder_internal.find_number(
-        t, inorder_internal.lowest_query(t, b, b.cut_after[1], s.highest + 1), true, caller);
+        t, inorder_internal.lowest_query(t, b, (b.ordering).column_name, s.highest + 1), true, caller);
 END $$;
 
 -- A batch in the order of a column, limited to so many rows, if any.
@@ -173,11 +173,11 @@ AS $$
 DECLARE
     n inorder_internal.next_found;
     s inorder_internal.order_search;
-    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
+    goes_on boolean := (b.ordering).from_value IS NOT NULL;
     next bigint;
 BEGIN
-    s.walked_from := r.next_value;
-    s.up_to := r.up_to;
+    s.walked_from := (b.ordering).from_value;
+    s.up_to := (b.ordering).up_to;
     IF max_rows IS NULL THEN
         IF nothing_read AND s.walked_from IS NULL THEN
             s.walked_from := -9223372036854775808;
@@ -187,15 +187,20 @@ BEGIN
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
         next := inorder_internal.next_value(t, b, s, max_rows, caller);
         IF next IS NOT NULL AND s.up_to IS NULL THEN
-            s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, b.cut_after[1]), true, caller);
+            s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
         END IF;
     END IF;
-    n.batch := inorder_internal.cut_ordered(b, s.walked_from, s.up_to, next);
+    n.batch := b;
+    n.batch.ordering.walked_from := s.walked_from;
+    IF next IS NOT NULL THEN
+        n.batch.ordering.up_to := s.up_to;
+        n.batch.ordering.next_value := next;
+    END IF;
     n.has_rows := CASE WHEN max_rows IS NULL
                        THEN inorder_internal.has_row(
                            t, inorder_internal.found_query(t, n.batch, NULL, '1::pg_catalog.int8', false), caller)
                        ELSE s.amount > 0 END;
-    n.is_all := max_rows IS NULL AND NOT inorder_internal.in_set(r);
-    n.rest := CASE WHEN NOT n.has_rows AND inorder_internal.in_set(r) THEN n.batch END;
+    n.is_all := max_rows IS NULL AND NOT goes_on;
+    n.rest := CASE WHEN NOT n.has_rows AND goes_on THEN n.batch END;
     RETURN n;
 END $$;

@@ -255,7 +255,7 @@ DECLARE
     source text := inorder_internal.source(t, parts);
     query text;
 BEGIN
-    IF b.cut IS NULL AND b.cut_after IS NOT NULL AND NOT isempty(b.transactions) THEN
+    IF (b.ordering).column_name IS NOT NULL AND NOT isempty(b.transactions) THEN
         RETURN inorder_internal.ordered_query(t, b, columns, in_order);
     ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
         query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);

@@ -1,7 +1,8 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by reader.c.
 
-CREATE FUNCTION inorder_internal.start_position(t inorder_internal.feed_table, start text, order_column name)
-RETURNS @extschema@.feed_position
+CREATE FUNCTION inorder_internal.start_position(
+    t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
+)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -9,10 +10,11 @@ BEGIN
         RAISE 'start must be ''beginning'' or ''now'', not %', coalesce(quote_literal(start), 'null')
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    RETURN ROW(CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}'::int8multirange END,
-               NULL::bigint, inorder_internal.new_order(t.relation, order_column),
-               inorder_internal.members(t),
-               inorder_internal.server_origin());
+    at_position.format := inorder_internal.position_format();
+    at_position.transactions := CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}' END;
+    at_position.ordering := inorder_internal.new_order(t.relation, order_column);
+    at_position.members := inorder_internal.members(t);
+    at_position.origin := inorder_internal.server_origin();
 END $$;
 
 -- Error if transaction numbers are of another server or timeline.
@@ -47,9 +49,13 @@ BEGIN
     ELSIF p.partial NOT BETWEEN 0 AND 281474976710655 OR p.transactions @> p.partial THEN
         RAISE 'the position stands inside transaction %, which must be between 0 and 281474976710655 and not read yet',
             p.partial USING ERRCODE = 'numeric_value_out_of_range';
+    ELSIF NOT inorder_internal.is_place(p) THEN
+        RAISE 'a position has the order %, which no server writes', left(p.ordering::text, 200)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Attributes are missing, or its column or its set cannot be right.',
+              HINT = 'Go on by feed_seek(), or begin with a new position, by reader_start().';
     END IF;
-    PERFORM inorder_internal.check_ordered(p.partial, p.last_key, p.transactions),
-            inorder_internal.check_origin(p.origin);
+    PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 
 -- Error unless a batch is of this table, and all its transactions have ended in the current snapshot.

@@ -113,8 +113,7 @@ BEGIN ATOMIC
     -- First, since a feed counts as accepted when its position is written.
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
-        batch.resumed_after = inorder_internal.renumbered((t).relation, (b.batch).resumed, (b.batch).resumed_after),
-        batch.cut_after = inorder_internal.renumbered((t).relation, (b.batch).cut, (b.batch).cut_after),
+        batch.ordering = inorder_internal.renumbered((t).relation, (b.batch).ordering),
         worker = NULL, token = NULL, lease_end = clock_timestamp(), holder = NULL, holder_pid = NULL
     FROM inorder_internal.feed_state AS s
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
@@ -127,16 +126,14 @@ BEGIN ATOMIC
       AND NOT (t).is_generated;
     UPDATE inorder_internal.feed_state AS s
     SET pending.members = inorder_internal.known_here(t, (s.pending).members),
-        pending.resumed_after = inorder_internal.renumbered((t).relation, (s.pending).resumed,
-                                                             (s.pending).resumed_after),
-        pending.cut_after = inorder_internal.renumbered((t).relation, (s.pending).cut, (s.pending).cut_after)
+        pending.ordering = inorder_internal.renumbered((t).relation, (s.pending).ordering)
     WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated
       AND (s.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.feed_state AS s
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL, first_batch = NULL,
         position.members = inorder_internal.known_here(t, (s.position).members),
-        position.last_key = inorder_internal.renumbered((t).relation, (s.position).partial, (s.position).last_key)
+        position.ordering = inorder_internal.renumbered((t).relation, (s.position).ordering)
     WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
 END;

@@ -141,13 +141,9 @@ CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
 BEGIN
-    IF c.walked_from IS NOT NULL AND NOT inorder_internal.in_set(c)
-       AND NOT inorder_internal.in_set(inorder_internal.order_of(b.resumed, b.resumed_after)) THEN
-        c.walked_from := NULL;
-        b.cut_after := inorder_internal.order_key(c);
+    IF (b.ordering).walked_from IS NOT NULL AND num_nonnulls((b.ordering).from_value, (b.ordering).next_value) = 0 THEN
+        b.ordering.walked_from := NULL;
     END IF;
     RETURN b;
 END $$;
@@ -158,22 +154,20 @@ CREATE FUNCTION inorder_internal.joined_order(b @extschema@.feed_batch, more @ex
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    r inorder_internal.feed_order := inorder_internal.order_of(b.resumed, b.resumed_after);
-    c inorder_internal.feed_order := inorder_internal.order_of(b.cut, b.cut_after);
-    more_r inorder_internal.feed_order := inorder_internal.order_of(more.resumed, more.resumed_after);
-    more_c inorder_internal.feed_order := inorder_internal.order_of(more.cut, more.cut_after);
 BEGIN
-    IF inorder_internal.in_set(c) AND c.frozen = more_r.frozen THEN
+    IF (b.ordering).next_value IS NOT NULL AND (more.ordering).from_value IS NOT NULL
+       AND b.transactions = more.transactions THEN
         NULL;  -- the next piece of the same set
-    ELSIF inorder_internal.in_set(r) OR inorder_internal.in_set(c) OR inorder_internal.in_set(more_r)
-          OR inorder_internal.in_set(more_c) THEN
+    ELSIF num_nonnulls((b.ordering).from_value, (b.ordering).next_value, (more.ordering).from_value,
+                       (more.ordering).next_value) > 0 THEN
         RETURN NULL;
     ELSE
         b.transactions := b.transactions + more.transactions;  -- two sets that have all of their rows
     END IF;
-    more_c.walked_from := CASE WHEN c.walked_from IS NOT NULL THEN least(more_c.walked_from, c.walked_from) END;
-    b.cut_after := inorder_internal.order_key(more_c);
+    b.ordering.next_value := (more.ordering).next_value;
+    b.ordering.up_to := (more.ordering).up_to;
+    b.ordering.walked_from := CASE WHEN (b.ordering).walked_from IS NOT NULL
+                                   THEN least((more.ordering).walked_from, (b.ordering).walked_from) END;
     RETURN inorder_internal.by_number(b);
 END $$;
 
@@ -186,7 +180,7 @@ AS $$
 BEGIN
     IF b.members IS DISTINCT FROM more.members OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
-    ELSIF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
+    ELSIF (b.ordering).column_name IS NOT NULL THEN
         RETURN inorder_internal.joined_order(b, more);
     END IF;
     -- A transaction in which the first one ends, or the second begins, has its other rows of the share in the other

@@ -12,63 +12,64 @@ AS $$
 BEGIN
     RAISE 'no batch leads from from_position to to_position' USING ERRCODE = 'invalid_parameter_value',
           DETAIL = format('From: %s, then %s up to %s. To: %s, then %s up to %s.',
-                          inorder_internal.few_of(p.transactions), coalesce(p.partial::text, 'none'),
-                          coalesce(left(p.last_key::text, 200), 'none'),
-                          inorder_internal.few_of(q.transactions), coalesce(q.partial::text, 'none'),
-                          coalesce(left(q.last_key::text, 200), 'none'));
+                          inorder_internal.few_of(p.transactions),
+                          coalesce(p.partial::text, (p.ordering).column_name, 'none'),
+                          coalesce(left(p.last_key::text, 200), (p.ordering).next_value::text, 'none'),
+                          inorder_internal.few_of(q.transactions),
+                          coalesce(q.partial::text, (q.ordering).column_name, 'none'),
+                          coalesce(left(q.last_key::text, 200), (q.ordering).next_value::text, 'none'));
 END $$;
 
 -- The transactions between two positions in whole transactions or of ordered sets; null if the second does not follow
 -- the first.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    o inorder_internal.feed_order := inorder_internal.order_of(p.partial, p.last_key);
-    r inorder_internal.feed_order := inorder_internal.order_of(q.partial, q.last_key);
-BEGIN
-    -- An ordered set is delivered to its end before the next one begins.
-    CASE
-        WHEN (o.column_name, o.attnum) IS DISTINCT FROM (r.column_name, r.attnum) THEN RETURN NULL;
-        WHEN inorder_internal.in_set(o) AND inorder_internal.in_set(r) THEN
-            RETURN CASE WHEN q.transactions = p.transactions AND o.frozen = r.frozen
-                             AND o.next_value <= r.next_value THEN o.frozen END;
-        WHEN inorder_internal.in_set(o) THEN
-            RETURN CASE WHEN q.transactions = inorder_internal.plus(p.transactions, o.frozen) THEN o.frozen END;
-        WHEN inorder_internal.in_set(r) THEN
-            RETURN CASE WHEN q.transactions = p.transactions THEN r.frozen END;
-        ELSE RETURN inorder_internal.minus(q.transactions, p.transactions);
-    END CASE;
-END $$;
+LANGUAGE sql IMMUTABLE
+-- An ordered set is delivered to its end before the next one begins.
+RETURN CASE
+    WHEN ((p).ordering.column_name, (p).ordering.attnum)
+         IS DISTINCT FROM ((q).ordering.column_name, (q).ordering.attnum) THEN NULL
+    WHEN (p).ordering.frozen IS NULL AND (q).ordering.frozen IS NULL
+    THEN inorder_internal.minus((q).transactions, (p).transactions)
+    WHEN (q).ordering.frozen IS NULL
+    THEN CASE WHEN (q).transactions = inorder_internal.plus((p).transactions, (p).ordering.frozen)
+              THEN (p).ordering.frozen END
+    WHEN (q).transactions = (p).transactions AND coalesce((p).ordering.frozen = (q).ordering.frozen, true)
+         AND coalesce((p).ordering.next_value <= (q).ordering.next_value, true)
+    THEN (q).ordering.frozen END;
 
-CREATE FUNCTION inorder_internal.between_positions(p @extschema@.feed_position, q @extschema@.feed_position)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.between_positions(
+    p @extschema@.feed_position, q @extschema@.feed_position, OUT batch @extschema@.feed_batch
+)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    r inorder_internal.feed_order;
-    numbers int8multirange;
 BEGIN
     PERFORM inorder_internal.check_position(p), inorder_internal.check_position(q);
     IF p.partial = q.partial THEN
-        numbers := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
+        batch.transactions := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
     ELSIF p.partial IS NOT NULL OR q.partial IS NOT NULL THEN
-        numbers := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
-                               THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
-                                                          inorder_internal.one(q.partial)) END;
+        batch.transactions := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
+                                   THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
+                                                              inorder_internal.one(q.partial)) END;
     ELSE
-        numbers := inorder_internal.set_between(p, q);
+        batch.transactions := inorder_internal.set_between(p, q);
     END IF;
-    IF numbers IS NULL OR NOT p.transactions <@ q.transactions OR p.transactions @> q.partial THEN
+    IF batch.transactions IS NULL OR NOT p.transactions <@ q.transactions OR p.transactions @> q.partial THEN
         PERFORM inorder_internal.say_unrelated(p, q);
     END IF;
-    r := inorder_internal.order_of(q.partial, q.last_key);
-    -- The index of the order column was read from there for the last piece only.
-    r.walked_from := NULL;
-    RETURN ROW(numbers, p.partial, p.last_key, q.partial,
-               CASE WHEN r.column_name IS NULL THEN q.last_key ELSE inorder_internal.order_key(r) END,
-               q.members, q.origin);
+    batch.format := inorder_internal.position_format();
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    batch.cut := q.partial;
+    batch.cut_after := q.last_key;
+    batch.ordering := q.ordering;
+    IF (q.ordering).column_name IS NOT NULL THEN
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+        batch.ordering.up_to := coalesce((p.ordering).up_to, (q.ordering).up_to);
+    END IF;
+    batch.members := q.members;
+    batch.origin := q.origin;
 END $$;
 
 -- Error unless a batch can be divided into parts.
@@ -77,7 +78,7 @@ RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF b.cut IS NULL AND b.cut_after IS NOT NULL THEN
+    IF (b.ordering).column_name IS NOT NULL THEN
         RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Readers in parallel keep no order.';
     -- One of no transactions ends where it begins, perhaps inside of one: see no_batch().
@@ -96,13 +97,20 @@ RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_i
 
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
-LANGUAGE sql IMMUTABLE
-RETURN ROW(inorder_internal.common((b).transactions, numbers),
-           CASE WHEN numbers @> (b).resumed THEN (b).resumed END,
-           CASE WHEN numbers @> (b).resumed THEN (b).resumed_after END,
-           CASE WHEN numbers @> (b).cut THEN (b).cut END,
-           CASE WHEN numbers @> (b).cut THEN (b).cut_after END,
-           (b).members, (b).origin)::@extschema@.feed_batch;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.transactions := inorder_internal.common(b.transactions, numbers);
+    IF numbers @> b.resumed IS NOT TRUE THEN
+        b.resumed := NULL;
+        b.resumed_after := NULL;
+    END IF;
+    IF numbers @> b.cut IS NOT TRUE THEN
+        b.cut := NULL;
+        b.cut_after := NULL;
+    END IF;
+    RETURN b;
+END $$;
 
 -- The query for the number of rows of a batch that are of certain transactions.
 CREATE FUNCTION inorder_internal.count_query(
@@ -167,10 +175,15 @@ END $$;
 
 CREATE FUNCTION inorder_internal.rest_after(b @extschema@.feed_batch, part @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
-LANGUAGE sql IMMUTABLE
-RETURN ROW(inorder_internal.plus(inorder_internal.minus((b).transactions, (part).transactions),
-                                 inorder_internal.one((part).cut)),
-           (part).cut, (part).cut_after, (b).cut, (b).cut_after, (b).members, (b).origin)::@extschema@.feed_batch;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    b.transactions := inorder_internal.plus(inorder_internal.minus(b.transactions, part.transactions),
+                                            inorder_internal.one(part.cut));
+    b.resumed := part.cut;
+    b.resumed_after := part.cut_after;
+    RETURN b;
+END $$;
 
 CREATE FUNCTION @extschema@.reader_batch_between(
     from_position @extschema@.feed_position, to_position @extschema@.feed_position

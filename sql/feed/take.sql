@@ -114,10 +114,9 @@ BEGIN
         PERFORM inorder_internal.lock_feed(k.feed);
         -- Who has moved the feed meanwhile has passed it, too.
         PERFORM inorder_internal.note_poll(k.feed, CASE
-            WHEN (SELECT p.partial IS NOT DISTINCT FROM past_batch.resumed AND p.last_key = past_batch.resumed_after
-                         AND (past_batch.resumed IS NOT NULL OR cardinality(past_batch.resumed_after) = 6)
-                         AND NOT p.transactions && past_batch.transactions
-                  FROM (SELECT (((inorder_internal.state_of(k.feed)).position)).*) AS p) THEN past_batch END, k.asked);
+            WHEN (past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL)
+                 AND inorder_internal.follows((inorder_internal.state_of(k.feed)).position, past_batch)
+            THEN past_batch END, k.asked);
     END IF;
 END $$;
 

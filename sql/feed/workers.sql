@@ -45,7 +45,7 @@ RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (inorder_internal.order_of(p.partial, p.last_key)).column_name IS NOT NULL THEN
+    IF (p.ordering).column_name IS NOT NULL THEN
         RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',

@@ -30,31 +30,55 @@ COMMENT ON TYPE @extschema@.feed_member IS
 'each that had not ended also where its row of the catalog was) and, for the table itself, the columns that '
 'distinguish rows of one transaction.';
 
+CREATE TYPE @extschema@.feed_order AS (
+    column_name text,
+    attnum smallint,
+    frozen int8multirange,
+    from_value bigint,
+    next_value bigint,
+    up_to bigint,
+    walked_from bigint
+);
+COMMENT ON TYPE @extschema@.feed_order IS
+'The order of a position or batch by a column, named by column_name and attnum. A position in the middle of a set of '
+'transactions has the set (frozen), and its lowest value that was not read (next_value). A batch has rows from '
+'from_value, if it goes on in a set, and before next_value, if it does not end with the set; and, if the index of the '
+'column is walked to find them, the value from which on (walked_from). No value in the set is above up_to.';
+
 CREATE TYPE @extschema@.feed_position AS (
+    format int,
     transactions int8multirange,
     partial bigint,
     last_key text[],
+    ordering @extschema@.feed_order,
     members @extschema@.feed_member[],
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions by number, rows of one more (partial) up to a key, the partitions at that '
-'time, and server and timeline (see server_origin). With an order column partial is null, and last_key has the column '
-'and the set of transactions that is read in part, up to a row.';
+'What a reader has read: whole transactions by number, rows of one more (partial) up to a key or, with an order column, '
+'of a set of them (ordering) up to a value; the partitions at that time, and server and timeline. Written by format 1.';
 
 CREATE TYPE @extschema@.feed_batch AS (
+    format int,
     transactions int8multirange,
     resumed bigint,
     resumed_after text[],
     cut bigint,
     cut_after text[],
+    ordering @extschema@.feed_order,
     members @extschema@.feed_member[],
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_batch IS
 'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
-'key. With an order column these two are null, and only rows from one key up to another are read of all of them. Each '
-'later read of the batch returns the same rows.';
+'key; with an order column (ordering) only rows from one value up to another of all of them. Each later read of the '
+'batch returns the same rows. Written by format 1.';
+
+-- The format of positions and batches that this version writes: see of_jsonb(), which reads those of earlier ones.
+CREATE FUNCTION inorder_internal.position_format()
+RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 1;
 
 -- The set of one transaction, or of none for null.
 CREATE FUNCTION inorder_internal.one(number bigint)
@@ -83,6 +107,33 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- By its bounds: <@ looks at each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
+-- Whether a position is in whole transactions, inside of one, or in the order of a column: then between two sets, or in
+-- the middle of one that is disjoint from what was read.
+CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
+    OR (p).partial IS NULL AND (p).last_key IS NULL
+       AND ((p).ordering IS NULL
+            OR (p).ordering.column_name <> '' AND (p).ordering.attnum >= 0
+               AND num_nulls((p).ordering.from_value, (p).ordering.walked_from) = 2
+               AND CASE num_nulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to)
+                       WHEN 0 THEN inorder_internal.are_numbers((p).ordering.frozen) AND NOT isempty((p).ordering.frozen)
+                                   AND NOT (p).ordering.frozen && (p).transactions
+                       ELSE num_nonnulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to) = 0 END)
+       IS TRUE;
+
+-- Whether a batch begins where a position is.
+CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
+    AND ((p).partial, (p).last_key, (p).ordering.column_name, (p).ordering.attnum, (p).ordering.next_value)
+        IS NOT DISTINCT FROM ((b).resumed, (b).resumed_after, (b).ordering.column_name, (b).ordering.attnum,
+                              (b).ordering.from_value)
+    AND ((p).ordering.frozen IS NULL OR isempty((b).transactions)
+         OR (p).ordering.frozen = (b).transactions AND (p).ordering.up_to = (b).ordering.up_to);
+
 -- PUBLIC may call these. PL/pgSQL refers to pg_catalog only, since it requires USAGE on the schemas that it names. The
 -- planner would evaluate an immutable error before the conditions for it.
 -- The error about a batch of another position; the sets of transactions are given as messages show them.
@@ -95,10 +146,11 @@ AS $$
 BEGIN
     RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
           DETAIL = format('Position: %s, then %s up to %s. Batch: %s, first %s above %s.',
-                          passed, coalesce(from_position.partial::text, 'none'),
-                          coalesce(left(from_position.last_key::text, 200), 'none'),
-                          transactions, coalesce(batch.resumed::text, 'none'),
-                          coalesce(left(batch.resumed_after::text, 200), 'none'));
+                          passed, coalesce(from_position.partial::text, (from_position.ordering).column_name, 'none'),
+                          coalesce(left(from_position.last_key::text, 200), (from_position.ordering).next_value::text,
+                                   'none'),
+                          transactions, coalesce(batch.resumed::text, (batch.ordering).column_name, 'none'),
+                          coalesce(left(batch.resumed_after::text, 200), (batch.ordering).from_value::text, 'none'));
 END $$;
 
 CREATE FUNCTION inorder_internal.say_beyond(transactions text)
@@ -110,20 +162,22 @@ BEGIN
         transactions USING ERRCODE = 'numeric_value_out_of_range';
 END $$;
 
--- The position after a batch, which has read these transactions completely.
-CREATE FUNCTION inorder_internal.advanced(
-    from_position @extschema@.feed_position, batch @extschema@.feed_batch, read int8multirange
-)
+-- The order of a position after a batch.
+CREATE FUNCTION inorder_internal.ordering_after(p @extschema@.feed_position, b @extschema@.feed_batch)
+RETURNS @extschema@.feed_order
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) THEN (p).ordering
+            WHEN (b).ordering.next_value IS NULL
+            THEN ROW((b).ordering.column_name, (b).ordering.attnum, NULL, NULL, NULL, NULL, NULL)
+                 ::@extschema@.feed_order
+            ELSE ROW((b).ordering.column_name, (b).ordering.attnum, (b).transactions, NULL, (b).ordering.next_value,
+                     (b).ordering.up_to, NULL)::@extschema@.feed_order END;
+
+CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE  -- as what it raises errors by is: the server inlines no other
--- Six members of last_key: see order_of() in sql/feed/order.sql.
 RETURN CASE
-    WHEN NOT isempty(inorder_internal.common((from_position).transactions, (batch).transactions))
-         OR ((from_position).partial, (from_position).last_key)
-            IS DISTINCT FROM ((batch).resumed, (batch).resumed_after)
-         OR (from_position).partial IS NULL AND cardinality((from_position).last_key) = 6
-            AND NOT isempty((batch).transactions)
-            AND (batch).transactions <> inorder_internal.text_numbers(((from_position).last_key)[4])
+    WHEN NOT inorder_internal.follows(from_position, batch)
     THEN inorder_internal.say_not_following(
         from_position, batch, inorder_internal.few_of((from_position).transactions),
         inorder_internal.few_of((batch).transactions))
@@ -131,24 +185,20 @@ RETURN CASE
          OR NOT inorder_internal.are_numbers((batch).transactions)
     THEN inorder_internal.say_beyond(inorder_internal.few_of(
         inorder_internal.plus((from_position).transactions, (batch).transactions)))
-    ELSE ROW(read, (batch).cut, (batch).cut_after, (batch).members, (batch).origin)::@extschema@.feed_position END;
+    ELSE ROW(inorder_internal.position_format(),
+             inorder_internal.plus((from_position).transactions, CASE
+                 WHEN (batch).cut IS NOT NULL
+                 THEN inorder_internal.minus((batch).transactions, inorder_internal.one((batch).cut))
+                 -- An ordered batch that ends in the middle of its set.
+                 WHEN (batch).ordering.next_value IS NOT NULL THEN '{}'::int8multirange
+                 ELSE (batch).transactions END),
+             (batch).cut, (batch).cut_after, inorder_internal.ordering_after(from_position, batch), (batch).members,
+             (batch).origin)::@extschema@.feed_position END;
 
 CREATE FUNCTION @extschema@.reader_advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN inorder_internal.advanced(from_position, batch, inorder_internal.plus(
-    (from_position).transactions,
-    CASE WHEN (batch).cut IS NOT NULL
-         THEN inorder_internal.minus((batch).transactions,
-                                     int8multirange(int8range((batch).cut, (batch).cut, '[]'::text)))
-         -- An ordered batch that ends in the middle of its set.
-         WHEN cardinality((batch).cut_after) = 6 THEN '{}'::int8multirange
-         ELSE (batch).transactions END));
+RETURN inorder_internal.advance(from_position, batch);
 COMMENT ON FUNCTION @extschema@.reader_advance(@extschema@.feed_position, @extschema@.feed_batch) IS
 'Return the position after a batch: position plus batch. Does not access tables.
 Errors: invalid_parameter_value if the batch does not follow the position, numeric_value_out_of_range.';
-
-CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
-RETURNS @extschema@.feed_position
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN @extschema@.reader_advance(from_position, batch);

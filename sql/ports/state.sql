@@ -116,19 +116,8 @@ BEGIN
         AND NOT ('{infinity,-infinity}' && times)
         AND (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE)
         AND (p.transactions <@ '{[0,281474976710656)}') IS TRUE
-        AND CASE WHEN p.partial IS NOT NULL
-                 THEN p.partial BETWEEN 0 AND 281474976710655 AND NOT p.transactions @> p.partial
-                 ELSE p.last_key IS NULL
-                      -- An order, as order_of() decodes it.
-                      OR (array_lower(p.last_key, 1) = 1 AND array_ndims(p.last_key) = 1
-                          AND array_position(p.last_key, NULL) IS NULL AND p.last_key[2]::smallint >= 0
-                          AND (p.last_key[3] = '' OR p.last_key[3]::bigint >= '-9223372036854775808')
-                          AND (cardinality(p.last_key) = 3
-                               OR cardinality(p.last_key) = 6
-                                  AND p.last_key[5]::bigint >= '-9223372036854775808'
-                                  AND p.last_key[6]::bigint >= '-9223372036854775808'
-                                  AND p.last_key[4]::int8multirange <@ '{[0,281474976710656)}'
-                                  AND NOT p.last_key[4]::int8multirange && p.transactions)) IS TRUE END;
+        AND (p.partial BETWEEN 0 AND 281474976710655 AND NOT p.transactions @> p.partial) IS NOT FALSE
+        AND inorder_internal.is_place(p);
 END $$;
 
 -- A transaction that is open for long keeps every version of a row that was updated since it began. So what moves with

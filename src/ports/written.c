@@ -1,6 +1,6 @@
 /*
  * written.c
- *	  Sets of numbers, positions and batches as text.
+ *	  Sets of numbers as text.
  *
  * As the server writes and reads them, but in one piece.  The server takes a
  * kilobyte for the text of each range: 17 ms for 10,000, most of it in the
@@ -9,16 +9,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/multirangetypes.h"
-#include "utils/typcache.h"
 
 #include "compat.h"
 #include "ports/numbers.h"
@@ -26,8 +23,6 @@
 PG_FUNCTION_INFO_V1(numbers_text);
 PG_FUNCTION_INFO_V1(bounds_text);
 PG_FUNCTION_INFO_V1(text_numbers);
-PG_FUNCTION_INFO_V1(written_text);
-PG_FUNCTION_INFO_V1(text_written);
 
 /* "[", two numbers, "," between them, ")" and the "," before the next range */
 #define RANGE_TEXT_MAX (2 * MAXINT8LEN + 4)
@@ -38,11 +33,6 @@ PG_FUNCTION_INFO_V1(text_written);
 
 /* No number of 18 digits overflows. */
 #define DIGITS_MAX 18
-
-/* Where a set with no numbers begins in the text of a position or a batch, and how that of one with numbers is quoted */
-#define EMPTY_PART "({}"
-#define PART_BEGIN "(\""
-#define PART_END "\""
 
 static bool
 is_writable(const MultirangeType *set)
@@ -168,75 +158,4 @@ text_numbers(PG_FUNCTION_ARGS)
 	if (read_numbers(&at, &set) && *at == '\0')
 		return numbers_datum(set);
 	return OidInputFunctionCall(F_MULTIRANGE_IN, string, INT8MULTIRANGEOID, -1);
-}
-
-/* A position or a batch with another set of transactions, which are its first attribute; and its own, if not null */
-static HeapTupleHeader
-with_numbers(HeapTupleHeader header, Datum numbers, bool *was_null, Datum *was)
-{
-	TupleDesc	columns = lookup_rowtype_tupdesc_copy(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
-	Datum	   *values = palloc(sizeof(Datum) * columns->natts);
-	bool	   *nulls = palloc(sizeof(bool) * columns->natts);
-	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header), .t_data = header};
-
-	Assert(TupleDescAttr(columns, 0)->atttypid == INT8MULTIRANGEOID);
-	heap_deform_tuple(&tuple, columns, values, nulls);
-	*was = values[0];
-	*was_null = nulls[0];
-	values[0] = numbers;
-	nulls[0] = false;
-	return DatumGetHeapTupleHeader(HeapTupleGetDatum(heap_form_tuple(columns, values, nulls)));
-}
-
-/* What the server writes of it with no numbers in its set, with these in it */
-static Datum
-quoted(Numbers set, const char *without)
-{
-	const char *rest = without + strlen(EMPTY_PART);
-	Size		size = VARHDRSZ + strlen(PART_BEGIN) + text_size(set) + strlen(PART_END) + strlen(rest);
-	text	   *result = palloc(size);
-	char	   *at = VARDATA(result);
-
-	Assert(strncmp(without, EMPTY_PART, strlen(EMPTY_PART)) == 0);
-	memcpy(at, PART_BEGIN, strlen(PART_BEGIN));
-	at = write_numbers(at + strlen(PART_BEGIN), set);
-	memcpy(at, PART_END, strlen(PART_END));
-	at += strlen(PART_END);
-	memcpy(at, rest, strlen(rest));
-	SET_VARSIZE(result, at + strlen(rest) - (char *) result);
-	return PointerGetDatum(result);
-}
-
-/* written_text(position or batch) -> text */
-Datum
-written_text(PG_FUNCTION_ARGS)
-{
-	HeapTupleHeader header = PG_GETARG_HEAPTUPLEHEADER(0);
-	bool		null;
-	Datum		numbers;
-	HeapTupleHeader without = with_numbers(header, numbers_datum((Numbers) {0, NULL}), &null, &numbers);
-	MultirangeType *set = null ? NULL : DatumGetMultirangeTypeP(numbers);
-
-	if (set == NULL || set->rangeCount == 0 || !is_writable(set))
-		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_RECORD_OUT, HeapTupleHeaderGetDatum(header))));
-	return quoted(numbers_of(set), OidOutputFunctionCall(F_RECORD_OUT, HeapTupleHeaderGetDatum(without)));
-}
-
-/* text_written(written text) -> the position or batch that the function returns */
-Datum
-text_written(PG_FUNCTION_ARGS)
-{
-	Oid			type = get_func_rettype(fcinfo->flinfo->fn_oid);
-	char	   *string = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	const char *at = string + strlen(PART_BEGIN);
-	Numbers		set;
-	Datum		without;
-	Datum		numbers;
-	bool		null;
-
-	if (strncmp(string, PART_BEGIN, strlen(PART_BEGIN)) != 0 || !read_numbers(&at, &set) || *at++ != PART_END[0] ||
-		(*at != ',' && *at != ')'))
-		return OidInputFunctionCall(F_RECORD_IN, string, type, -1);
-	without = OidInputFunctionCall(F_RECORD_IN, psprintf(EMPTY_PART "%s", at), type, -1);
-	return HeapTupleHeaderGetDatum(with_numbers(DatumGetHeapTupleHeader(without), numbers_datum(set), &null, &numbers));
 }

@@ -168,11 +168,15 @@ class Consumer:
         if number is not None:
             connection.execute("SELECT feed_finish_batch(%s || ' steps', %s)", [self.table, number])
         batch = one(
-            connection, "SELECT reader_next_batch(%s, %s::feed_position, %s)::text", self.table, self.position, rows
+            connection,
+            "SELECT reader_next_batch(%s, %s::text::feed_position, %s)::text",
+            self.table,
+            self.position,
+            rows,
         )
-        kept = self.tokens(connection, "reader_batch_rows(%s, %s::feed_batch, TYPE)", self.table, batch)
+        kept = self.tokens(connection, "reader_batch_rows(%s, %s::text::feed_batch, TYPE)", self.table, batch)
         self.kept += kept
-        advance = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
+        advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         self.position = str(one(connection, advance, self.position, batch))
         return len(moved) + len(kept) + (number is not None)
 

@@ -177,7 +177,14 @@ def test_the_tool_without_citus(
 
 
 def entry(**changes: object) -> dict[str, object]:
-    position = {"transactions": "{[0,9)}", "partial": None, "last_key": None, "members": None, "origin": None}
+    position = {
+        "transactions": "{[0,9)}",
+        "partial": None,
+        "last_key": None,
+        "ordering": None,
+        "members": None,
+        "origin": None,
+    }
     place = {"id": 7, "table": "public.t_7", "group": 1, "host": "w1", "port": 5432, "low": 0, "high": 9}
     return place | {"position": position} | changes
 

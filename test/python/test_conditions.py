@@ -37,7 +37,7 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
     """It would seem idle until the server has used as many numbers, whose rows it would then miss."""
     owner = place.make(PLAIN)
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
-    ahead = f"({transactions}, {partial}, {key}, p.members, p.origin)::feed_position"
+    ahead = f"(1, {transactions}, {partial}, {key}, NULL, p.members, p.origin)::feed_position"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="ahead of the server"):
         run(owner, f"SELECT reader_next_batch('t', {ahead}) FROM reader_start('t') AS p")
 
@@ -47,7 +47,7 @@ def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
     number = scalar(writer, "SELECT pg_current_xact_id()::text::bigint")
-    inside = f"('{{}}', {number}, ARRAY[uuid_xact_floor({number})::text], p.members, p.origin)::feed_position"
+    inside = f"(1, '{{}}', {number}, ARRAY[uuid_xact_floor({number})::text], NULL, p.members, p.origin)::feed_position"
     batch = f"SELECT (b).transactions::text, (b).cut FROM (SELECT reader_next_batch('t', {inside}) AS b "
     assert owner.execute(f"{batch} FROM reader_start('t') AS p OFFSET 0) AS r".encode()).fetchone() == ("{}", number)
     run(writer, "COMMIT")
@@ -151,8 +151,8 @@ def test_a_database_with_another_default_collation(place: Place) -> None:
         "replace(m.ordered_by::text, %s, %s)::text[])::feed_member FROM unnest((p).members) AS m)"
     )
     read = (
-        "SELECT count(*) FROM reader_batch_rows('t', (SELECT reader_next_batch('t', ((p).transactions, (p).partial, "
-        f"(p).last_key, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
+        "SELECT count(*) FROM reader_batch_rows('t', (SELECT reader_next_batch('t', (1, (p).transactions, (p).partial, "
+        f"(p).last_key, (p).ordering, {members}, (p).origin)::feed_position) FROM ({first}) AS r), null::t)"
     )
     assert scalar(owner, read, f"c/{here}", f"c/{here}") == 2
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not the one by which transaction"):

@@ -152,7 +152,7 @@ def test_a_second_promotion(pair: Pair) -> None:
             assert drained(last, "f", known) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
             for position in positions:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
-                    last.execute("SELECT reader_next_batch('events', %s::feed_position)", [position])
+                    last.execute("SELECT reader_next_batch('events', %s::text::feed_position)", [position])
 
 
 def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
@@ -165,11 +165,11 @@ def test_numbers_of_promotions_within_a_second(pair: Pair) -> None:
 # On a standby they wait for a lock, at the table itself or, in mid-query, at its partition.
 CALLS = {
     "reader_start": "SELECT reader_start('events', 'now')",
-    "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::feed_position)",
-    "without origin": "SELECT reader_next_batch('parts', %(bare)s::feed_position)",
-    "idle": "SELECT reader_next_batch('events', %(last)s::feed_position)",
-    "reader_batch_rows": "SELECT n FROM reader_batch_rows('parts', %(batch)s::feed_batch, null::parts)",
-    "rows without origin": "SELECT n FROM reader_batch_rows('parts', %(bare_batch)s::feed_batch, null::parts)",
+    "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::text::feed_position)",
+    "without origin": "SELECT reader_next_batch('parts', %(bare)s::text::feed_position)",
+    "idle": "SELECT reader_next_batch('events', %(last)s::text::feed_position)",
+    "reader_batch_rows": "SELECT n FROM reader_batch_rows('parts', %(batch)s::text::feed_batch, null::parts)",
+    "rows without origin": "SELECT n FROM reader_batch_rows('parts', %(bare_batch)s::text::feed_batch, null::parts)",
 }
 PARTS = """
 CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
@@ -183,7 +183,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
     pair.old.execute(PARTS.encode())
     position = str(scalar(pair.old, "SELECT reader_start('parts')::text"))
     pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")
-    batch = str(scalar(pair.old, "SELECT reader_next_batch('parts', %s::feed_position)::text", position))
+    batch = str(scalar(pair.old, "SELECT reader_next_batch('parts', %s::text::feed_position)::text", position))
     last = str(scalar(pair.old, "SELECT reader_start('events', 'now')::text"))
     values = {"position": position, "batch": batch, "last": last, "bare": bare(position), "bare_batch": bare(batch)}
     outcome: dict[str, str | None] = {}
@@ -243,7 +243,7 @@ def test_pg_upgrade_keeps_the_state(server: Server) -> None:
             number, rows = take(new, "f")
             assert rows == [2, 3, 4]
             assert number > 1 << 40
-            after_it = "SELECT reader_next_batch('events', %s::feed_position)"
+            after_it = "SELECT reader_next_batch('events', %s::text::feed_position)"
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server") as refused:
                 new.execute(after_it.encode(), [position])
             assert "pg_upgrade" in str(refused.value.diag.message_hint)

@@ -111,9 +111,10 @@ def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> Non
     make(fresh, "")
     batch = scalar(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
     split = (
-        f"SELECT e.id FROM reader_split('t', '{batch}'::feed_batch, 4) AS p, reader_batch_rows('t', p, null::t) AS e"
+        f"SELECT e.id FROM reader_split('t', '{batch}'::text::feed_batch, 4) AS p, "
+        "reader_batch_rows('t', p, null::t) AS e"
     )
     assert sorted(int(str(row[0])) for row in fresh.execute(split.encode())) == ROWS
     change_key(fresh, KEYS["other"])
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is not the one by which transaction"):
-        run(fresh, f"SELECT reader_split('t', '{batch}'::feed_batch, 4)")
+        run(fresh, f"SELECT reader_split('t', '{batch}'::text::feed_batch, 4)")

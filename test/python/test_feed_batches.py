@@ -254,8 +254,8 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
     batch, token = take(feed, "one", 2)
     forge = """INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, token, tries, max_tries,
                                                            lease_end, set_aside)
-               SELECT f.id, {}, f.relation, ROW('{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, 1, 0, 1,
-                      '-infinity', {} FROM inorder_internal.feed AS f"""
+               SELECT f.id, {}, f.relation, ROW(1, '{{[0,9)}}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch,
+                      1, 0, 1, '-infinity', {} FROM inorder_internal.feed AS f"""
     for number, aside in ((batch + 1, "NULL"), (batch + 2, "now()"), (batch + 900, "now()")):
         feed.execute(forge.format(number, aside).encode())
     assert scalar(feed, "SELECT count(*) FROM feed_batches") == 1

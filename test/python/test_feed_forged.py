@@ -112,18 +112,20 @@ DESCRIPTIONS = (
     "'', false, false, '{\"\"}', 0, true",
 )
 POSITIONS = (
-    """'("{}",,,,)'""",
-    """'("{[0,281474976710656)}",,,,)'""",
-    """'("{[0,3),[5,281474976710656)}",4,"{evil.on_read()}",,)'""",
-    """ROW('{[0,3)}', -9223372036854775808, ARRAY['''; SELECT evil.attack(); --', NULL],
+    """'(1,"{}",,,,,)'""",
+    """'(1,"{[0,281474976710656)}",,,,,)'""",
+    """'(1,"{[0,3),[5,281474976710656)}",4,"{evil.on_read()}",,,)'""",
+    """'(1,{},,,"(""n OR evil.attack() --"",2,""{[0,281474976710656)}"",,-9223372036854775808,7,)",,)'""",
+    """ROW(2147483647, '{[0,3)}', -9223372036854775808, ARRAY['''; SELECT evil.attack(); --', NULL], NULL,
            ARRAY[ROW(0, '", evil.attack()', NULL, '{NULL,1}', '{NULL}', '{x}')::feed_member, NULL],
            'x'' OR evil.attack()')""",
 )
 PENDING = (
     "NULL",
-    """ROW('{[0,281474976710656)}', NULL, NULL, NULL, NULL, NULL, NULL)""",
-    """ROW('{[0,3)}', 4, ARRAY['00000000-0000-8000-8000-000000000000'') OR (evil.attack()'], 9223372036854775807,
-           ARRAY['x', 'y', 'z'], ARRAY[NULL]::feed_member[], 'x')""",
+    """ROW(1, '{[0,281474976710656)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
+    """ROW(NULL, '{[0,3)}', 4, ARRAY['00000000-0000-8000-8000-000000000000'') OR (evil.attack()'], 9223372036854775807,
+           ARRAY['x', 'y', 'z'], ROW('id OR evil.attack()', -1, '{(,)}', 1, 1, 1, 1)::feed_order,
+           ARRAY[NULL]::feed_member[], 'x')""",
 )
 
 
@@ -196,7 +198,7 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT * FROM feed_read('x', {row}, 1, {whose})",
         f"SELECT * FROM feed_batch_rows('x', 1, {row}, {whose})",
         f"SELECT * FROM reader_batch_rows({oid}, reader_next_batch({oid}, reader_start({oid}), 1), {row})",
-        f"SELECT * FROM reader_batch_rows({oid}, ROW('{{[0,9)}}', {', '.join(['NULL'] * 6)})::feed_batch, {row})",
+        f"SELECT * FROM reader_batch_rows({oid}, ROW(1, '{{[0,9)}}', {', '.join(['NULL'] * 7)})::feed_batch, {row})",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', NULL, {whose}) AS n",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', 1, {whose}) AS n",
         f"SELECT exact_count({oid}) AS n",
@@ -357,9 +359,13 @@ def test_a_forged_description_of_a_table_guarded_by_hand_runs_nothing(state: Sta
     read, owner = 0, "mallory" if IS_SQL else "alice"
     for value_text in ("1", "x", "(1,x)", "'; SELECT evil.attack(); --"):
         last = f"ARRAY[{sql.Literal(value_text).as_string()}]"
-        pending = f"ROW('{{[0,3)}}', 1, {last}, 2, {last}, NULL, NULL)"
+        pending = f"ROW(1, '{{[0,3)}}', 1, {last}, 2, {last}, NULL, NULL, NULL)"
         for number, batch in enumerate(("NULL", pending)):
-            position = f"ROW('{{}}', 1, {last}, NULL, NULL)" if number else "ROW('{}', NULL, NULL, NULL, NULL)"
+            position = (
+                f"ROW(1, '{{}}', 1, {last}, NULL, NULL, NULL)"
+                if number
+                else "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL)"
+            )
             assert forge(state, "evil.g", f"'n', false, false, {key}, 0, {'true' if number else 'false'}", position,
                          batch, owner)  # fmt: skip
             for user in ("postgres", "alice", "bob"):
@@ -424,13 +430,14 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
         f"feed ({COLUMNS_OF_A_FEED}) VALUES (4294967296, 'x', 0, '', '', '{{}}', 'alice.t')",
         f"feed ({COLUMNS_OF_A_FEED}) VALUES (1, '', 0, '', '', '{{}}', 'alice.t')",
         f"feed ({COLUMNS_OF_A_FEED}, created) VALUES (1, 'x', 0, '', '', '{{}}', 'alice.t', 'infinity')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(,,,,)')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(\"{[-1,2)}\",,,,)')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(\"{(,)}\",,,,)')",
-        "feed_state (feed, relation, position, seq) VALUES (1, 'alice.t', '(\"{}\",,,,)', -1)",
-        "feed_state (feed, relation, position, batch) VALUES (1, 'alice.t', '(\"{}\",,,,)', -1)",
-        "feed_state (feed, relation, position, caught_up_at) VALUES (1, 'alice.t', '(\"{}\",,,,)', '-infinity')",
-        "feed_state (feed, relation, position, pending) VALUES (1, 'alice.t', '(\"{}\",,,,)', '(\"{(,)}\",,,,,,)')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,,,,,,)')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{[-1,2)}\",,,,,)')",
+        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{(,)}\",,,,,)')",
+        "feed_state (feed, relation, position, seq) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
+        "feed_state (feed, relation, position, batch) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
+        "feed_state (feed, relation, position, caught_up_at) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '-infinity')",
+        "feed_state (feed, relation, position, pending) "
+        "VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '(1,\"{(,)}\",,,,,,,)')",
     ],
 )
 def test_what_a_row_alone_shows_is_refused(state: State, row: str) -> None:
@@ -446,7 +453,7 @@ def test_a_feed_has_one_state(state: State, seq: int) -> None:
     """By a row of a higher seq it would be another one, which feed_rebase() by its owner accepts."""
     with connect(state.dsn) as admin:
         feed = value(admin, "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
-    position = """'("{[0,281474976710656)}",,,,)'"""
+    position = """'(1,"{[0,281474976710656)}",,,,,)'"""
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     row = f"SELECT {feed}, {seq}, 'alice.t', {position}::feed_position"
     for statement in (insert + row, f"{insert}{row} FROM generate_series(1, 2) ON CONFLICT DO NOTHING"):

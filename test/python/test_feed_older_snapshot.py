@@ -63,7 +63,7 @@ def test_an_older_statement_permits_nothing(cluster: Cluster, fresh: Connection)
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection, level: str) -> None:
     run(fresh, PARTS[0], PARTS[1], "SELECT feed_enable('t')")
-    after = "reader_next_batch('t', '{}'::feed_position)"
+    after = "reader_next_batch('t', '{}'::text::feed_position)"
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
         run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
         run(fresh, "INSERT INTO t (n) VALUES (1)")

@@ -71,7 +71,7 @@ def check_refused(connection: Connection, table: str) -> None:
 def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None:
     table, numbered = consumer.table, consumer.table in NUMBERED
     beyond = "greatest(upper((p).transactions), (p).partial)"
-    rebase = f"SELECT feed_rebase(%s, {beyond if numbered else '0'}) FROM (SELECT %s::feed_position AS p) AS s"
+    rebase = f"SELECT feed_rebase(%s, {beyond if numbered else '0'}) FROM (SELECT %s::text::feed_position AS p) AS s"
     connection.execute(rebase.encode(), [table, consumer.position])
     if not with_state:
         consumer.generation += 1
@@ -83,7 +83,7 @@ def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None
         connection.execute("SELECT feed_seek('made moved', 'now'), feed_seek('made steps', 'now')")
     start = "SELECT reader_start(%s, 'now')::text"
     if numbered:
-        start = """SELECT jsonb_set(jsonb_set(%s::feed_position::jsonb, '{origin}', 'null'), '{members}',
+        start = """SELECT jsonb_set(jsonb_set(%s::text::feed_position::jsonb, '{origin}', 'null'), '{members}',
                                     reader_start(%s)::jsonb -> 'members')::feed_position::text"""
         consumer.position = str(one(connection, start, consumer.position, table))
     else:

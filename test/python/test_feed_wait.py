@@ -41,7 +41,7 @@ def reader(cluster: Cluster, writer: Connection) -> Iterator[Connection]:
 
 @pytest.fixture(params=[OF_FEED, OF_POSITION], ids=["feed", "position"])
 def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
-    position = scalar(reader, "SELECT quote_literal(reader_start('waited')) || '::feed_position'")
+    position = scalar(reader, "SELECT quote_literal(reader_start('waited')::text) || '::text::feed_position'")
 
     def call(timeout: str) -> bool:
         text = request.param.format(timeout=timeout, position=position)

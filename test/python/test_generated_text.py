@@ -45,11 +45,11 @@ COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
 OUR_ROWS = {"feeds", "tail_start"}
 ONE, GAPS = "'{[3,9)}'", "'{[3,9),[20,30),[1000,2000)}'"
 BATCHES = (
-    f"ROW({ONE}, NULL, NULL, NULL, NULL, NULL, NULL)",
-    f"ROW({GAPS}, NULL, NULL, NULL, NULL, NULL, NULL)",
-    f"ROW({GAPS}, 3, key, 25, key, NULL, NULL)",
-    f"ROW({ONE}, 3, key, 3, key, NULL, NULL)",
-    "ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)",
+    f"ROW(1, {ONE}, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    f"ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    f"ROW(1, {GAPS}, 3, key, 25, key, NULL, NULL, NULL)",
+    f"ROW(1, {ONE}, 3, key, 3, key, NULL, NULL, NULL)",
+    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
 )
 # What makes text, for a table t whose key is in key; and whether it is a query over the table.
 QUERIES = (
@@ -59,10 +59,10 @@ QUERIES = (
     *(f"inorder_internal.cut_query(t, NULL, {b}::feed_batch, 7)" for b in BATCHES),
     f"inorder_internal.stored_query(t, {GAPS}::int8multirange, 7)",
     f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
-    f"inorder_internal.joined_query(t, ROW({GAPS}, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
+    f"inorder_internal.joined_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
     "inorder_internal.members(t), 10)",
-    f"inorder_internal.probe_query(t, ROW({GAPS}, NULL, NULL, '{{}}', NULL)::feed_position, "
-    "ROW('{}', NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::feed_batch, 'reader'::regrole)",
+    f"inorder_internal.probe_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, '{{}}', NULL)::feed_position, "
+    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::feed_batch, 'reader'::regrole)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",

@@ -353,7 +353,7 @@ def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
 def test_a_table_that_nobody_enabled(place: Place, tables: tuple[str, ...], read: str) -> None:
     owner = place.session()
     run(owner, *tables, ROWS, "CREATE TABLE kept (p feed_position, b feed_batch)")
-    run(owner, "INSERT INTO kept VALUES ('({},,,,)', '(\"{[0,9)}\",,,,,,)')")
+    run(owner, "INSERT INTO kept VALUES ('(1,{},,,,,)', '(1,\"{[0,9)}\",,,,,,,)')")
     assert state(owner, READS.get(read, POSITION)) == GROUND
     run(owner, "SELECT feed_enable('t')")
     assert state(owner, READS.get(read, POSITION)) == ""

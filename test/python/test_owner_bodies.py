@@ -24,7 +24,7 @@ def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster
         found = connection.execute(EXECUTABLE.encode()).fetchall()
     # A function that callers need not execute is not to be among them.
     assert {name for name, _, _ in found} == {
-        "tree", "few_of", "say_not_following", "say_beyond", "from_jsonb", "is_state", "time_steps",
+        "tree", "few_of", "say_not_following", "say_beyond", "of_jsonb", "is_state", "time_steps",
     }  # fmt: skip
     for name, body, settings in found:
         if name == "time_steps":

@@ -17,6 +17,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.leave_out_others()", 'record "new" has no field "system"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "relation"'): "for the triggers on tables only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
+    ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): "Who calls is passed to each twin.",
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.checked_feed(bigint,oid,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.checked_feed(bigint,oid,boolean,boolean)", 'composite OUT variable "at_position"'): BESIDE,

@@ -28,12 +28,12 @@ class Parts:
         self.connection.execute("INSERT INTO events (n) VALUES (%s)", [n])
 
     def read(self) -> list[object]:
-        after = "SELECT reader_next_batch('events', %s::feed_position)::text"
+        after = "SELECT reader_next_batch('events', %s::text::feed_position)::text"
         batch = str(scalar(self.connection, after, self.position))
-        advance = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
+        advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         self.position = str(scalar(self.connection, advance, self.position, batch))
         rows = self.connection.execute(
-            "SELECT n FROM reader_batch_rows('events', %s::feed_batch, null::events)", [batch]
+            "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)", [batch]
         )
         return [n for (n,) in rows]
 
@@ -71,15 +71,15 @@ def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema:
     parts.insert(1)
     assert parts.read() == [1]
     with connect(cluster.dsn) as elsewhere:
-        after = "SELECT isempty((reader_next_batch(%s::regclass, %s::feed_position)).transactions) IS NOT NULL"
+        after = "SELECT isempty((reader_next_batch(%s::regclass, %s::text::feed_position)).transactions) IS NOT NULL"
         name = scalar(in_schema, "SELECT format('%I.events', current_schema)")
         assert scalar(elsewhere, after, name, parts.position) is True
 
 
 OF_ANOTHER_SERVER = (
-    "SELECT (p.transactions, p.partial, p.last_key, ARRAY(SELECT ({relation}, m.name, '1', m.attached, m.guarded, "
-    "m.ordered_by)::feed_member FROM unnest(p.members) AS m), NULL)::feed_position::text "
-    "FROM (SELECT (%s::feed_position).*) AS p"
+    "SELECT (1, p.transactions, p.partial, p.last_key, p.ordering, ARRAY(SELECT ({relation}, m.name, '1', m.attached, "
+    "m.guarded, m.ordered_by)::feed_member FROM unnest(p.members) AS m), NULL)::feed_position::text "
+    "FROM (SELECT (%s::text::feed_position).*) AS p"
 )
 
 
@@ -107,14 +107,16 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
     """A reader made it. One that has read nothing reads all; another would notice no partition that was attached."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
-    without = "SELECT ((p).transactions, NULL, NULL, NULL, (p).origin)::feed_position::text FROM (SELECT {}) AS r(p)"
+    without = (
+        "SELECT (1, (p).transactions, NULL, NULL, NULL, NULL, (p).origin)::feed_position::text FROM (SELECT {}) AS r(p)"
+    )
     parts.position = str(scalar(in_schema, without.format("reader_start('events')")))
     assert parts.read() == [1]
     parts.filled(7)
     assert parts.read() == []
     kept = parts.position
     parts.attach(7)
-    parts.position = str(scalar(in_schema, without.format("%s::feed_position"), kept))
+    parts.position = str(scalar(in_schema, without.format("%s::text::feed_position"), kept))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="remembers no partitions"):
         parts.read()
     parts.position = kept
@@ -155,8 +157,8 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
         parts.read()
     batch = scalar(in_schema, "SELECT reader_next_batch('events', reader_start('events'))::text")
     with_old_members = (
-        "SELECT count(*) FROM reader_batch_rows('events', ((%s::feed_batch).transactions, NULL, NULL, NULL, NULL, "
-        "(%s::feed_position).members, NULL)::feed_batch, null::events)"
+        "SELECT count(*) FROM reader_batch_rows('events', (1, (%s::text::feed_batch).transactions, NULL, NULL, "
+        "NULL, NULL, NULL, (%s::text::feed_position).members, NULL)::feed_batch, null::events)"
     )
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="batch is of another table than"):
         scalar(in_schema, with_old_members, batch, old)
@@ -172,7 +174,7 @@ def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connectio
     first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     position = scalar(in_schema, first)
     in_schema.execute("INSERT INTO events VALUES (2)")
-    batch = "reader_next_batch('events', %s::feed_position)"
+    batch = "reader_next_batch('events', %s::text::feed_position)"
     read = f"SELECT array_agg(n) FROM reader_batch_rows('events', {batch}, null::events)"
     restored = scalar(in_schema, OF_ANOTHER_SERVER.format(relation="1"), position)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="position is of another table than"):

@@ -97,7 +97,7 @@ REFUSED = (
     "'plain_owner'::regrole, 'plain_owner', inorder_internal.server_system(), oid "
     "FROM pg_class WHERE relname = 'events'",
     "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
-    "SELECT 7, 9, oid, '({},,,,)' FROM pg_class WHERE relname = 'events'",
+    "SELECT 7, 9, oid, '(1,{},,,,,)' FROM pg_class WHERE relname = 'events'",
     "TRUNCATE inorder_internal.feed",
     "TRUNCATE inorder_internal.feed_state",
     *(f"DELETE FROM inorder_internal.{name}" for name in STATE),
@@ -158,7 +158,7 @@ def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
         *(f"UPDATE inorder_internal.feed_state SET {change}"
           for change in ("seq = seq + 2", "feed = feed + 1", "relation = 'pg_class'")),
         "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
-        "SELECT id, 9, relation, '({},,,,)' FROM inorder_internal.feed",
+        "SELECT id, 9, relation, '(1,{},,,,,)' FROM inorder_internal.feed",
         "DELETE FROM inorder_internal.feed_state",
     ):  # fmt: skip
         with pytest.raises((errors.InsufficientPrivilege, errors.UniqueViolation)):

@@ -16,9 +16,9 @@ from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
-BATCH = "SELECT reader_next_batch('events', %s::feed_position, %s)::text"
-ADVANCE = "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text"
-ROWS = "SELECT n FROM reader_batch_rows('events', %s::feed_batch, null::events)"
+BATCH = "SELECT reader_next_batch('events', %s::text::feed_position, %s)::text"
+ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
 
 def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
     position = str(scalar(two.standby, "SELECT reader_start('events', 'now')::text"))
-    waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::feed_position)")
+    waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::text::feed_position)")
     assert scalar(two.standby, "SELECT feed_wait('f', '0')") is False
     two.standby.execute("SELECT pg_wal_replay_pause()")
     wait_for(lambda: scalar(two.standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
@@ -298,8 +298,10 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     for statement, parameters in ((BATCH, [position, None]), (ROWS, [batch])):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
             two.standby.execute(statement.encode(), parameters)
-    without = "SELECT ((p.r).transactions, (p.r).partial, (p.r).last_key, (p.r).members, null)::feed_position::text "
-    position = str(scalar(two.standby, without + "FROM (SELECT %s::feed_position AS r) AS p", position))
+    without = (
+        "SELECT (1, (p.r).transactions, (p.r).partial, (p.r).last_key, NULL, (p.r).members, null)::feed_position::text "
+    )
+    position = str(scalar(two.standby, without + "FROM (SELECT %s::text::feed_position AS r) AS p", position))
     rows, position = two.batch(two.standby, position)
     assert rows == [2]
     two.standby.execute("INSERT INTO events (n) VALUES (3)")

@@ -42,7 +42,7 @@ def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection)
     options = ("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")
     tail(*options, *failing, code=1)
     state = decode((tail.folder / "p").read_bytes())
-    assert state.pending and state.pending.after["last_key"] and len(state.pending.after["last_key"]) == 6
+    assert state.pending and state.pending.after["ordering"]["frozen"]
     write(ordered, *range(8, 12))
     assert numbers(tail(*options)) == [4, 5, 6, 7, 8, 9, 10, 11]
     assert tail(*options) == ""
@@ -61,9 +61,9 @@ def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
     assert "--feed excludes --order-by" in tail("--feed", "f", "--order-by", "n", code=2)
     assert "column n of table public.events may be null" in tail("events", "--position", "q", "--order-by", "n", code=2)
     damaged = json.loads((tail.folder / "p").read_text())
-    damaged["position"]["last_key"][1] = "x"
+    damaged["position"]["ordering"]["attnum"] = "x"
     (tail.folder / "p").write_text(json.dumps(damaged))
-    assert "last_key of the position" in tail("events", "--position", "p", code=2)
+    assert "ordering of the position" in tail("events", "--position", "p", code=2)
     assert "--order-by" in cli.commands["tail"].get_help(cli.make_context("inorder", ["tail"]))
 
 

@@ -30,6 +30,7 @@ STATE: dict[str, Any] = {
 }  # fmt: skip
 BATCH = {"transactions": "{[7,9)}"}
 AFTER = {"transactions": "{[0,9)}"}
+ORDER = {"column_name": "seq", "attnum": 2}
 MARK = {"size": 5, "last": "0" * 64, "id": None}
 
 
@@ -51,6 +52,7 @@ def test_what_can_be_read() -> None:
     for content in (
         changed(), pending(), changed(output=MARK), changed(output=MARK | {"id": "x"}),
         pending(batch=BATCH | {"resumed": 5, "resumed_after": ["a"], "cut": 8, "cut_after": ["b", "c"]}),
+        position_of(ordering=ORDER), position_of(ordering=ORDER | {"frozen": "{[7,9)}", "next_value": 3, "up_to": 5}),
         position_of(partial=7, last_key=["k"], members=[member], origin="1/1", transactions="{[0,5),[6,7)}"),
         json.dumps(json.loads(pending(start="00ff")) | {"output": MARK}).encode(),
     ):  # fmt: skip
@@ -70,6 +72,8 @@ def test_what_can_be_read() -> None:
         )),
         position_of(partial=-1, last_key=["k"]), position_of(partial="7", last_key=["k"]), position_of(partial=7),
         position_of(partial=True, last_key=["k"]), position_of(partial=2**48, last_key=["k"]),
+        position_of(ordering={}), position_of(ordering=[]), position_of(ordering=ORDER | {"frozen": "{(,)}"}),
+        position_of(ordering=ORDER | {"attnum": "2"}), position_of(partial=7, last_key=["k"], ordering=ORDER),
         position_of(last_key=["k"]), position_of(partial=7, last_key=[]), position_of(partial=7, last_key="k"),
         position_of(partial=7, last_key=[None]), position_of(members=[7]), position_of(members={}),
         position_of(origin=5),
@@ -163,7 +167,10 @@ NO_POSITIONS = [
     (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
     (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
     (changed(table="\0"), "p is the position in \\x00 in the database 'tail', not in public.events"),
-    (position_of(more=7), "cannot use p: it is damaged, or no position file: it has what no server writes"),
+    (
+        position_of(more=7),
+        "a public.feed_position has no member more\nDETAIL:  This one has format null, and this version",
+    ),
     (position_of(members=[{"name": 5}]), "it has what no server writes"),
     (position_of(members=[{"relation": "x"}]), 'invalid input syntax for type oid: "x"'),
     (position_of(origin="\0"), "unsupported Unicode escape sequence"),

@@ -258,7 +258,7 @@ BEGIN;
 DO $$
 DECLARE
     was feed_position := (SELECT p FROM kept);
-    b feed_batch := reader_next_batch('events', ROW((SELECT ended_transactions()), NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
+    b feed_batch := reader_next_batch('events', ROW(1, (SELECT ended_transactions()), NULL, NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
 BEGIN
     ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM reader_batch_rows('events', b, null::events));
     -- A snapshot that has not come so far as the position: all that has ended in it was read, but for the one it stopped in.
@@ -274,26 +274,26 @@ SELECT error_of($$SELECT reader_next_batch('events', NULL)$$);
 SELECT error_of($$SELECT reader_batch_rows('events', NULL, null::events)$$);
 SELECT error_of($$SELECT reader_start('events', 'end')$$);
 SELECT error_of(s) FROM unnest(ARRAY['SELECT reader_start(NULL)', 'SELECT reader_start(''events'', NULL)']) AS s;
-SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW('{}', NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
-SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW('{}', NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
-SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1)), NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
-SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(1, '{}', NULL, NULL, NULL, NULL, '1/1')::feed_position)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, '1/1')::feed_batch, null::events)$$), '\d{3,}/\d+', 'N/N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(1, int8multirange(int8range(0, inorder_internal.next_transaction(0) + 1)), NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$), '\d{3,}', 'N', 'g');
+SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(1, int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
 -- Transactions that there cannot be: neither a position nor a batch has them, and reader_advance makes none.
-SELECT regexp_replace(error_of(format($$SELECT reader_next_batch('events', ROW(%L, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT reader_batch_rows('events', ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT reader_advance(ROW(%L, NULL, NULL, NULL, NULL)::feed_position, ROW('{}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
-    regexp_replace(error_of(format($$SELECT reader_advance(ROW('{}', NULL, NULL, NULL, NULL)::feed_position, ROW(%L, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
+SELECT regexp_replace(error_of(format($$SELECT reader_next_batch('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_batch_rows('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_advance(ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
+    regexp_replace(error_of(format($$SELECT reader_advance(ROW(1, '{}', NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, %L, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g')
 FROM unnest(ARRAY['{(,)}', '{[5,)}', '{(,5)}', '{[-1,5)}', '{[0,281474976710657)}']) AS t;
 -- reader_advance refuses a batch that does not follow.
-SELECT reader_advance(ROW('{[0,5)}', NULL, NULL, NULL, 'a')::feed_position, ROW('{[5,9)}', NULL, NULL, 8, '{k}', NULL, 'b')::feed_batch);
-SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch);
-SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL)::feed_batch);
-SELECT error_of($$SELECT reader_advance(ROW('{[0,5)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[4,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', NULL, NULL, NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL)::feed_batch)$$);
-SELECT error_of($$SELECT reader_advance(ROW('{[0,8)}', 8, '{k}', NULL, NULL)::feed_position, ROW('{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT reader_advance(ROW(1, '{[0,5)}', NULL, NULL, NULL, NULL, 'a')::feed_position, ROW(1, '{[5,9)}', NULL, NULL, 8, '{k}', NULL, NULL, 'b')::feed_batch);
+SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL, NULL)::feed_batch);
+SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', 8, '{m}', NULL, NULL, NULL)::feed_batch);
+SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,5)}', NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{[4,9)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
+SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
 
 -- Errors.
 SELECT error_of($$SELECT feed_read('none', null::events)$$);

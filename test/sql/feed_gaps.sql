@@ -43,7 +43,7 @@ DECLARE
     kept int[] := '{}';
 BEGIN
     PERFORM feed_seek(feed, passed);
-    p := ROW(passed, NULL, NULL, (reader_start(of_table)).members, inorder_internal.server_origin());
+    p := ROW(1, passed, NULL, NULL, NULL, (reader_start(of_table)).members, inorder_internal.server_origin());
     LOOP
         EXECUTE format('SELECT array_agg(r.n ORDER BY place) FROM feed_read($1, null::%s, $2) WITH ORDINALITY AS r(%s, place)', of_table,
                        CASE of_table WHEN 'byuuid'::regclass THEN 'id, n' ELSE 'n, xact' END) USING feed, max_rows INTO piece;
@@ -91,8 +91,8 @@ END $$;
 CREATE VIEW many AS SELECT range_agg(int8range(n, n + 1)) AS numbers FROM generate_series(0, 2000, 2) AS n;
 GRANT SELECT ON many TO PUBLIC;
 SET ROLE pg_monitor;
-SELECT is_short('SELECT reader_advance(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(numbers, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch) FROM many') AS short;
-SELECT is_short('SELECT reader_batch_between(ROW(numbers, NULL, NULL, NULL, NULL)::feed_position, ROW(int8multirange(), NULL, NULL, NULL, NULL)::feed_position) FROM many') AS short;
+SELECT is_short('SELECT reader_advance(ROW(1, numbers, NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, numbers, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch) FROM many') AS short;
+SELECT is_short('SELECT reader_batch_between(ROW(1, numbers, NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, int8multirange(), NULL, NULL, NULL, NULL, NULL)::feed_position) FROM many') AS short;
 RESET ROLE;
 DROP VIEW many;
 DROP FUNCTION wanted, is_delivered, is_short;

@@ -26,7 +26,7 @@ SELECT error_of($$SELECT feed_seek('events', 'here')$$);
 SELECT error_of($$SELECT feed_create('other', 'private.events')$$);
 SELECT error_of($$SELECT exact_count('private.events')$$);
 SELECT error_of($$SELECT reader_start('private.events')$$);
-SELECT error_of($$SELECT reader_batch_rows('private.events', ROW('{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
+SELECT error_of($$SELECT reader_batch_rows('private.events', ROW(1, '{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
 -- Its owner is not subject to it.
 SET ROLE inorder_owner;
 SELECT exact_count('private.events') = count(*) AS exact FROM private.events;

@@ -62,7 +62,7 @@ INSERT INTO attempts (what, statement) VALUES
     ('read secret', 'SELECT count(*) FROM feed_read(''secret'', null::private.secret, owner => ''inorder_owner'')'),
     ('seek secret', 'SELECT feed_seek(''secret'', ''now'', ''inorder_owner'') IS NOT NULL'),
     ('start', 'SELECT reader_start(''private.events'')::text <> '''''),
-    ('rows', 'SELECT count(*) FROM reader_batch_rows(''private.events'', reader_next_batch(''private.events'', ROW(''{}'', NULL, NULL, NULL, NULL)), null::private.events)'),
+    ('rows', 'SELECT count(*) FROM reader_batch_rows(''private.events'', reader_next_batch(''private.events'', ROW(1, ''{}'', NULL, NULL, NULL, NULL, NULL)), null::private.events)'),
     ('enable', 'SELECT feed_enable(''private.events'') IS NOT NULL'),
     ('disable', 'SELECT feed_disable(''private.plain'') IS NOT NULL'),
     ('rebase', 'SELECT feed_rebase(''private.events'')'),
@@ -79,10 +79,10 @@ FROM attempts ORDER BY place;
 -- What accesses nothing is for all, and its errors are readable, too.
 \set SHOW_CONTEXT never
 SET ROLE inorder_stranger;
-CREATE TEMP TABLE own AS SELECT ROW('{[3,9)}', NULL, NULL, NULL, NULL)::feed_position AS p, ROW('{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
+CREATE TEMP TABLE own AS SELECT ROW(1, '{[3,9)}', NULL, NULL, NULL, NULL, NULL)::feed_position AS p, ROW(1, '{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
 SELECT reader_advance(p::text::feed_position, b::jsonb::feed_batch)::text::feed_position::jsonb, reader_advance(p::jsonb::feed_position, b::text::feed_batch)::text FROM own;
-SELECT reader_advance(p, reader_batch_between(ROW('{}', NULL, NULL, NULL, NULL), p)) FROM own;
-SELECT reader_advance(ROW('{[-3,-2)}', NULL, NULL, NULL, NULL), b) FROM own;
+SELECT reader_advance(p, reader_batch_between(ROW(1, '{}', NULL, NULL, NULL, NULL, NULL), p)) FROM own;
+SELECT reader_advance(ROW(1, '{[-3,-2)}', NULL, NULL, NULL, NULL, NULL), b) FROM own;
 DROP TABLE own;
 \set SHOW_CONTEXT errors
 RESET ROLE;

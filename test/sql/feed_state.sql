@@ -10,7 +10,7 @@ SELECT b FROM feed_read('pairs', null::pairs, 2);
 -- What cannot be.
 SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRAY[
     'UPDATE inorder_internal.feed SET id = 0', 'UPDATE inorder_internal.feed SET id = 4294967296', 'UPDATE inorder_internal.feed SET name = ''''',
-    'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed_state SET position = NULL', 'UPDATE inorder_internal.feed_state SET position = ROW(NULL, NULL, NULL, NULL, NULL)',
+    'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed_state SET position = NULL', 'UPDATE inorder_internal.feed_state SET position = ROW(1, NULL, NULL, NULL, NULL, NULL, NULL)',
     'UPDATE inorder_internal.feed_state SET position.transactions = ''{(,)}''', 'UPDATE inorder_internal.feed_state SET position.transactions = ''{[-1,5)}''',
     'UPDATE inorder_internal.feed_state SET pending.transactions = ''{[0,281474976710657)}''', 'UPDATE inorder_internal.feed_state SET batch = -1',
     'UPDATE inorder_internal.feed_table SET base = -1', 'UPDATE inorder_internal.feed_table SET base = 281474976710656', 'UPDATE inorder_internal.feed_table SET order_columns = NULL',
@@ -60,9 +60,9 @@ SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transacti
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;
 -- A batch that is newer than the server, or of other keys.
-SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW('{[0,281474976710655)}', NULL, NULL, NULL, NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW(1, '{[0,281474976710655)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
     $$SELECT feed_finish_batch('events', 1)$$, :'read_events');
-SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW('{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
+SELECT with_state($$UPDATE inorder_internal.feed_state SET batch = 1, pending = ROW(1, '{[0,7)}', NULL, NULL, 6, '{x}', NULL, NULL, NULL)$$, $$SELECT feed_batch_rows('events', 1, null::events)$$,
     $$SELECT feed_finish_batch('events', 1)$$);
 -- Members that are no tables.
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');

@@ -60,7 +60,7 @@ SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS par
 -- Of more parts than rows, of an empty batch, of rows without a key to distinguish them.
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
-SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW('{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
+SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW(1, '{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, NULL, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
 -- With a key's name of 63 bytes, which leaves no room for a longer one, and with the name of the place that is counted.
 SELECT repeat('本', 21) AS odd \gset
 CREATE TABLE long (n serial PRIMARY KEY, :"odd" bigint NOT NULL DEFAULT xact_id());
@@ -74,7 +74,7 @@ INSERT INTO placed (n) SELECT generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(301, 600);
 SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
 -- An order that a batch does not show in its numbers: a transaction that ended late is cut after younger ones.
-SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW('{[0,5)}', 9, '{1}', NULL, NULL)::feed_position, ROW('{[0,5),[6,20)}', 5, '{7}', NULL, NULL)::feed_position) AS f) AS b;
+SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW(1, '{[0,5)}', 9, '{1}', NULL, NULL, NULL)::feed_position, ROW(1, '{[0,5),[6,20)}', 5, '{7}', NULL, NULL, NULL)::feed_position) AS f) AS b;
 -- With an order column: inside of a set, or from set to set.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON e (xact);
@@ -96,45 +96,43 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT reader_split(''e'', batch_from(''e'', 0, 3), 2)',
     'SELECT reader_split(''a'', batch_from(''a'', 0, 3), 0)', 'SELECT reader_split(''a'', batch_from(''a'', 0, 3), 10001)', 'SELECT reader_split(''a'', batch_from(''a'', 0, 3), NULL)', 'SELECT reader_split(''a'', NULL, 1)',
     'SELECT reader_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT reader_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
-    'SELECT reader_split(''a'', ROW(''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL)::feed_batch, 2)',
-    'SELECT reader_split(''a'', ROW(''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL)::feed_batch, 2)']) AS s) AS s;
--- As text, and back: what the output functions write, and what the input functions read.
-SELECT t, bool_and(p::text = format('%s', p) AND p::text::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
-SELECT bool_and(b::text = format('%s', b) AND b::text::feed_batch = b) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
+    'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL, NULL)::feed_batch, 2)',
+    'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL, NULL)::feed_batch, 2)']) AS s) AS s;
+-- As text, which is that of jsonb, and back.
+SELECT t, bool_and(p::text = p::jsonb::text AND p::text::feed_position = p AND p::jsonb::feed_position = p AND p::jsonb = to_jsonb(p)) AS same FROM steps GROUP BY t ORDER BY t;
+SELECT bool_and(b::text = b::jsonb::text AND b::text::feed_batch = b AND b::jsonb::feed_batch = b AND b::jsonb = to_jsonb(b)) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);
 INSERT INTO sets VALUES (NULL), ('{}'), ('{[0,1)}'), ('{[1,2),[3,9),[11,12)}'), ('{[-5,3),[4,5)}'), ('{(,5)}'), ('{[5,)}'), ('{(,)}'), ('{(,3),[7,)}'),
     ('{[999999999999999998,999999999999999999)}'), ('{[-9223372036854775808,9223372036854775807)}');
 INSERT INTO sets SELECT range_agg(int8range(7 * n, 7 * n + 1 + n % 6)) FROM generate_series(1, 1000) AS n;
-SELECT count(*), bool_and(p::text = format('%s', p) AND p::text::feed_position IS NOT DISTINCT FROM p AND p::jsonb = to_jsonb(p) AND p::jsonb::feed_position IS NOT DISTINCT FROM p) AS same
-FROM sets, LATERAL (VALUES (ROW(numbers, NULL, NULL, NULL, NULL)::feed_position), (ROW(numbers, 7, ARRAY['a "b"', NULL, '{[1,2)}'], NULL, '1/2')::feed_position),
-                           (ROW(numbers, NULL, NULL, ARRAY[ROW(1, 'a "q" \ (', 's', '{1}', NULL, '{x}')::feed_member], '')::feed_position)) AS v(p);
--- A literal is read by the input function.
+SELECT count(*), bool_and(p::text::feed_position IS NOT DISTINCT FROM p AND p::jsonb = to_jsonb(p) AND p::jsonb::feed_position IS NOT DISTINCT FROM p) AS same
+FROM sets, LATERAL (VALUES (ROW(1, numbers, NULL, NULL, NULL, NULL, NULL)::feed_position), (ROW(1, numbers, 7, ARRAY['a "b"', NULL, '{[1,2)}'], NULL, NULL, '1/2')::feed_position),
+                           (ROW(1, '{}', NULL, NULL, ROW('s', 2, numbers, NULL, 5, 9, NULL)::feed_order, NULL, NULL)::feed_position),
+                           (ROW(1, numbers, NULL, NULL, NULL, ARRAY[ROW(1, 'a "q" \ (', 's', '{1}', NULL, '{x}')::feed_member], '')::feed_position)) AS v(p);
+-- A set is read as by its input function.
 CREATE FUNCTION read_as(way text, written text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    p feed_position;
+    numbers int8multirange;
 BEGIN
-    EXECUTE format('SELECT (%L%s::feed_position).*', written, way) INTO p;
-    RETURN format('%s', p);
+    EXECUTE format(way, written) INTO numbers;
+    RETURN numbers::text;
 EXCEPTION WHEN data_exception THEN
     RETURN SQLSTATE;
 END $$;
-SELECT n || rest AS written, read_as('::text', n || rest) AS read, read_as('::text', n || rest) = read_as('', n || rest) AS same
-FROM unnest(ARRAY['("{[1,2),[3,9)}"', '("{[1,3),[5,6]}"', '("{[5,9),[1,6)}"', '("{[1,2),[2,3)}"', '("{[1,2),[1,2)}"', '("{[2,2),[3,4)}"', '("{[3,2)}"', '("{ [1,2) }"', '("{}"', '("{[1,2),}"',
-                  '("{[1,2)"', '("{[1,2)}', '("{[01,2),[3,4)}"', '("{[1,-2)}"', '("{[+1,2)}"', '("{[1234567890123456789,9223372036854775807)}"', '("{[1,9223372036854775808)}"', '({}', '(']) AS n,
-     unnest(ARRAY[',,,,)', ',5,"{""}"",1}",,1/2)']) AS rest;
-SELECT read_as('::text', '("{[1,2)}"x,,,,)') AS read, read_as('::text', '("{[1,2)}"x,,,,)') = read_as('', '("{[1,2)}"x,,,,)') AS same;
-SELECT read_as('::text', w) AS read FROM unnest(ARRAY['("{[1,2)}",,,,) ', '("{[1,2)}",,,)', '("{[1,2)}"', '("{[1,2)}",,,,,)', '', '("', '("{']) AS w;
+SELECT n AS written, read_as('SELECT (jsonb_build_object(''transactions'', %L)::feed_position).transactions', n) AS read, read_as('SELECT %L::int8multirange', n) AS by_the_server
+FROM unnest(ARRAY['{[1,2),[3,9)}', '{[1,3),[5,6]}', '{[5,9),[1,6)}', '{[1,2),[2,3)}', '{[1,2),[1,2)}', '{[2,2),[3,4)}', '{[3,2)}', '{ [1,2) }', '{}', '{[1,2),}', '{[1,2)', '{[01,2),[3,4)}',
+                  '{[1,-2)}', '{[+1,2)}', '{[1234567890123456789,9223372036854775807)}', '{[1,9223372036854775808)}', '', '{', '{[1,2)} ', '{[1,2)}x']) AS n;
 DROP TABLE sets;
 DROP FUNCTION read_as;
--- As jsonb, and back.
-SELECT t, bool_and(p::jsonb::feed_position = p) AS same FROM steps GROUP BY t ORDER BY t;
-SELECT bool_and(b::jsonb::feed_batch = b) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
-SELECT ROW('{[1,3),[5,8)}', 9, '{"a b"}', NULL, '1/2')::feed_position::jsonb, NULL::feed_batch::jsonb;
+SELECT ROW(1, '{[1,3),[5,8)}', 9, '{"a b"}', NULL, NULL, '1/2')::feed_position::jsonb, NULL::feed_batch::jsonb;
 SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error_of(s) AS s FROM unnest(ARRAY[
     'SELECT ''[]''::jsonb::feed_position', 'SELECT ''{}''::jsonb::feed_batch', 'SELECT ''1''::jsonb::feed_batch',
     'SELECT (reader_start(''a'')::jsonb || ''{"partial": "x"}'')::feed_position', 'SELECT (reader_start(''a'')::jsonb || ''{"more": 1}'')::feed_position',
     'SELECT (reader_start(''a'')::jsonb - ''members'')::feed_position', 'SELECT reader_start(''a'')::jsonb::feed_batch',
-    'SELECT (reader_start(''a'')::jsonb || ''{"transactions": "{[1,"}'')::feed_position']) AS s) AS s;
+    'SELECT (reader_start(''a'')::jsonb || ''{"transactions": "{[1,"}'')::feed_position', 'SELECT (reader_start(''a'')::jsonb || ''{"format": 2, "more": 1}'')::feed_position',
+    'SELECT (reader_start(''a'')::jsonb || ''{"format": 2}'')::feed_position', 'SELECT (reader_start(''a'')::jsonb || ''{"format": 0}'')::feed_position',
+    'SELECT (jsonb_set(reader_start(''a'')::jsonb, ''{members,0,more}'', ''1''))::feed_position', 'SELECT (reader_start(''a'')::jsonb || ''{"ordering": {"more": 1}}'')::feed_position',
+    'SELECT ((reader_start(''a'')::jsonb - ''format'')::feed_position).format', 'SELECT ''("{}",,,,,,)''::text::feed_position']) AS s) AS s;
 SELECT 'null'::jsonb::feed_position;
 SELECT b::jsonb::feed_batch = b AS same, p::jsonb::feed_position = p AS same FROM steps, reader_next_batch(t, p) AS b WHERE (t, i) = ('a'::regclass, 1);
 DROP TABLE a, b, c, d, e, long, placed, steps;

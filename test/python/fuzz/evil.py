@@ -123,7 +123,7 @@ BASE = (
     "CREATE FUNCTION mallory.fire() RETURNS trigger LANGUAGE plpgsql AS "
     "$fire$BEGIN PERFORM public.exact_count(TG_RELID::pg_catalog.regclass); RETURN coalesce(NEW, OLD); END$fire$",
     "CREATE AGGREGATE mallory.advance(public.feed_batch) (SFUNC = public.reader_advance, STYPE = "
-    "public.feed_position, INITCOND = '({},,,,)')",
+    "public.feed_position, INITCOND = '(1,{},,,,,)')",
     "CREATE OPERATOR mallory.~~~ (LEFTARG = uuid, RIGHTARG = timestamptz, FUNCTION = public.uuid_v7_lt_time, "
     "RESTRICT = scalarltsel, JOIN = scalarltjoinsel)",
     "CREATE SEQUENCE mallory.counter CYCLE MAXVALUE 3",

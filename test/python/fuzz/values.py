@@ -258,15 +258,18 @@ class Values:
         return self.rng.choice((known, known, "NULL", "NULL", self.of("bigint")))
 
     def key(self, known: str) -> str:
-        return self.rng.choice((known, known, "NULL", self.of("text[]"), self.order()))
+        return self.rng.choice((known, known, "NULL", self.of("text[]")))
 
-    def order(self) -> str:
+    def ordering(self) -> str:
         """Of a position by a column, as a server could have written it."""
+        if self.rng.random() < 0.5:
+            return "NULL"
         column, place = self.rng.choice(("id", "n", "xact", "seq", "no such")), self.rng.randrange(-1, 5)
-        walked = self.rng.choice(("", "0", "-9223372036854775808"))
-        within = self.rng.choice(("", f',"{{[0,9)}}",{self.rng.randrange(-9, 9)},{self.rng.randrange(-9, 9)}'))
-        key = f'{{"{column}",{place},"{walked}"{within}}}'
-        return f"{quote(key)}::text[]"
+        walked = self.rng.choice(("NULL", "0", "-9223372036854775808"))
+        frozen, low, high = self.rng.choice((
+            ("NULL", "NULL", "NULL"), ("'{[0,9)}'", self.rng.randrange(-9, 9), self.rng.randrange(-9, 9)),
+        ))  # fmt: skip
+        return f"ROW({quote(column)}, {place}, {frozen}, {low}, {high}, {high}, {walked})::public.feed_order"
 
     def position(self) -> str:
         word = self.rng.choice(("beginning", "now"))
@@ -278,7 +281,9 @@ class Values:
             return f"public.reader_advance({start}, {self.real_batch(start)})"
         real = self.real_batch(start)
         cut, after = self.number("(b).cut"), self.key("(b).cut_after")
-        fields = f"{self.multirange()}, {cut}, {after}, {self.members()}, {self.origin()}"
+        fields = ", ".join((
+            self.number("1"), self.multirange(), cut, after, self.ordering(), self.members(), self.origin(),
+        ))  # fmt: skip
         row = f"ROW({fields})::public.feed_position"
         wrapped = self.rng.choice(
             (row, row, row, f"{row}::mallory.over_position", f"({row})::text::public.feed_position")
@@ -295,8 +300,9 @@ class Values:
         if self.rng.random() < 0.35:
             return real
         fields = ", ".join((
-            self.multirange(), self.number("(b).resumed"), self.key("(b).resumed_after"), self.number("(b).cut"),
-            self.key("(b).cut_after"), self.members(), self.origin(),
+            self.number("(b).format"), self.multirange(),
+            self.number("(b).resumed"), self.key("(b).resumed_after"), self.number("(b).cut"),
+            self.key("(b).cut_after"), self.ordering(), self.members(), self.origin(),
         ))  # fmt: skip
         if self.rng.random() < 0.2:
             return f"ROW({fields.replace('(b).', '(NULL::public.feed_batch).')})::public.feed_batch"

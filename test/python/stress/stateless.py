@@ -24,7 +24,7 @@ class PastBatch:
 
 
 def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
-    statement = sql.SQL("SELECT token FROM reader_batch_rows(%s, %s::feed_batch, null::{})").format(
+    statement = sql.SQL("SELECT token FROM reader_batch_rows(%s, %s::text::feed_batch, null::{})").format(
         sql.Identifier(table)
     )
     return [int(str(token)) for (token,) in connection.execute(statement, [table, batch])]
@@ -97,23 +97,28 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         batch = self.text(
-            asked, "SELECT reader_next_batch(%s, %s::feed_position, %s, %s)::text", table, self.positions[table], limit,
-            self.delivery.whole,
+            asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
+            limit, self.delivery.whole,
         )  # fmt: skip
         if self.order(table) is None and self.rng.random() < 0.2:
             tokens = self.read_parts(asked, table, batch)
         else:
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         position = self.text(
-            moving, "SELECT reader_advance(%s::feed_position, %s::feed_batch)::text", self.positions[table], batch
+            moving,
+            "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text",
+            self.positions[table],
+            batch,
         )
         if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
-            between = "SELECT reader_batch_between(%s::feed_position, %s::feed_position)::jsonb::feed_batch::text"
+            between = (
+                "SELECT reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch::text"
+            )
             batch = self.text(asked, between, self.positions[table], position)
         return batch, tokens, position
 
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
-        split = "SELECT p::text FROM reader_split(%s, %s::feed_batch, %s) AS p"
+        split = "SELECT p::text FROM reader_split(%s, %s::text::feed_batch, %s) AS p"
         parts = connection.execute(split.encode(), [table, batch, self.rng.randint(1, 5)]).fetchall()
         return [token for (part,) in parts for token in batch_rows(self.rng.choice(self.connections), table, str(part))]
 
@@ -134,8 +139,8 @@ class Stateless(Reader):
         if table == KEYED:
             self.accept_key(table)
         statement = (
-            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (reader_start(%s)).members, (p).origin)"
-            "::feed_position::text FROM (SELECT %s::feed_position) AS s(p)"
+            "SELECT ROW(1, (p).transactions, (p).partial, (p).last_key, (p).ordering, (reader_start(%s)).members, "
+            "(p).origin)::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
         )
         self.positions[table] = self.text(self.rng.choice(self.connections), statement, table, self.positions[table])
 
@@ -149,14 +154,14 @@ class Stateless(Reader):
 
     def set_origin_null(self, table: str) -> None:
         statement = (
-            "SELECT ROW((p).transactions, (p).partial, (p).last_key, (p).members, NULL)::feed_position::text "
-            "FROM (SELECT %s::feed_position) AS s(p)"
+            "SELECT ROW(1, (p).transactions, (p).partial, (p).last_key, (p).ordering, (p).members, NULL)"
+            "::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
         )
         self.positions[table] = self.text(self.connections[0], statement, self.positions[table])
 
     def highest(self, table: str) -> int:
-        statement = """SELECT greatest(upper((p).transactions), (p).partial, CASE WHEN (p).partial IS NULL THEN
-                           upper((p).last_key[4]::int8multirange) END) FROM (SELECT %s::feed_position) AS s(p)"""
+        statement = """SELECT greatest(upper((p).transactions), (p).partial, upper((p).ordering.frozen))
+                       FROM (SELECT %s::text::feed_position) AS s(p)"""
         with self.session(self.world.primary) as connection:
             return int(self.text(connection, statement, self.positions[table]))
 
@@ -167,14 +172,14 @@ class Stateless(Reader):
     def accept_key(self, table: str) -> None:
         """Before the transaction that was read in part, or behind it."""
         connection = self.connections[0]
-        number = self.text(connection, "SELECT (%s::feed_position).partial", self.positions[table])
+        number = self.text(connection, "SELECT (%s::text::feed_position).partial", self.positions[table])
         if number == "None":
             return  # it was only the batch
         tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
         behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
         statement = (
-            f"SELECT ROW((p).transactions {behind}, NULL, NULL, (p).members, (p).origin)"
-            "::feed_position::text FROM (SELECT %s::feed_position) AS s(p)"
+            f"SELECT ROW(1, (p).transactions {behind}, NULL, NULL, NULL, (p).members, (p).origin)"
+            "::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
         )
         self.positions[table] = self.text(connection, statement, self.positions[table])
         had = set(self.delivery.tokens(KEYED)) if skip else set()
