@@ -134,8 +134,8 @@ class Replay:
 
 
 def tables_of(result: Result) -> list[dict[str, Any]]:
-    """All tables of a report: the data, and what a page shows of them."""
-    return [
+    """All tables of a report: the data, and what a page shows of them; and the verdicts."""
+    found = [
         {
             "name": section.name,
             "data": section.records() if section.data else [],
@@ -143,3 +143,8 @@ def tables_of(result: Result) -> list[dict[str, Any]]:
         }
         for section in report_of(result).sections(result)
     ]
+    verdicts = [
+        [one.question, one.answer, one.figures, one.holds, one.sure, *((bar.label, bar.value) for bar in one.bars)]
+        for one in report_of(result).verdicts(result)
+    ]
+    return [*found, {"name": "verdicts", "data": [], "page": verdicts}]

@@ -89,15 +89,7 @@ def section(result: Result, name: str) -> Section:
     return next(one for one in BulkExperiment.sections(result) if one.name == name)
 
 
-def test_the_tables_of_one_size() -> None:
-    result, _ = run_on_paper(OnPaper, SMALL)
-    assert section(result, "bulk-seconds-1000").shown()[1][:5] == ["random, char(32)", "4.00", "4.00", "4.00", "6.00"]
-    assert section(result, "bulk-wal-2000").shown()[0][1:] == ["100.0"] * len(STEPS)
-    assert section(result, "bulk-fpi-2000").shown()[0][1:] == ["10.00"] * len(STEPS)
-    kinds = {row[0]: row[3:] for row in section(result, "bulk-indexes-1000").shown()}
-    assert kinds["random, char(32)"][0] == "1.50 [1.50–1.50]"
-    sizes = section(result, "bulk-sizes-1000")
-    assert len(sizes.rows) == 9 and sizes.shown()[2][5:] == ["90.0", "0.5"]
+def test_six_rounds_answer() -> None:
     plan = replace(SMALL, kinds=("bigint", "random_char", "time_char"), rounds=6)
     load, built = BulkExperiment.verdicts(run_on_paper(OnPaper, plan)[0])
     assert load.answer == "Yes" and load.figures.startswith("4.00 [4.00–4.00] times the time of bigint. No difference")

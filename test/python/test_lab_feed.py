@@ -126,21 +126,6 @@ def key_of(section: Section, row: list[str]) -> tuple[str, ...]:
     return (row[0], row[3]) if section.name == "queries" else (row[0],)
 
 
-def test_ratios_are_paired_and_targets_beside() -> None:
-    result, twice = made_up(), "2.00 [2.00–2.00]"
-    written = shown(result, "write")
-    assert written["bigserial",] == ["35.0", "1", "14.6", "1", ""]  # 1.75 s for 50,000 rows, for 120,000
-    assert written["uuid",] == ["70.0", twice, "29.2", twice, "1.1 / 0.95"]
-    assert written["uuid_unguarded",][-1] == "1 / 0.9"
-    assert shown(result, "read_rows")["plain",] == ["1.75", "1", "3.50", "1", ""]
-    assert shown(result, "read_rows")["brin_apply",] == ["3.50", twice, "7.00", twice, "1.1"]
-    held = "10.5 [3.0–18.0]"
-    assert shown(result, "queries")["idle", "uuid"] == ["3.500 [1.000–6.000]", held, "3.00 [3.00–3.00]", "0.2"]
-    assert shown(result, "queries")["new", "BRIN"][-1] == ""
-    (verdict,) = FeedExperiment.verdicts(result)
-    assert (verdict.answer, verdict.figures) == ("Yes", f"{twice} times the CPU time of bigserial.")
-
-
 def test_without_the_baseline_there_is_no_ratio() -> None:
     result = made_up()
     result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in QUERIES]

@@ -13,7 +13,6 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
-from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.like import LikeExperiment
 from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.model import key_index
@@ -32,7 +31,6 @@ from inorder.servers import Server
 from conftest import scalar
 from on_paper import empty_result
 from own_server_runs import run_there, traces
-from replay import recorded
 from tool import LabRun, inorder
 
 ROWS = 4000
@@ -542,14 +540,6 @@ def test_what_to_do_follows_from_the_ratio() -> None:
         "1,000,000 rows like orders, 1 indexes, 50 % inserts and 50 % updates of any rows, 5 rows"
     )
     assert LikeExperiment.verdicts(empty_result(LikeExperiment, LikePlan(table="orders"))) == []
-
-
-def test_the_bare_table_offers_it() -> None:
-    found = recorded("insert")
-    headlines = InsertExperiment.verdicts(found)
-    assert len(headlines) == 2
-    for one in headlines:
-        assert "in a table with a primary key alone" in one.holds and one.holds.endswith("insert --like TABLE.")
 
 
 def test_a_kind_says_nothing_of_a_table_without_columns() -> None:

@@ -53,22 +53,6 @@ class OnPaper(SequenceExperiment):
         return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
 
-def test_published_figures_stand_beside() -> None:
-    result, _ = run_on_paper(OnPaper, SMALL)
-    rows = {(row[0], row[1]): row[2:] for row in tps_table(result).shown()}
-    assert len(rows) == 2 * 3 * len(SMALL.clients)
-    slower = ["0.50 [0.50–0.50]", "2.00 [2.00–2.00]"]
-    assert rows["select nextval, CACHE 1", "1"] == ["500", *slower, "98.0", "0"]
-    assert rows["insert 1", "10"] == ["10,000", "", "", "98.0", ""]
-    beside = {row[0]: row[1:] for row in section(result, "published_select").shown()}
-    assert beside["select nextval, CACHE 1, 1 client"][:2] == ["17,336", "0.64"]
-    assert beside["select nextval, CACHE 1, 1 client"][-2:] == ["500", slower[0]]
-    assert "select nextval, CACHE 100, 100 clients" not in beside
-    thousand, _ = run_on_paper(OnPaper, SequencePlan(clients=(4,), caches=(1000,), rounds=1))
-    row = {(row[0], row[1]): row[2:] for row in tps_table(thousand).shown()}["insert nextval, CACHE 1000", "4"]
-    assert row == ["2,000", "0.50 (once)", "2.00 (once)", "98.0", "99"]
-
-
 def test_the_caption_counts_the_rounds_there_are() -> None:
     result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=6))
     assert "6 rounds: brackets hold an interval" in tps_table(result).caption

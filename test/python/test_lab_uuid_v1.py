@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
-from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
 from inorder.lab.experiments.uuid_v1.plan import (
     COPY_FROM,
@@ -25,7 +24,6 @@ from inorder.lab.experiments.uuid_v1.plan import (
 )
 from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.section import Value
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
@@ -49,23 +47,6 @@ def made_up(rounds: int) -> Result:
             density = {"index_bytes": 2.0**20, "leaf_density": 70.0 if kind == "uuid" else 90.0}
             result.runs += [run, Run(SIZES, kind, 10**7, number, density)]
     return result
-
-
-def line_of(result: Result, step: str, metric: str) -> list[Value]:
-    """One line of the table: uuid_v1, uuid, uuid_v7, bigint, the ratio."""
-    lines = [line for section in UuidV1Experiment.sections(result)[:2] for line in section.rows]
-    (line,) = [line for line in lines if tuple(line[1:3]) == (step, metric)]
-    return list(line[4:])
-
-
-def test_ratios_are_paired() -> None:
-    result = made_up(6)
-    uuid_v1, *_, ratio = line_of(result, COPY_FROM, "seconds")
-    assert ratio == Estimate(8.0, 8.0, 8.0, 6)
-    assert isinstance(uuid_v1, Estimate) and uuid_v1.median == 35.0
-    uuid = line_of(result, COPY_FROM, "wal_bytes")[1]
-    assert isinstance(uuid, Estimate) and uuid.median == 8.0
-    assert line_of(result, COPY_FROM, "index_reads")[4] is None
 
 
 @pytest.mark.server

@@ -15,7 +15,6 @@ from inorder.lab.analysis.model import leaf_capacity
 from inorder.lab.experiments.waves import (
     FILLFACTORS,
     GROWN,
-    LABELS,
     ORDERED,
     WAVES,
     WavesExperiment,
@@ -130,20 +129,8 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert runs[kind].metrics["peak_splits"] < 5 * runs[kind].metrics["mean_splits"]
 
 
-def test_the_report_has_the_model_beside_each_figure() -> None:
+def test_a_wave_is_answered_where_it_is_higher_than_the_mean() -> None:
     result = recorded(WAVES)
-    (section,) = WavesExperiment.sections(result)
-    rows = {record["index"]: record for record in section.records()}
-    assert list(rows) == list(LABELS.values())
-    for kind in ("built100", "built90", "built70"):
-        row = rows[LABELS[kind]]
-        assert row["peak_model"] == pytest.approx(row["peak"], rel=0.25)
-        assert row["at_model"] == pytest.approx(row["at"], abs=4)
-        assert row["peak_wal_model"] == pytest.approx(row["peak_wal"], rel=0.1)
-        assert row["misplaced"] < 15
-    assert len(section.charts) == 3 and all(", model" in chart.svg() for chart in section.charts)
-    (verdict,) = WavesExperiment.verdicts(result)
-    assert verdict.answer == "Yes" and "built, fillfactor 90: 12.0 (model 11.8)" in verdict.figures
     for kind, answer in ((GROWN, ""), ("built90", "Yes")):
         part = replace(result, runs=result.select(WAVES, kind))
         assert WavesExperiment.verdicts(part)[0].answer == answer

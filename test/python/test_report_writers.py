@@ -61,57 +61,6 @@ def section(result: Result, name: str) -> Section:
     return next(one for one in WritersExperiment.sections(result) if one.name == name)
 
 
-def test_speeds_stand_beside_published_ones() -> None:
-    assert section(a_result(), "writers_speed_1").shown() == [
-        ["one table", "1", "2,000", "", "2,000.0"],
-        ["one table", "16", "3,500", "", "3,500.0"],
-        ["lock + DISCARD", "16", "1,750", "0.50 [0.50–0.50]", "1,750.0"],
-        ["lock, CACHE 1000", "16", "1,750", "0.50 [0.50–0.50]", "1,750.0"],
-    ]
-    assert beside(with_lock(16), "published_tps") == {"one table, 1 session": ["10796"],
-                                                      "lock + DISCARD, CACHE 1000, 16 sessions": ["3863"]}  # fmt: skip
-    fifteen = a_result(clients=15)
-    assert section(fifteen, "writers_speed_1").shown()[2][1] == "15"
-    assert list(beside(with_lock(15), "published_tps")) == ["one table, 1 session"]
-
-
-def with_lock(clients: int) -> Result:
-    """With the form of which the study has figures, too."""
-    result = a_result(clients)
-    result.runs += [Run(TOGETHER, LOCK_CACHED, 1, run.round, run.metrics) for run in result.select(TOGETHER, LOCK)]
-    return result
-
-
-def beside(result: Result, name: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for record in section(result, name).records():
-        found.setdefault(record["figure"], []).append(str(record["published"]))
-    return found
-
-
-def test_misplaced_rows_are_summed_over_the_rounds() -> None:
-    assert section(a_result(), "writers_order_1").shown() == [
-        ["one table", "1", "400 B", "1,200", "0"],
-        ["one table", "16", "400 B", "1,200", "42"],
-        ["lock + DISCARD", "16", "400 B", "1,200", "0"],
-        ["lock, CACHE 1000", "16", "400 B", "1,200", "1,200"],
-    ]
-
-
-def test_the_wait_for_the_lock_is_shown_where_there_is_one() -> None:
-    result = with_lock(16)
-    assert section(result, "writers_latency_1").shown() == [
-        ["one table", "1", "1.500", "", "", "", ""],
-        ["one table", "16", "1.500", "", "", "", ""],
-        ["lock + DISCARD", "16", "1.500", "1.250", "", "", ""],
-        ["lock + DISCARD, CACHE 1000", "16", "1.500", "1.250", "", "", ""],
-        ["lock, CACHE 1000", "16", "1.500", "1.250", "", "", ""],
-    ]
-    assert beside(result, "published_latency") == {
-        "one table, 1 session": ["0.093"], "lock + DISCARD, CACHE 1000, 16 sessions": ["4.1", "3.877"]
-    }  # fmt: skip
-
-
 def test_what_was_not_measured_is_not_shown() -> None:
     result = a_result()
     names = [one.name for one in WritersExperiment.sections(result)]
@@ -135,7 +84,6 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
         ["one table", "1"], ["one table", "2"], ["lock + DISCARD, CACHE 1000", "2"], ["one table", "16"],
         ["lock + DISCARD, CACHE 1000", "16"],
     ]  # fmt: skip
-    assert list(beside(result, "published_tps")) == ["one table, 1 session", "lock + DISCARD, CACHE 1000, 16 sessions"]
 
 
 def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
