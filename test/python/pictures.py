@@ -1,12 +1,13 @@
-"""The picture of README, light and dark: speeds of a run in docs/results.
+"""The pictures of README, light and dark, of runs in docs/results.
 
-``python test/python/results_page.py`` writes it.
+``python test/python/results_page.py`` writes them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.plots import colour
@@ -15,7 +16,6 @@ from inorder.lab.results import Result
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 STYLE = ROOT / "inorder" / "lab" / "report" / "page" / "style.css"
-RUN, SECTION, TITLE = "insert-18-iops", "rows_10000000", "Inserts per second"
 WIDTH, LEFT, STEP = 760, 170, 34
 FONT = "font-family: system-ui, sans-serif"
 
@@ -42,11 +42,11 @@ def coloured(svg: str, theme: str) -> str:
     return svg
 
 
-def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
-    """Bars from zero: a label, a value, its text and its colour each."""
+def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int = 90) -> str:
+    """Bars from zero: a label, a value, its text and its colour each; ``right``: room for the texts."""
     longest, height, parts = max(value for _, value, _, _ in rows), STEP * len(rows), []
     for place, (label, value, text, css) in enumerate(rows):
-        y, width = STEP * place + 4, (WIDTH - LEFT - 90) * value / longest
+        y, width = STEP * place + 4, (WIDTH - LEFT - right) * value / longest
         parts += [
             f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end" fill="var(--text)">{escape(label)}</text>',
             f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="22" fill="{colour(css)}"/>',
@@ -59,16 +59,38 @@ def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]]) -> str:
     return "".join([head, f"<title>{title}</title>", *parts, "</svg>"])
 
 
-def picture(result: Result, theme: str) -> str:
-    """The speeds of a table as a file of its own."""
-    (section,) = (one for one in report_of(result).sections(result) if one.name == SECTION)
-    names = [column.data or column.name for column in section.columns]
-    found = [dict(zip(names, row, strict=True)) for row in section.rows]
-    rows = [(str(one["label"]), one["tps"].median, f"{one['tps'].median:,.0f}", f"kind-{one['kind']}") for one in found]  # type: ignore[union-attr]
-    return coloured(bars_svg(TITLE, rows), theme) + "\n"
+def rows_of(result: Result, section: str) -> list[dict[str, Any]]:
+    (found,) = (one for one in report_of(result).sections(result) if one.name == section)
+    names = [column.data or column.name for column in found.columns]
+    return [dict(zip(names, row, strict=True)) for row in found.rows]
 
 
-def write(result: Result) -> None:
+def inserts(result: Result) -> str:
+    """Speed by kind of key."""
+    found = rows_of(result, "rows_10000000")
+    rows = [(str(one["label"]), one["tps"].median, f"{one['tps'].median:,.0f}", f"kind-{one['kind']}") for one in found]
+    return bars_svg("Inserts per second", rows)
+
+
+def lost(result: Result) -> str:
+    """Rows lost, and the longest wait, by kind of reader: the last two lose none."""
+    rows = []
+    for one in rows_of(result, "round_1"):
+        says = f"{one['lost']:,} lost; longest wait {one['longest_wait_ms']:,.0f} ms"
+        rows.append((str(one["reader"]), float(one["lost"]), says, "kind-random" if one["lost"] else "kind-v7"))
+    return bars_svg("Rows lost by kind of reader", rows, right=230)
+
+
+PICTURES = {"inserts": ("insert-18-iops", inserts), "lost": ("reader-18", lost)}  # of which run
+
+
+def picture(name: str, results: Mapping[str, Result], theme: str) -> str:
+    run, draw = PICTURES[name]
+    return coloured(draw(results[run]), theme) + "\n"
+
+
+def write(results: Mapping[str, Result]) -> None:
     IMAGES.mkdir(exist_ok=True)
-    for theme in ("light", "dark"):
-        (IMAGES / f"inserts-{theme}.svg").write_text(picture(result, theme), encoding="utf-8")
+    for name in PICTURES:
+        for theme in ("light", "dark"):
+            (IMAGES / f"{name}-{theme}.svg").write_text(picture(name, results, theme), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write docs/results/README.md, the page of each study and run, and the picture of README, from the runs there.
+"""Write docs/results/README.md, the page of each study and run, and the pictures of README, from the runs there.
 
 ``python test/python/results_page.py``
 """
@@ -122,7 +122,7 @@ def page(text: str, results: Results) -> str:
 if __name__ == "__main__":
     everything = read_results()
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), everything), encoding="utf-8")
-    pictures.write(everything[pictures.RUN])
+    pictures.write(everything)
     for each_study in STUDIES:
         (RESULTS / f"{each_study.lower()}.md").write_text(study_pages.page(each_study, everything), encoding="utf-8")
     for each, its_result in everything.items():

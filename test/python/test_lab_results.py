@@ -48,13 +48,14 @@ def test_the_page_has_the_figures_of_its_files() -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_of_readme(theme: str) -> None:
-    written = (pictures.IMAGES / f"inserts-{theme}.svg").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_of_readme(name: str, theme: str) -> None:
+    written = (pictures.IMAGES / f"{name}-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
-    drawn = pictures.picture(RESULT[pictures.RUN], theme)
+    drawn = pictures.picture(name, RESULT, theme)
     assert shown.findall(drawn) == shown.findall(written), "python test/python/results_page.py writes it"
     assert "var(" not in written and "url(" not in written and "href" not in written
-    other = (pictures.IMAGES / f"inserts-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
+    other = (pictures.IMAGES / f"{name}-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
     assert shown.findall(other) != shown.findall(written)
 
 
