@@ -77,7 +77,7 @@ def lost(result: Result) -> str:
     rows = []
     for one in rows_of(result, "round_1"):
         says = f"{one['lost']:,} lost; longest wait {one['longest_wait_ms']:,.0f} ms"
-        rows.append((str(one["reader"]), float(one["lost"]), says, "kind-random" if one["lost"] else "kind-v7"))
+        rows.append((str(one["name"]), float(one["lost"]), says, "kind-random" if one["lost"] else "kind-v7"))
     return bars_svg("Rows lost by kind of reader", rows, right=230)
 
 
