@@ -27,7 +27,7 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 PARTS = {
     "Keys": ("keys", "choose", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
     "Lab": ("lab", "model", "results/README"),
-    "Feed": ("feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
+    "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
              "count", "recipes", "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "spark", "dlt", "citus",
               "scale", "compare"),
