@@ -4,13 +4,14 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.pictures import seconds_line
-from inorder.lab.experiments.insert.summary import KindSummary, summarise, times_memory
+from inorder.lab.experiments.insert.summary import Line, lines_of, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import Report
 from inorder.lab.report.formats import as_csv, as_json
@@ -27,31 +28,32 @@ GENERATORS = Report(all_experiments()["generators"])
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
 
-def kinds_of(result: Result) -> list[KindSummary]:
-    return summarise(result, InsertExperiment.plan_in(result))[1000]
+def kinds_of(result: Result) -> list[Line]:
+    return lines_of(result, InsertExperiment.plan_in(result))[1000]
 
 
 def page_of(result: Result) -> str:
     return render([Labelled("r.json", result, "study P1")])
 
 
+def figures_of(result: Result) -> list[dict[str, Any]]:
+    """The first table as data, a line a kind."""
+    return INSERT.sections(result)[0].records()
+
+
 def test_ratios_are_paired_within_rounds() -> None:
-    bigint, random = kinds_of(a_result())
-    assert random.ratio is not None and bigint.ratio is not None and random.wal_ratio is not None
-    assert (random.ratio.median, random.ratio.low, random.ratio.high) == (0.25, 0.25, 0.25)
-    assert bigint.ratio.median == 1.0
-    assert random.wal_ratio.median == 12.0
-    assert (random.tps.low, random.tps.high) == (125.0, 500.0)
+    bigint, random = figures_of(a_result())
+    assert [random[name] for name in ("ratio", "ratio_low", "ratio_high")] == [0.25, 0.25, 0.25]
+    assert (bigint["ratio"], random["wal_ratio"]) == (1.0, 12.0)
+    assert (random["tps_low"], random["tps_high"]) == (125.0, 500.0)
 
 
 def test_counters_are_shown_per_row() -> None:
-    bigint, random = kinds_of(a_result())
-    assert bigint.wal_per_row and bigint.wal_per_row.median == 170.0
-    assert random.fpi_per_row and random.fpi_per_row.median == 0.5
-    assert random.index_hit_percent and bigint.index_hit_percent
-    assert (random.index_hit_percent.median, bigint.index_hit_percent.median) == (75.0, 100.0)
-    assert (random.index_mb, random.leaf_density) == (64.0, 69.5)
-    assert (bigint.index_mb, bigint.leaf_density) == (None, None)
+    bigint, random = figures_of(a_result())
+    assert (bigint["wal_per_row"], random["fpi_per_row"]) == (170.0, 0.5)
+    assert (random["index_hit_percent"], bigint["index_hit_percent"]) == (75.0, 100.0)
+    assert (random["index_mb"], random["leaf_density"]) == (64.0, 69.5)
+    assert (bigint["index_mb"], bigint["leaf_density"]) == (None, None)
 
 
 def test_a_table_without_an_index_has_no_figures_of_one() -> None:
@@ -62,8 +64,8 @@ def test_a_table_without_an_index_has_no_figures_of_one() -> None:
         Run("insert", "bigint_none", 1000, 1, metrics),
         Run("fill", "bigint_none", 1000, 1, {"index_bytes": 0.0}),
     ]
-    (kind,) = kinds_of(result)
-    assert (kind.index_hit_percent, kind.index_mb, kind.leaf_density) == (None, None, None)
+    (kind,) = figures_of(result)
+    assert (kind["index_hit_percent"], kind["index_mb"], kind["leaf_density"]) == (None, None, None)
 
 
 def test_the_method_is_shown() -> None:

@@ -1,15 +1,16 @@
-"""What the insert experiment reports beside speed: latencies, what is in the WAL, blocks touched, the device."""
+"""What the insert experiment reports beside speed: latencies, WAL, blocks touched, the device, checkpoints by WAL."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
 
-from inorder.lab.analysis.figures import Row, median, median_of, per
-from inorder.lab.experiments.insert.pictures import latency_chart
+from inorder.lab.analysis.figures import median, middle_of, per
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.summary import KindSummary
+from inorder.lab.experiments.insert.summary import Line
 from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import KEY_KINDS
-from inorder.lab.report.section import Column, Figure, Section, Value, number
-from inorder.lab.results import Result
+from inorder.lab.report.plots import Chart, percentile_chart
+from inorder.lab.report.section import Figure, Section, number, table
+from inorder.lab.results import Result, Run
 from inorder.units import MB
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -53,42 +54,68 @@ DETAILS = (
 )  # fmt: skip
 
 
-def details_sections(result: Result, rows: int, kinds: Sequence[KindSummary]) -> list[Section]:
+LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
+
+
+def details_sections(rows: int, lines: Sequence[Line]) -> list[Section]:
     """Every kind at one size of table; nothing where none of it was measured."""
-    found = [
-        (kind, {one.data: one.value(Row(result, INSERT, kind.kind, kind.rows)) for one in DETAILS}) for kind in kinds
+    found = table(
+        f"details_{rows}", f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
+        (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
+    )  # fmt: skip
+    records = found.columns.index(next(one for one in DETAILS if one.name == "records"))
+    seen = any(row[records] and row[records + 1] for row in found.rows)
+    caption = "" if seen else "WAL and blocks: this run did not read its WAL."
+    return [replace(found, caption=caption)] if any(value for row in found.rows for value in row[1:]) else []
+
+
+def latency_chart(lines: Sequence[Line]) -> Chart:
+    curves = [
+        (line.label, [middle_of(line.result, INSERT, line.kind, metric, line.rows) for metric in PERCENTILES], line.css)
+        for line in lines
     ]
-    if not any(value for _, values in found for value in values.values()):
-        return []
-    seen = any(values["record_bytes_per_row"] and values["image_bytes_per_row"] for _, values in found)
-    return [
-        Section(
-            f"details_{rows}",
-            f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
-            (Column("key", "Kind of key of the table.", data="label"), *DETAILS),
-            [[kind.label, *values.values()] for kind, values in found],
-            "" if seen else "WAL and blocks: this run did not read its WAL.",
-            charts=[
-                latency_chart([(kind, [values[name] for name in PERCENTILES]) for kind, values in found],
-                              tuple(PERCENTILES.values())),
-            ],
-        )
-    ]  # fmt: skip
+    return percentile_chart("Latency by percentile", "ms", tuple(PERCENTILES.values()), curves)
 
 
 def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
     """Inserts per second by number of sessions, at each size, where there was more than one number."""
     if len(plan.clients) < 2:
         return []
-    columns = [
-        Column("key", "Kind of key of the table."),
-        Column("rows", "Rows in the table.", number()),
-        *(Column(f"{count} clients", "Inserts per second.", number(), bar=True) for count in plan.clients),
-    ]
-    table: list[list[Value]] = []
-    for rows in sorted(plan.rows):
-        for kind in plan.variants:
-            some = [median_of(result, step, kind, "tps", rows) for step in plan.steps.values()]
-            if any(some):
-                table.append([KEY_KINDS[kind].label, rows, *some])
-    return [Section("clients", "Inserts per second by number of clients", columns, table)] if table else []
+    figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label")),
+               Figure("rows", "Rows in the table.", number(), value=attrgetter("rows"))]  # fmt: skip
+    figures += [Figure(f"{count} clients", "Inserts per second.", number(), bar=True, value=median("tps", step))
+                for count, step in plan.steps.items()]  # fmt: skip
+    lines = [Line(result, INSERT, kind, rows) for rows in sorted(plan.rows) for kind in plan.variants]
+    lines = [line for line in lines if any(median("tps", step)(line) for step in plan.steps.values())]
+    return [table("clients", "Inserts per second by number of clients", figures, lines)] if lines else []
+
+
+CHECKPOINTS = "checkpoints_requested"
+
+
+def between(run: Run) -> float | None:
+    return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
+
+
+FEEDBACK = (
+    Figure("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
+           CHECKPOINTS, value=median(CHECKPOINTS)),
+    Figure("rows between", "Rows between two checkpoints.", number(), value=median(between)),
+    Figure("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb", value=median(per("wal_bytes", MB))),
+    Figure("FPI/row", "Full-page images per row.", number(4), "fpi_per_row",
+           value=median(per("full_page_images", "inserts"))),
+    Figure("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row",
+           value=median(per("wal_bytes", "inserts"))),
+)  # fmt: skip
+
+
+def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[Line]) -> Section:
+    """Images add WAL, hence the next checkpoint, which adds images."""
+    caption = (
+        "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
+        "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
+    )
+    title = f"Checkpoints by WAL, max_wal_size {(plan.max_wal_size or 0) / MB:,.0f} MB: {rows:,} rows"
+    key = Figure("key", "Kind of key.", value=attrgetter("label"))
+    speed = Figure("inserts/s", "Median of the rounds.", number(), "tps", value=median("tps"))
+    return table(f"checkpoints_{rows}", title, (key, speed, *FEEDBACK), lines, caption)

@@ -4,18 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 
 from inorder.lab.analysis.figures import by_round
-from inorder.lab.analysis.stats import Estimate
-from inorder.lab.experiments.insert.summary import KindSummary
+from inorder.lab.experiments.insert.summary import Line
 from inorder.lab.insert_tables import INSERT
-from inorder.lab.report.plots import Axis, Chart, Line, line_chart, percentile_chart
+from inorder.lab.report import plots
+from inorder.lab.report.plots import Axis, Chart, line_chart
 from inorder.lab.results import Result
 from inorder.lab.turn import Series
-from inorder.units import MB
 
 MOST_SECONDS = 600  # that are drawn one by one; of a longer run each point is the mean of several
 
 
-def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
+def over_time(result: Result, kinds: Sequence[Line]) -> Chart:
     """Inserts per second, second by second, with all checkpoints: one before each round, and those that ended within.
 
     Or a point a round where that is all.
@@ -43,28 +42,30 @@ def over_time(result: Result, kinds: Sequence[KindSummary]) -> Chart:
         said = f"{caption}, {drawn}; the rounds end to end{marked}"
         return Chart(said, Axis("seconds"), Axis(caption.lower()), lines, marks, mark, steps=True)
     lines = [
-        Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
+        plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
         for kind in kinds
     ]
     return line_chart(f"{caption}, round by round", "round", caption.lower(), lines)
 
 
-def seconds_line(kind: KindSummary, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> Line:
+def seconds_line(kind: Line, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
     """A kind's speed, a point for ``each`` so many seconds, with the moments at which a checkpoint ended."""
     parts: dict[int, list[float]] = {}
     for second, tps in speeds.items():
         parts.setdefault(second // each * each, []).append(tps)
     points = tuple((float(second), math.fsum(some) / len(some)) for second, some in parts.items())
     moments = tuple(float(second // each * each) for second in ended)
-    return Line(kind.label, points, kind.css, moments)
+    return plots.Line(kind.label, points, kind.css, moments)
 
 
-def by_size(lines: Sequence[Sequence[KindSummary]], memory_bytes: int) -> list[Chart]:
+def by_size(lines: Sequence[Sequence[Line]], memory_bytes: int) -> list[Chart]:
     by_rows, by_memory = [], []
     for kinds in lines:
-        label, css, memory = kinds[0].label, kinds[0].css, memory_bytes / MB
-        by_rows.append(Line(label, tuple((kind.rows, kind.tps.median) for kind in kinds), css))
-        by_memory.append(Line(label, tuple((k.index_mb / memory, k.tps.median) for k in kinds if k.index_mb), css))
+        label, css = kinds[0].label, kinds[0].css
+        by_rows.append(plots.Line(label, tuple((kind.rows, kind.tps) for kind in kinds), css))
+        by_memory.append(
+            plots.Line(label, tuple((k.index_bytes / memory_bytes, k.tps) for k in kinds if k.index_bytes), css)
+        )
     y = "inserts per second"
     return [
         line_chart("Inserts per second by rows in the table, both logarithmic",
@@ -72,10 +73,3 @@ def by_size(lines: Sequence[Sequence[KindSummary]], memory_bytes: int) -> list[C
         line_chart("Inserts per second by size of the index, in times the memory of the server, both logarithmic",
                    "size of the index / shared buffers", y, by_memory, True, True),
     ]  # fmt: skip
-
-
-def latency_chart(found: Sequence[tuple[KindSummary, Sequence[Estimate | None]]], names: Sequence[str]) -> Chart:
-    curves = [
-        (kind.label, [one.median if one else None for one in some], kind.css) for kind, some in found if any(some)
-    ]
-    return percentile_chart("Latency by percentile", "ms", names, curves)

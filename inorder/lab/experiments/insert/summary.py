@@ -1,39 +1,41 @@
 """From the runs of the insert experiment to the figures of its first tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inorder.lab.analysis.figures import Metric, by_round, last_of, median_of, per
+from inorder.lab.analysis.figures import Metric, Row, by_round, last_of, middle_of, per
 from inorder.lab.analysis.stats import Estimate, ratio_by_round
-from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result, Run
-from inorder.units import MB
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
 
 @dataclass(frozen=True)
-class KindSummary:
-    """One kind of key at one size of table. None is what was not measured, or of an index where there is none."""
+class Line(Row):
+    """One kind of key at one size of table."""
 
-    kind: str
-    label: str
-    rows: int
-    tps: Estimate
-    ratio: Estimate | None
-    wal_per_row: Estimate | None
-    wal_ratio: Estimate | None
-    fpi_per_row: Estimate | None
-    index_hit_percent: Estimate | None
-    index_mb: float | None
-    leaf_density: float | None
+    rows: int = 0
+
+    @property
+    def label(self) -> str:
+        return KEY_KINDS[self.kind].label
 
     @property
     def css(self) -> str:
         """The style of its marks: that of the kind of key, whatever its index."""
         return f"kind-{self.kind.removesuffix(INDEX_KINDS[KEY_KINDS[self.kind].index_kind][0])}"
+
+    @property
+    def tps(self) -> float:
+        return middle_of(self.result, INSERT, self.kind, "tps", self.rows) or 0.0
+
+    @property
+    def index_bytes(self) -> float:
+        """Before the first round; 0 without an index."""
+        return last_of(self.result, FILL, self.kind, "index_bytes", self.rows) or 0.0
 
 
 def hit_percent(run: Run) -> float | None:
@@ -43,34 +45,21 @@ def hit_percent(run: Run) -> float | None:
     return 100 * hits / accesses if accesses else None
 
 
-def to_baseline(result: Result, kind: str, metric: Metric, rows: int) -> Estimate | None:
-    values, base = (by_round(result, INSERT, one, metric, rows) for one in (kind, KEY_KINDS[kind].baseline))
-    return ratio_by_round(values, base)
+def to_baseline(metric: Metric) -> Callable[[Line], Estimate | None]:
+    """The ratio to the usual kind with the same index, itself included."""
+
+    def value(line: Line) -> Estimate | None:
+        both = (line.kind, KEY_KINDS[line.kind].baseline)
+        return ratio_by_round(*(by_round(line.result, INSERT, kind, metric, line.rows) for kind in both))
+
+    return value
 
 
-def summarise_kind(result: Result, kind: str, rows: int) -> KindSummary | None:
-    """The figures of one kind at one size, or None before its first run."""
-    tps = median_of(result, INSERT, kind, "tps", rows)
-    if tps is None:
-        return None
-    return KindSummary(
-        kind=kind,
-        label=KEY_KINDS[kind].label,
-        rows=rows,
-        tps=tps,
-        ratio=to_baseline(result, kind, "tps", rows),
-        wal_per_row=median_of(result, INSERT, kind, WAL_PER_ROW, rows),
-        wal_ratio=to_baseline(result, kind, WAL_PER_ROW, rows),
-        fpi_per_row=median_of(result, INSERT, kind, per("full_page_images", "inserts"), rows),
-        index_hit_percent=median_of(result, INSERT, kind, hit_percent, rows),
-        index_mb=(last_of(result, FILL, kind, "index_bytes", rows) or 0) / MB or None,
-        leaf_density=last_of(result, SIZES, kind, "leaf_density", rows),
-    )
-
-
-def summarise(result: Result, plan: InsertPlan) -> dict[int, list[KindSummary]]:
-    sizes = {rows: [summarise_kind(result, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
-    return {rows: [kind for kind in kinds if kind] for rows, kinds in sizes.items() if any(kinds)}
+def lines_of(result: Result, plan: InsertPlan) -> dict[int, list[Line]]:
+    """Those measured by size of table, the smallest first."""
+    sizes = {rows: [Line(result, INSERT, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
+    measured = {rows: [line for line in lines if line.tps] for rows, lines in sizes.items()}
+    return {rows: lines for rows, lines in measured.items() if lines}
 
 
 def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
@@ -89,8 +78,8 @@ def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
     return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"
 
 
-def times_memory(kinds: Sequence[KindSummary], memory_bytes: int) -> str:
-    sizes = [kind.index_mb * MB / memory_bytes for kind in kinds if kind.index_mb]
+def times_memory(lines: Sequence[Line], memory_bytes: int) -> str:
+    sizes = [line.index_bytes / memory_bytes for line in lines if line.index_bytes]
     if not sizes:
         return ""
     return f"The smallest index is {min(sizes):.1f}, the largest {max(sizes):.1f} times as large as that memory."
