@@ -129,7 +129,6 @@ def with_sessions(found: Adapted[P], name: str, one: "Setting[object]", can: Cap
 
 
 def without_inorder(found: Adapted[P], name: str, one: "Setting[object]", can: Capabilities) -> Adapted[P]:
-    """Only the names that do without the extension."""
     assert one.needs_inorder
     value = getattr(found.plan, name)
     kept = tuple(each for each in value if not one.needs_inorder(each))
@@ -140,7 +139,6 @@ def without_inorder(found: Adapted[P], name: str, one: "Setting[object]", can: C
 
 
 def without_contrib(plan: P) -> Adapted[P]:
-    """Only the names that do without an extension of PostgreSQL's own: none is made on the user's server."""
     found = Adapted(plan)
     for name, one in settings_of(type(plan)).items():
         if not one.contrib:

@@ -142,7 +142,6 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def plan_in(cls, result: Result) -> P:
-        """The plan that a result was made by; an error if the file is damaged."""
         try:
             return cls.Plan.read(result.plan)  # type: ignore[return-value]
         except TypeError as error:

@@ -14,7 +14,6 @@ def has_extension(server: Server, name: str) -> bool:
 
 
 def create_extensions(connection: Connection, server: Server) -> None:
-    """inorder; and those of PostgreSQL's own that the server has."""
     for name in ("inorder", *(name for name in CONTRIB if has_extension(server, name))):
         connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 

@@ -138,7 +138,6 @@ class OwnHost(Host):
 
 
 def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) -> Host:
-    """The user's own server if there is a connection string, or else one that is thrown away."""
     if dsn is None:
         return ThrowAwayHost(find_server(bindir))
     if kind.alone:
@@ -153,7 +152,6 @@ def empty_result(
 
 
 def check_same_place(result: Result, version: str, method: str, here: Mapping[str, Any]) -> None:
-    """An error if an interrupted run would go on with another server, on another machine or by another method."""
     facts = [
         ("PostgreSQL", result.server.get("version"), version),
         ("method", result.method, method),
@@ -165,7 +163,6 @@ def check_same_place(result: Result, version: str, method: str, here: Mapping[st
 
 
 def require_free(needed: int, what: str, folder: Path | None = None) -> None:
-    """An error if so many bytes are not free in a folder, or else where servers live."""
     folder = folder or temporary_folder(service_account())
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -173,7 +170,6 @@ def require_free(needed: int, what: str, folder: Path | None = None) -> None:
 
 
 def require_room(kind: type[Experiment[P]], plan: P) -> None:
-    """An error if the tables and the server itself, or indexes on a tablespace of their own, do not fit."""
     needed, what = kind.room(plan)
     if folder := kind.index_folder(plan):
         require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
@@ -181,7 +177,6 @@ def require_room(kind: type[Experiment[P]], plan: P) -> None:
 
 
 def require_extensions(plan: Plan, server: Server) -> None:
-    """An error if the server lacks an extension of PostgreSQL's own that the plan names."""
     for field, one in settings_of(type(plan)).items():
         for name in getattr(plan, field) if one.contrib else ():
             if (needed := one.contrib and one.contrib(name)) and not has_extension(server, needed):

@@ -46,7 +46,6 @@ INSERT_ROWS_PER_SECOND = 200_000
 
 
 def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """The field of a plan that says which kinds of key, of all there are; a kind may name its index, too."""
     read = Value("NAME,…", lambda text, _option: tuple(kind.name for kind in kinds_named(text)), ",".join)
     return setting.of(
         read, "Kinds of key, comma-separated.", usual, full=full, flag="--keys",
@@ -56,12 +55,10 @@ def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tupl
 
 
 def inserts() -> int | None:
-    """The field of a plan that gives a measurement so many inserts instead of seconds."""
     return setting.optional_count("Inserts per measurement, instead of seconds: makes counts comparable.", 1, 10**12)
 
 
 def fill_workers() -> int:
-    """The field of a plan that says how many tables are filled at a time: as many as this process has cores."""
     return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
 
 
@@ -75,7 +72,6 @@ def bytes_needed(tables: int, rows: int, turns: int, seconds: int, inserts: int 
 
 
 def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pgbench.Load:
-    """A load for so long, or of so many inserts shared among the clients."""
     return pgbench.Load(clients, threads, seconds, None if inserts is None else max(1, inserts // clients))
 
 
@@ -152,7 +148,6 @@ class InsertTables:
         """What the first tables need besides."""
 
     def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
-        """The next rows of so many; how many they are."""
         batch = min(FILL_BATCH, rows - self.rows[kind.name])
         connection.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {batch})".encode())
         return batch
@@ -220,7 +215,6 @@ class InsertTables:
         return self.target.wal_since(connection, kind, place)
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
-        """All that the server has counted so far, once the other sessions have ended."""
         return dict(self.target.counters(connection, kind)) | read_block_io(connection) | read_checkpoints(connection)
 
     def sizes(self, name: str) -> Metrics:

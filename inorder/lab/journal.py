@@ -117,7 +117,6 @@ def save(result: Result, path: Path) -> None:
 
 
 def load(path: Path) -> Result:
-    """Read a result file; what is no such file, damaged or newer than this tool is an error that says so."""
     return parse(content_of(path), str(path))
 
 

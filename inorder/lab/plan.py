@@ -29,7 +29,6 @@ class Plan:
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
-        """The plan in a result file; a TypeError names the value of another type or of an unknown name."""
         if unknown := values.keys() - settings_of(cls).keys():
             raise TypeError(f"there is no setting {sorted(unknown)[0]}")
         try:

@@ -188,8 +188,6 @@ def switch(usual: bool) -> bool:
 
 
 def file(help: str) -> str:
-    """An absolute path of a file that is there, or ""."""
-
     def read(text: str, option: str) -> str:
         path = Path(text).absolute()
         if not path.is_file():

@@ -139,7 +139,6 @@ def samples(result: Result, figures: Sequence[Judged]) -> dict[Place, list[tuple
 
 
 def not_compared(a: Result, b: Result, figures: Sequence[Judged]) -> list[str]:
-    """Names of the figures that both have and of which no direction is better."""
     known = {one.place[0] for one in figures if one.better}
     runs = [[run for run in result.runs if run.step != "fill"] for result in (a, b)]
     return sorted({one.place[0] for one in figures
@@ -153,7 +152,6 @@ def loaded_step(result: Result, step: str) -> str:
 
 
 def check_comparable(a: Result, b: Result) -> None:
-    """An error that says what differs, if the two did not do the same."""
     if a.experiment != b.experiment:
         raise InputError(f"cannot compare: A is of the experiment '{a.experiment}', B of '{b.experiment}'")
     for name in sorted(a.plan.keys() | b.plan.keys()):
@@ -171,7 +169,6 @@ def shown(value: Any) -> str:
 
 
 def compare(a: Result, b: Result, threshold: float, figures: Sequence[Judged]) -> list[Comparison]:
-    """Everything that both have measured; an error if that is nothing."""
     check_comparable(a, b)
     first, second = samples(a, figures), samples(b, figures)
     better = {one.place: one.better for one in figures if one.better}

@@ -30,7 +30,6 @@ class Per:
     scale: float = 1.0
 
     def __call__(self, run: Run) -> float | None:
-        """The quotient; None where a part is missing."""
         by = run.metrics.get(self.divisor) if isinstance(self.divisor, str) else self.divisor
         return self.scale * run.metrics[self.metric] / by if self.metric in run.metrics and by else None
 
@@ -48,7 +47,6 @@ def by_round(result: Result, step: str, kind: str, metric: Metric, rows: int | N
 
 
 def estimated(values: Iterable[float]) -> Estimate | None:
-    """The median of some values, with its interval; None of nothing."""
     known = list(values)
     return estimate(known) if known else None
 
@@ -56,7 +54,6 @@ def estimated(values: Iterable[float]) -> Estimate | None:
 def median_of(
     result: Result, step: str, kind: str, metric: Metric, rows: int | None = None, scale: float = 1.0
 ) -> Estimate | None:
-    """The median over the rounds, with its interval; None where nothing was measured."""
     values = by_round(result, step, kind, metric, rows)
     return estimated(scale * value for value in values.values())
 
@@ -79,7 +76,6 @@ def ratios_of(
 def ratio_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> Estimate | None:
-    """The median of these ratios, with its interval; None without any."""
     return estimated(ratios_of(result, step, kind, base, metric, rows, base_step).values())
 
 

@@ -122,7 +122,6 @@ def distinct(pages: float, inserts: float) -> float:
 
 
 def index_tuple(kind: str, key_bytes: float = 0) -> int:
-    """Bytes of an entry without its line pointer."""
     return INDEX_TUPLE_HEADER + int(key_bytes or KEY_BYTES[kind])
 
 
@@ -182,7 +181,6 @@ class Shape:
 
     @property
     def splits_per_row(self) -> float:
-        """A page more for every ``rows_per_leaf`` rows more."""
         return 1 / self.rows_per_leaf
 
 

@@ -24,7 +24,6 @@ def all_experiments() -> dict[str, type[Experiment[Any]]]:
 
 
 def experiment_named(name: str) -> type[Experiment[Any]]:
-    """The experiment of a result file; an error if this version has none of that name."""
     if name not in all_experiments():
         raise InputError(f"this inorder knows no experiment '{name}'")
     return all_experiments()[name]

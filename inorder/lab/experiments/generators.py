@@ -148,7 +148,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         execute(self.session, *statements)
 
     def stages(self) -> list[Stage]:
-        """Everything once a round, after one that warms up libraries, caches and files."""
         calls = [name for name in CALLS if name in self.plan.calls or name in (FLOOR, *SINCE)]
         turns = [
             *(self.turn(CALL, name) for name in calls if name not in self.missing),
@@ -177,7 +176,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return self.timed(f"INSERT INTO {table} {rows}")
 
     def task(self, name: str) -> Metrics:
-        """Call a type's input or output function in a loop inside the server, or sort, group or join its values."""
         type_name, task = name.split()
         values = self.plan.values
         if task in BY_C_FUNCTION:
@@ -203,7 +201,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         self.has_values = True
 
     def timed(self, statement: str) -> Metrics:
-        """Wall-clock seconds, and CPU seconds of the server process, which a busy machine disturbs less, if seen."""
         return self.target.timed(self.session, lambda: self.execute(statement))
 
     @classmethod

@@ -100,8 +100,6 @@ class Drawn:
 
 
 class LookupExperiment(Experiment[LookupPlan]):
-    """Fills a table for each kind of key, restarts the server with little memory, then reads."""
-
     name = "lookup"
     summary = "Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."
     question = "Do random keys cost those who read recent rows?"
@@ -125,7 +123,6 @@ class LookupExperiment(Experiment[LookupPlan]):
                 execute(session, *statements(KEY_KINDS[kind]))
 
     def stages(self) -> list[Stage]:
-        """Fill, which a resumed run does again; then every look-up of every kind, once a round."""
         rows = self.plan.rows
         fills = [
             single(FILL, kind, rows, f"Filling {KEY_KINDS[kind].label}", partial(self.fill, kind))
@@ -229,7 +226,6 @@ def explain(session: Connection, statement: str) -> Mapping[str, float]:
 
 
 def accesses(run: Run) -> float | None:
-    """Blocks that a query accessed, in shared buffers or not; None of a fill."""
     return run.metrics["hits"] + run.metrics["reads"] if "hits" in run.metrics else None
 
 

@@ -92,7 +92,6 @@ class MixedPlan(Plan):
 
     @property
     def inserts(self) -> int:
-        """The rows that come: as asked, or a fifth of those there are; the same number for each client."""
         return max(1, (self.rows // 5 if self.more is None else self.more) // self.clients) * self.clients
 
     def rows_after(self, step: str) -> int:
@@ -100,8 +99,6 @@ class MixedPlan(Plan):
 
 
 class MixedExperiment(Experiment[MixedPlan]):
-    """Fill, insert, REINDEX, insert; the server is started anew before each insert step, so that nothing is cached."""
-
     name = "mixed"
     summary = "A table full of random keys switched to another generator, before and after REINDEX."
     question = "Do random keys cost more than switching to version 7?"
@@ -138,7 +135,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def measure(self, kind: str, step: str, seed: int) -> Metrics:
-        """One step, then size and density of the index; an error if rows are missing."""
         key, expected = KINDS[kind], self.plan.rows_after(step)
         do = {FILL: self.fill, REINDEX: self.reindex}.get(step)
         found = do(key) if do else self.insert(key, seed)
@@ -180,7 +176,6 @@ class MixedExperiment(Experiment[MixedPlan]):
             return {"seconds": time.perf_counter() - started}
 
     def drop(self, kind: str) -> None:
-        """Remove the table; its files are gone after the next checkpoint."""
         with self.target.connect() as session:
             session.execute(f"DROP TABLE {KINDS[kind].table}".encode())
 

@@ -84,8 +84,6 @@ def step_of(lag: float) -> str:
 
 
 class NodesExperiment(Experiment[NodesPlan]):
-    """In each measurement a table is made and filled by two COPYs."""
-
     name = "nodes"
     summary = "Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density."
     question = "Do keys of several nodes cost more if their clocks differ?"

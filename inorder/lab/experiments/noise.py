@@ -73,8 +73,6 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
 
 
 class NoiseExperiment(Experiment[NoisePlan]):
-    """Fill, then measure round by round, as the insert experiment does."""
-
     name = "noise"
     summary = "What this machine can resolve: equal tables compared with one another, where every difference is noise."
     question = "What can this machine resolve?"
@@ -122,7 +120,6 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The smallest difference that the rounds there are would find; the worst of the kinds of key."""
         plan = cls.plan_in(result)
         values = [complete_rounds(result, plan, kind) for kind in plan.kinds]
         rounds = min(map(len, values), default=0)
@@ -147,7 +144,6 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
 
 def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
-    """Every pair of equal tables that can be compared, by what it is called: bigint A/B."""
     copies, found = plan.copies(), []
     for kind, one, other in plan.pairs():
         value = ratio_of(result, INSERT, one, other, "tps")
@@ -158,7 +154,6 @@ def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
 
 
 def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
-    """Logarithms of TPS: a line a round that every table of the kind has, a column a table."""
     tables = [by_round(result, INSERT, name, "tps") for name in plan.copies() if name.rsplit("_", 1)[0] == kind]
     rounds = sorted(set.intersection(*(set(table) for table in tables)))
     return np.array([[log(table[number]) for table in tables] for number in rounds]).reshape(-1, len(tables))

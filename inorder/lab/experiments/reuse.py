@@ -90,7 +90,6 @@ class ReusePlan(Plan):
 
     @property
     def interval_count(self) -> int:
-        """Seconds until the time-prefixed keys wrap, if turns keep their pace."""
         return max(2, round(WRAP * BATCHES * self.pace))
 
     def column(self, kind: str) -> str:
@@ -107,8 +106,6 @@ class ReusePlan(Plan):
 
 
 class ReuseExperiment(Experiment[ReusePlan]):
-    """Every kind of key with either way to delete; in each measurement a table is filled, turned over, and dropped."""
-
     name = "reuse"
     summary = "The size of an index while rows come and as many go: which keys reuse emptied pages."
     question = "Does an index keep its size if rows are deleted?"
@@ -134,7 +131,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
-        """Exact counters: it does not matter when, or on which throw-away server, a turn was made."""
         turns = [self.turn(kind, deleted) for deleted in DELETED for kind in self.plan.kinds]
         return [Stage(every_round(turns), self.plan.rounds, whole=False)]
 
@@ -219,7 +215,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
             raise InorderError(f"turn {turn} deleted {gone:,} rows instead of {batch:,}")
 
     def check_rows(self, session: Connection, key: KeyKind) -> None:
-        """An error unless there are as many rows as after the fill."""
         row = session.execute(f"SELECT count(*) FROM {key.table}".encode()).fetchone()
         if row != (BATCHES * self.plan.batch,):
             raise InorderError(f"{key.table} has {row} rows instead of {BATCHES * self.plan.batch:,}")
@@ -240,7 +235,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """For each way to delete, with which keys the index keeps its size; sizes are exact."""
         plan = cls.plan_in(result)
         found = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
                  for step in DELETED}  # fmt: skip
@@ -248,7 +242,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
 
 def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verdict:
-    """One way to delete: how many times as large the index of each kind became."""
     kept = [kind for kind, times in grown.items() if times <= KEPT]
     answer = "Yes" if len(kept) == len(grown) else "With some keys" if kept else "No"
     sizes = ", ".join(f"{KINDS[kind]} {grown[kind]:.1f}" for kind in sorted(grown, key=lambda kind: grown[kind]))

@@ -84,8 +84,6 @@ def index_statement(kind: str) -> str:
 
 
 class WavesExperiment(Experiment[WavesPlan]):
-    """In each measurement a table is made, its index built or grown, and filled further step by step."""
-
     name = WAVES
     summary = "Page splits after CREATE INDEX on random keys: when they come, and what they write."
     question = "Do page splits come in waves after CREATE INDEX?"
@@ -189,7 +187,6 @@ def insert(session: Connection, key: KeyKind, rows: int) -> None:
 
 
 def splits_of(pages: Sequence[float], batch: int) -> list[float]:
-    """Page splits of each step for so many rows: each adds a page to the index, and nothing else does."""
     return [(after - before) * PER / batch for before, after in pairwise(pages)]
 
 
@@ -227,7 +224,6 @@ def predicted(kind: str, plan: WavesPlan) -> Series:
 
 
 def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
-    """Which share of the splits came in another step than predicted, in percent."""
     return 50 * fsum(abs(one - other) for one, other in zip(measured, model, strict=True)) / (fsum(model) or 1)
 
 
@@ -248,7 +244,6 @@ def misplaced_of(row: Index) -> Value:
 
 
 def unless_in_order(value: Callable[[Index], Value]) -> Callable[[Index], Value]:
-    """Nothing where all steps are the same: none is the highest."""
     return lambda row: None if row.kind == ORDERED else value(row)
 
 

@@ -82,7 +82,6 @@ def own_paths(memberships: str, controller: str) -> dict[str, str]:
 
 
 def candidates(controller: str) -> Iterator[Place]:
-    """Where a group might be made: below the process's own, or as high as need be."""
     paths = own_paths(Path("/proc/self/cgroup").read_text(encoding="utf-8"), controller)
     for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
@@ -134,7 +133,6 @@ class ControlGroup:
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
     def limit(self, file: str, value: str, what: str) -> None:
-        """Write a limit; if the kernel does not take it there is no group."""
         try:
             (self.folder / file).write_text(value, encoding="ascii")
         except OSError as error:
@@ -142,13 +140,11 @@ class ControlGroup:
             raise InorderError(f"cannot limit {what} in {self.folder}: {error.strerror}") from error
 
     def take(self, process: int) -> None:
-        """Put a process and its children into the group; later children are born there."""
         for pid in [process, *children_of(process)]:
             with suppress(ProcessLookupError):
                 (self.folder / PROCS).write_text(str(pid), encoding="ascii")
 
     def lift(self) -> None:
-        """Take a limit of speed off again; one of memory stays."""
         for file, value in self.lifting:
             self.limit(file, value, "nothing")
 
@@ -159,7 +155,6 @@ class ControlGroup:
 
 
 def memory_limit(where: Place, limit: int) -> ControlGroup:
-    """A group that has so many bytes of memory, page cache included."""
     group = ControlGroup(where)
     group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
     # Otherwise what does not fit goes to swap, which may be memory again (zram).

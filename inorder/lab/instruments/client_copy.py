@@ -9,7 +9,6 @@ CHUNK = 2**18
 
 
 def copy_out(session: Connection, what: str, file: Path = Path(os.devnull)) -> int:
-    """The rows of a table or a (query) into a file of this machine; how many they are."""
     with session.cursor() as cursor:
         with cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy, file.open("wb") as written:
             for part in copy:
@@ -18,7 +17,6 @@ def copy_out(session: Connection, what: str, file: Path = Path(os.devnull)) -> i
 
 
 def copy_in(session: Connection, table: str, file: Path) -> int:
-    """A file of this machine into a table; how many rows it has."""
     with session.cursor() as cursor:
         with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
             while part := read.read(CHUNK):

@@ -79,7 +79,6 @@ def read_block_io(connection: Connection) -> dict[str, float]:
 
 
 def read_checkpoints(connection: Connection) -> dict[str, float]:
-    """Checkpoints that were requested so far, by WAL or by a command."""
     row = connection.execute(query("checkpoints" if connection.info.server_version >= 170000 else "checkpoints_15"))
     return {"checkpoints_requested": int(str((row.fetchone() or (0,))[0]))}
 

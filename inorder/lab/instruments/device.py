@@ -68,7 +68,6 @@ def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes
 
 
 def disk_of(folder: Path) -> str | None:
-    """The whole disk that a folder is on, as "major:minor"; None where it is on none that the kernel shows."""
     device = folder.stat().st_dev
     node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     try:
@@ -79,7 +78,6 @@ def disk_of(folder: Path) -> str | None:
 
 
 def read_device(folder: Path) -> DeviceTimes | None:
-    """The device that a folder is on, or None where the kernel does not show one."""
     try:
         device, text = folder.stat().st_dev, DISKSTATS.read_text(encoding="ascii")
     except OSError:

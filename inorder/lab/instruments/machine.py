@@ -30,7 +30,6 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the checkout this runs from, with a + if it has uncommitted changes."""
     source = checkout_folder()
     if source is None:
         return None
@@ -61,7 +60,6 @@ def describe_machine(data: Path) -> dict[str, Any]:
 
 
 def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
-    """The server's version, origin and the settings that decide what an insert costs."""
     settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
     return {"version": server.version, "origin": server.origin, "settings": settings}
 

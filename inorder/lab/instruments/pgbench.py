@@ -68,7 +68,6 @@ class PgbenchResult:
 
 
 def parse(report: str, progress: Sequence[float]) -> PgbenchResult:
-    """Read pgbench's closing report; a failed transaction or a missing figure is an error."""
     found = {}
     for name, pattern in FACTS.items():
         match = pattern.search(report)
@@ -139,14 +138,12 @@ def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None])
 
 
 def insert_script(script: Path, table: str) -> Path:
-    """Write the script of one insert into a table; where it is."""
     template = files("inorder.lab").joinpath("workloads", "insert.sql").read_text(encoding="utf-8")
     script.write_text(template.format(table=table), encoding="utf-8")
     return script
 
 
 def take_percentiles(log: Path) -> dict[str, float]:
-    """Percentiles of the latencies in pgbench's logs, in milliseconds; the logs are removed."""
     latencies = []
     for file in sorted(log.parent.glob(f"{log.name}.*")):
         latencies += [int(line.split()[2]) for line in file.read_text(encoding="ascii").splitlines()]

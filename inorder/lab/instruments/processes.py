@@ -18,7 +18,6 @@ def state_and_parent(status: str) -> tuple[str, int]:
 
 
 def status_of(process: int) -> str:
-    """The text of its stat; an OSError if there is no such process."""
     return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
 
 

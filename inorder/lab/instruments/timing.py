@@ -44,7 +44,6 @@ class ServerProcess:
         return state_and_parent(status_of(self.process))[0] == SLEEPING and self.nanoseconds() == before
 
     def timed(self, work: Callable[[], object]) -> dict[str, float]:
-        """Wall-clock seconds of some work, and CPU seconds of the process, which a busy machine disturbs less."""
         cpu, wall = self.cpu_seconds(), time.perf_counter()
         work()
         wall = time.perf_counter() - wall

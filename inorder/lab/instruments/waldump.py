@@ -54,7 +54,6 @@ def split_of(statistics: str) -> dict[str, float]:
 
 
 def touched(span: Span, relation: str) -> set[int]:
-    """The blocks of a relation ("tablespace/database/file", by number) that were changed."""
     return {block for line in lines_of(span, f"--relation={relation}") for block in blocks_of(line, relation)}
 
 

@@ -158,7 +158,6 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
 
 
 def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
-    """The tables of results of the same experiment side by side; None where there are no two."""
     terms, tables = Terms("both"), []
     for name in dict.fromkeys(one.result.experiment for one in results):
         same = [one for one in results if one.result.experiment == name]

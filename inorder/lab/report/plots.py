@@ -94,7 +94,6 @@ class Scale:
     pixels: tuple[float, float]
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; the middle where all are the same."""
         ends = (self.low, self.high, value)
         low, high, at = map(log10, ends) if self.axis.logarithmic else ends
         begin, end = self.pixels

@@ -55,7 +55,6 @@ def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
 
 
 def numbered(section: Section) -> dict[tuple[Value, int], Sequence[Value]]:
-    """The rows by their label and how many had it before."""
     seen: dict[Value, int] = {}
     rows = {}
     for row in section.rows:

@@ -154,7 +154,6 @@ class OwnServer(Target):
             connection.execute("CHECKPOINT")
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
-        """Wall clock only: the server's processes may be on another machine."""
         started = time.perf_counter()
         work()
         return {"seconds": time.perf_counter() - started}
@@ -181,7 +180,6 @@ class OwnServer(Target):
 
 
 def require_room(folder: Path, needed: int) -> None:
-    """An error if so many bytes are not free on this machine for files."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(

@@ -177,7 +177,6 @@ class Target(ABC):
 
     @contextmanager
     def counted(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
-        """Count WAL, and blocks of a kind of key if one is given; what is yielded has the counts at the end."""
         found: Metrics = {}
         before = self.counters(connection, kind) if kind else self.wal(connection)
         yield found

@@ -40,8 +40,6 @@ BYTES_PER_ROW = 600
 
 
 class BulkExperiment(Experiment[BulkPlan]):
-    """Times, WAL and sizes of each step, in a session of its own after a checkpoint."""
-
     name = "bulk"
     summary = "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes."
     question = "Are random keys slower to load in bulk?"
@@ -136,6 +134,5 @@ def beforehand(key: KeyKind, step: str) -> list[str]:
 
 
 def check(step: str, done: int, rows: int) -> None:
-    """An error if a step brought or took another number of rows than there are."""
     if step not in (steps.ADD_KEY, *steps.BUILDS) and done != rows:
         raise InorderError(f"{steps.STEPS[step]}: {done:,} rows instead of {rows:,}")

@@ -34,8 +34,6 @@ BYTES_PER_ROW = 1200
 
 
 class FeedExperiment(Experiment[FeedPlan]):
-    """One session does everything that is timed."""
-
     name = "feed"
     summary = "Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table."
     question = "Does a feed cost writers?"
@@ -75,7 +73,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         return str(one_row(self.session, query)[0])
 
     def check(self, what: str, query: str, expected: int) -> None:
-        """An error if what was measured is not what it was thought to be."""
         if self.value(query) != str(expected):
             raise InorderError(f"{what}: {self.value(query)} rows instead of {expected:,}")
 
@@ -148,7 +145,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         return single(step, kind, self.plan.read_rows, label, lambda _seed: self.read(step, kind))
 
     def read(self, step: str, kind: str) -> Metrics:
-        """The last rows into an empty summary, the same every time: the feed is set back before them."""
         summary = tables.SUMMARY_TABLES[step]
         self.execute(f"CREATE TABLE {SCHEMA}.summary ({summary.columns})")
         form = kind.partition("_")[0]
@@ -231,7 +227,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         return {"seconds": median(seconds), "calls": len(seconds)}
 
     def let_arrive_since_fold(self, form: str, rows: int) -> None:
-        """So many rows since the last fold, which is now for none."""
         if rows == 0:
             self.execute(f"SELECT exact_count_fold('{tables.log_table(form)}')")
         else:

@@ -123,7 +123,6 @@ def read_section(result: Result, step: str) -> Section:
 
 
 def count_of(row: Row) -> int:
-    """Rows that the query is about; the kind of the row is a form of table."""
     kinds = [tables.query_kind(row.kind, state) for state in (tables.ENDED, tables.HELD)]
     return next((run.rows for kind in kinds for run in row.result.select(row.step, kind)), 0)
 

@@ -166,7 +166,6 @@ class FeedPlan(Plan):
 
     @property
     def queried(self) -> dict[str, int]:
-        """The rows of a query: those it reads, or those that came since the count was folded."""
         return {
             IDLE: 0,
             PIECE: min(10_000, self.rows // 10),

@@ -15,8 +15,6 @@ from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 
 
 class InsertExperiment(Experiment[InsertPlan]):
-    """Tables of several sizes, smallest first: filled, measured round by round, their indexes' density read."""
-
     name = "insert"
     summary = "Insert TPS and WAL per row, by kind of key and size of table."
     question = "Do random keys cost you?"
@@ -69,7 +67,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         ]
 
     def load_turn(self, kind: str, rows: int, clients: int) -> Turn:
-        """One kind at one size with so many clients."""
         several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
         label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
         return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))

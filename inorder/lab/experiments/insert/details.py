@@ -58,7 +58,6 @@ LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgette
 
 
 def details_sections(rows: int, lines: Sequence[Line]) -> list[Section]:
-    """Every kind at one size of table; nothing where none of it was measured."""
     found = table(
         f"details_{rows}", f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
         (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
@@ -78,7 +77,6 @@ def latency_chart(lines: Sequence[Line]) -> Chart:
 
 
 def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
-    """Inserts per second by number of sessions, at each size, where there was more than one number."""
     if len(plan.clients) < 2:
         return []
     figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label")),

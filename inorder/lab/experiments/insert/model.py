@@ -91,7 +91,6 @@ def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list
 
 
 def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
-    """Model against measurement, one table a size; nothing without the checkpoint before each that it assumes."""
     if result.server.get("checkpoints") is False:
         return []
     sections = []

@@ -49,7 +49,6 @@ def over_time(result: Result, kinds: Sequence[Line]) -> Chart:
 
 
 def seconds_line(kind: Line, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
-    """A kind's speed, a point for ``each`` so many seconds, with the moments at which a checkpoint ended."""
     parts: dict[int, list[float]] = {}
     for second, tps in speeds.items():
         parts.setdefault(second // each * each, []).append(tps)

@@ -59,5 +59,4 @@ class InsertPlan(Plan):
 
     @property
     def steps(self) -> dict[int, str]:
-        """The step of each number of clients: the first number's is the plain one."""
         return {count: INSERT if place == 0 else f"{INSERT}@{count}" for place, count in enumerate(self.clients)}

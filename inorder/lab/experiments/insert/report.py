@@ -85,12 +85,10 @@ def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Li
 
 
 def speed_at(rows: int) -> Callable[[Line], Value]:
-    """The speed at another size."""
     return lambda line: median("tps")(replace(line, rows=rows))
 
 
 def growth_section(plan: InsertPlan, sizes: dict[int, list[Line]]) -> Section:
-    """Does it get slower as the table grows: the sizes side by side, and the speed over index size to memory."""
     by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
                for name in plan.variants}  # fmt: skip
     lines = [list(found.values()) for found in by_kind.values() if found]
@@ -105,7 +103,6 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[Line]]) -> Section:
 
 
 def sections(result: Result, plan: InsertPlan) -> list[Section]:
-    """Every size, the smallest first; of several the comparison behind them; details, published figures, the model."""
     sizes = lines_of(result, plan)
     more = [
         *(one for rows, kinds in sizes.items() for one in details_sections(rows, kinds)),

@@ -39,15 +39,12 @@ class Line(Row):
 
 
 def hit_percent(run: Run) -> float | None:
-    """The share of index block accesses that found the block in shared buffers; None without an index."""
     hits = run.metrics.get("index_hits", 0.0)
     accesses = hits + run.metrics.get("index_reads", 0.0)
     return 100 * hits / accesses if accesses else None
 
 
 def to_baseline(metric: Metric) -> Callable[[Line], Estimate | None]:
-    """The ratio to the usual kind with the same index, itself included."""
-
     def value(line: Line) -> Estimate | None:
         both = (line.kind, KEY_KINDS[line.kind].baseline)
         return ratio_by_round(*(by_round(line.result, INSERT, kind, metric, line.rows) for kind in both))
@@ -56,14 +53,12 @@ def to_baseline(metric: Metric) -> Callable[[Line], Estimate | None]:
 
 
 def lines_of(result: Result, plan: InsertPlan) -> dict[int, list[Line]]:
-    """Those measured by size of table, the smallest first."""
     sizes = {rows: [Line(result, INSERT, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
     measured = {rows: [line for line in lines if line.tps] for rows, lines in sizes.items()}
     return {rows: lines for rows, lines in measured.items() if lines}
 
 
 def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
-    """The sizes that stand beside study P3's tables: by what they fit into, or else smallest, middle and largest."""
     sizes = sorted(plan.rows)
     if plan.page_cache:
         return {place_of(result, plan, rows): rows for rows in sizes}

@@ -58,7 +58,6 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
 
 
 def conditions(result: Result, kind: Line) -> str:
-    """The table, and how many rows come between two checkpoints: each page changed costs an image in between."""
     runs = result.select(INSERT, kind.kind, kind.rows)
     between = [run.metrics["inserts"] / (1 + len(run.series.get("checkpoints", []))) for run in runs]
     rows = float(f"{median(between):.2g}")
@@ -66,7 +65,6 @@ def conditions(result: Result, kind: Line) -> str:
 
 
 def usual(plan: InsertPlan, kind: Line) -> str:
-    """The WAL by calculation where fewer rows share the images; "" of a key that the model does not have."""
     if kind.kind not in USUAL_KINDS:
         return ""
     memory = kind.index_bytes or plan.memory_bytes

@@ -18,8 +18,6 @@ from inorder.lab.turn import Metrics, Stage, every_round, single
 
 
 class LikeExperiment(Experiment[LikePlan]):
-    """Tables like one of the user's, which differ in their key: filled, then put under a load."""
-
     name = "like"
     summary = "What ordered keys would save in a table like yours, with its columns, indexes and load."
     question = "What would ordered keys save here?"
@@ -31,7 +29,6 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def completed(cls, plan: LikePlan, own: bool) -> Adapted[LikePlan]:
-        """With what the table is, its usual mix, and the kinds of key that its column can have."""
         if not plan.table:
             raise InputError("--table is needed: the table that others are to be like")
         with source(plan.source) as connection:
@@ -92,6 +89,5 @@ class LikeExperiment(Experiment[LikePlan]):
 
 
 def require_unchanged(plan: LikePlan, found: Found) -> None:
-    """An error if an interrupted run would go on with another table."""
     if plan.found and plan.found.shape != found.shape:
         raise InputError(f"the table {plan.table} is not as it was when the run began: its columns or indexes differ")

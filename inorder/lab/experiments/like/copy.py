@@ -104,7 +104,6 @@ class LikeKind(KeyKind):
 
     @property
     def storage(self) -> str:
-        """The fillfactor, if it is not the usual one."""
         return f" WITH (fillfactor = {self.shape.fillfactor})" if self.shape.fillfactor else ""
 
     def column_text(self, column: Column, key: str) -> str:

@@ -45,7 +45,6 @@ def modelled(result: Result, plan: LikePlan, figure: str, scale: float = 1.0) ->
 
 
 def predicted_wal(result: Result, plan: LikePlan, kind: str, base: str) -> float | None:
-    """WAL of a transaction: of the key's index by the model, of all else as it was measured with another kind."""
     own = middle_of(result, INSERT, kind, modelled(result, plan, "wal_bytes"))
     every = middle_of(result, INSERT, base, per("wal_bytes", "inserts"))
     of_key = middle_of(result, INSERT, base, per(f"wal_bytes {key_index(base)}", "inserts"))
@@ -64,7 +63,6 @@ COLUMNS = (
 
 
 def model_sections(result: Result, plan: LikePlan, kinds: Sequence[str]) -> list[Section]:
-    """The key's index, beside the model; nothing where the WAL was not read."""
     table: list[list[Value]] = []
     for kind in kinds:
         index, figures = key_index(kind), (("bytes", 1.0), ("images", 1.0), ("splits", 1000.0))

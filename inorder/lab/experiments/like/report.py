@@ -23,7 +23,6 @@ KEYS_INDEX = "key's index"
 
 
 def base_of(plan: LikePlan) -> str:
-    """The kind that ratios are to: the first in order."""
     order = [kind for kind in ("v7", "bigint", *plan.kinds) if kind in plan.kinds and not kind.startswith(RANDOM)]
     return order[0] if order else plan.kinds[0]
 
@@ -101,7 +100,6 @@ COUNTED = (
 
 
 def parts_of(result: Result, kind: str, figure: str = "bytes", scale: float = 1.0) -> dict[str, float]:
-    """A figure of the WAL of each part of the table, for a transaction; the greatest first."""
     prefix, found = f"wal_{figure} ", {}
     for name in {name for run in result.select(INSERT, kind) for name in run.metrics if name.startswith(prefix)}:
         part = name.removeprefix(prefix)
@@ -111,7 +109,6 @@ def parts_of(result: Result, kind: str, figure: str = "bytes", scale: float = 1.
 
 
 def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
-    """Where the WAL comes from; nothing where it was not read."""
     parts = list(dict.fromkeys(part for kind in reversed(kinds) for part in parts_of(result, kind)))
     if not parts:
         return []
@@ -144,7 +141,6 @@ def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
 
 
 def saved(wal: Compared) -> str:
-    """The share of the WAL that ordered keys would save, or the most that is possible."""
     if not wal.found or not wal.decided or not wal.found.high:
         return UNDECIDED
     exact = wal.found.differs_from(1.0)

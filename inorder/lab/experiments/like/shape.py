@@ -110,7 +110,6 @@ class Found:
 
 @contextmanager
 def source(dsn: str) -> Iterator[Connection]:
-    """A session in the one transaction; an error of the server is shown as a sentence."""
     try:
         connection = connect_as_user(dsn)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -132,7 +131,6 @@ def rows(connection: Connection, name: str, oid: int) -> list[tuple[object, ...]
 
 
 def table_oid(connection: Connection, name: str) -> int:
-    """The table of that name, written as in SQL and found by the user's search_path; then names are qualified."""
     row = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (name,)).fetchone()
     if row is None or row[0] is None:
         raise InputError(f"--table {name}: there is no such table in the database '{connection.info.dbname}'")
@@ -141,7 +139,6 @@ def table_oid(connection: Connection, name: str) -> int:
 
 
 def read_table(connection: Connection, name: str, key: str, without: Sequence[str]) -> Found:
-    """A table but for some of its columns; an error if it is none, or what it is made of cannot be made elsewhere."""
     oid = table_oid(connection, name)
     ((kind, persistence, qualified, may_read, secured, _divided, own_bytes, blocks, all_bytes, inserted, updated, hot,
       deleted, foreign, triggers, fillfactor),) = rows(connection, "like_table", oid) or [(None,) * 16]  # fmt: skip
@@ -198,7 +195,6 @@ class Draw:
                              f"partition key or statistics; HINT: Read it as its owner.")  # fmt: skip
 
     def row_count(self, connection: Connection) -> float:
-        """Rows of the table, about; an error if there are none."""
         rows = self.drawn(connection) * 100 / self.percent
         if not rows:
             raise InputError(f"{self.table} has no rows, so that none can be like them")
@@ -267,7 +263,6 @@ def names(found: object) -> tuple[str, ...]:
 def read_columns(
     connection: Connection, oid: int, without: Sequence[str]
 ) -> tuple[list[Column], tuple[str, ...], Callable[[str], str]]:
-    """The columns, the enums that are made for them, and how their types are named in expressions."""
     found, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
     if unknown := set(without) - {str(row[0]) for row in found}:
         raise InputError(f"--leave-out: the table has no column {', '.join(sorted(unknown))}")

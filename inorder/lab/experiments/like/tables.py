@@ -58,7 +58,6 @@ class LikeTables(InsertTables):
         return kind
 
     def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
-        """The next rows, no batch on both sides of the border to the newest ones."""
         done = self.rows[kind.name]
         border = newest_of(rows) if done < newest_of(rows) else rows
         batch = min(FILL_BATCH // 10, border - done)
@@ -105,7 +104,6 @@ class LikeTables(InsertTables):
         return [(str(what), str(file), int(str(size))) for what, file, size in rows]
 
     def sizes_of(self, kind: KeyKind) -> Metrics:
-        """Bytes of each part; and whether the keys of the user's table are in order."""
         sizes: Metrics = {}
         for what, _, size in self.relations(kind):
             sizes[f"bytes {what}"] = sizes.get(f"bytes {what}", 0) + size
@@ -130,7 +128,6 @@ class LikeTables(InsertTables):
         return Measured(found.metrics | metrics, found.series | series)
 
     def changes(self, kind: KeyKind) -> list[list[float]]:
-        """Rows inserted so far, updated, of these HOT: each partition by partition."""
         with self.target.connect() as connection:
             self.target.wal(connection)  # once all sessions have reported
             rows = connection.execute(query("like_rows"), {"table": kind.table}).fetchall()

@@ -90,8 +90,6 @@ def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> Metric
 
 
 class ReaderExperiment(Experiment[ReaderPlan]):
-    """pgbench writes, a thread for each reader polls."""
-
     name = "reader"
     summary = "Rows that polling readers lose while transactions of mixed lengths write."
     question = "Does polling lose rows?"
@@ -131,7 +129,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return self.target.connect(**BY_INDEX)
 
     def stages(self) -> list[Stage]:
-        """Every round is the same load with another seed; the readers go on where they stopped."""
         label = f"{self.plan.writers} writers, {self.plan.seconds} s"
         places = tuple(Place(READ, name, 0, label) for name in self.plan.readers)
         return [Stage(every_round([Turn(places, self.measure, weight=self.plan.seconds)]), self.plan.rounds)]

@@ -26,8 +26,6 @@ ROWS_PER_SECOND = 200_000
 
 
 class SequenceExperiment(Experiment[SequencePlan]):
-    """pgbench with the simple protocol, as published; and one statement of many rows."""
-
     name = "sequence"
     summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
     question = "Does a sequence slow inserts?"
@@ -64,7 +62,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
             self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{steps.kind_of(cache)} CACHE {cache}".encode())
 
     def stages(self) -> list[Stage]:
-        """All statements, kinds and numbers of clients in shuffled order, once a round."""
         loads = [
             self.load_turn(statement, kind, clients)
             for statement in steps.STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
@@ -84,7 +81,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
-        """A statement from so many sessions at once, again and again, for the plan's seconds."""
         self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
         before = self.reserved(kind)
         with self.target.from_checkpoint(self.control) as found:
@@ -104,7 +100,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return path
 
     def bulk(self, kind: str) -> Metrics:
-        """One INSERT … SELECT in a session of its own, by the wall clock and by the CPU time of its process."""
         self.control.execute(f"TRUNCATE {steps.TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {steps.TABLE} SELECT {steps.value_of(kind)} FROM generate_series(1, {self.plan.rows})"
@@ -120,11 +115,9 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
 
     def gaps(self, kind: str, before: int, used: int) -> Metrics:
-        """Numbers that sessions reserved and did not use."""
         return {} if kind == steps.CONSTANT else {"gaps": self.reserved(kind) - before - used}
 
     def check(self, kind: str, rows: int) -> None:
-        """An error unless the table holds so many rows, each with a value of its own if they come from a sequence."""
         row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {steps.TABLE}".encode()).fetchone()
         expected = (rows, min(rows, 1) if kind == steps.CONSTANT else rows)
         if row != expected:

@@ -52,8 +52,6 @@ BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
-    """Each step after a checkpoint, in a session of its own: when it has ended, its counters are complete."""
-
     name = "uuid-v1"
     summary = "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."
     question = "Do version-1 UUIDs cost more if they are not in time order?"
@@ -96,7 +94,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def write_keys(self) -> None:
-        """Two files of each set of keys: the first rows, and the further ones."""
         rows, total = self.plan.rows, self.plan.total
         if self.plan.file:
             self.read_own()
@@ -112,7 +109,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         os.sync()  # or the files would be written back while COPY is measured
 
     def read_own(self) -> None:
-        """The user's keys, into a table; an error if there are too few."""
         self.progress.step(f"reading {self.plan.file}")
         self.control.execute(f"DROP TABLE IF EXISTS {OWN}".encode())
         self.control.execute(f"CREATE TABLE {OWN} (n bigint GENERATED ALWAYS AS IDENTITY, id uuid_v1)".encode())
@@ -133,7 +129,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         execute(self.control, *key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)")
 
     def drop(self, kind: str) -> None:
-        """Remove it; its files are gone after the next checkpoint."""
         self.control.execute(f"DROP TABLE {steps.KINDS[kind].table}".encode())
 
     def measure(self, kind: str, step: str, _seed: int) -> Metrics:
@@ -192,7 +187,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return session.execute(STATEMENTS[step].format(table=key.table, index=key.index).encode()).rowcount
 
     def check_copied(self, step: str, rows: int) -> None:
-        """An error if a COPY brought or took another number of rows than there are."""
         expected = {
             steps.COPY_FROM: self.plan.rows,
             steps.COPY_MORE: self.plan.more_rows,
@@ -202,7 +196,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             raise InorderError(f"{steps.STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
-        """Delete what the step's VACUUM is to clean up; not timed."""
         with self.connection() as session:
             chosen = self.oldest(session, key) if step == steps.VACUUM_OLDEST else self.random()
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}

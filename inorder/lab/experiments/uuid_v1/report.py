@@ -146,7 +146,6 @@ def columns() -> list[Column]:
 
 
 def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
-    """The steps, with counters where they matter; and on the page the counters of the others."""
     shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
     aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
     title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"

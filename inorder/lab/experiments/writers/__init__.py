@@ -27,7 +27,6 @@ BYTES_PER_SECOND = 5 * 2**28
 
 
 def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
-    """The rows of all the tables, and how many have another place by id than by transaction, within each table."""
     rows = misplaced = 0
     for table in tables:
         statement = query("misplaced").format(table=sql.Identifier(*table.split(".")))
@@ -37,8 +36,6 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
 
 
 class WritersExperiment(Experiment[WritersPlan]):
-    """pgbench writes, into tables made for the measurement."""
-
     name = "writers"
     summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
     question = "Does keeping ids in order slow writers?"
@@ -61,7 +58,6 @@ class WritersExperiment(Experiment[WritersPlan]):
         return self.target.connect(work_mem="256MB")
 
     def stages(self) -> list[Stage]:
-        """Every form, with one row a statement and with many; one session only for forms that have no lock."""
         alone = [form for form in self.plan.forms if form in ALONE_FORMS]
         together = [(step, count, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
         return [
@@ -96,7 +92,6 @@ class WritersExperiment(Experiment[WritersPlan]):
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        """One run of pgbench between a checkpoint and reading the counters; then what it wrote is checked."""
         form = FORMS[name]
         with self.connection() as connection:
             self.create(connection, form, clients)

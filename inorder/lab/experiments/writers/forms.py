@@ -122,7 +122,6 @@ def removal(writers: int) -> list[str]:
 
 
 def numbered(label: str, setup: Callable[[int], list[str]]) -> WriterForm:
-    """All run the same INSERT, with their number; the server routes the rows."""
     return WriterForm(
         label, setup, lambda _writers, rows: [numbered_insert(TABLE, rows, ":client_id") + ";"], own_tables
     )

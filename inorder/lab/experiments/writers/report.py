@@ -79,7 +79,6 @@ def rows_text(rows: int) -> str:
 
 
 def steps_of(clients: Sequence[int]) -> dict[int, str]:
-    """The step of each number of sessions: the first number's is the plain one."""
     return {count: TOGETHER if place == 0 else f"{TOGETHER}@{count}" for place, count in enumerate(clients)}
 
 
@@ -102,7 +101,6 @@ def words_of(step: str, form: str) -> str:
 
 
 def sections(result: Result, plan: WritersPlan) -> list[Section]:
-    """Speed, time and order, by rows of a statement; what has no run yet is left out."""
     made = [
         table(
             f"writers_{name}_{rows}", f"{title}, {rows_text(rows)}", figures, lines(result, rows, plan.clients), words
