@@ -20,7 +20,7 @@ from inorder.lab.journal import load, load_all, usual_name
 from inorder.lab.report import html
 from inorder.lab.report.side_by_side import distinct
 from inorder.lab.results import Result
-from inorder.lab.session import Session
+from inorder.lab.runner import Session
 from inorder.options import FOLDER, option
 from inorder.servers import find_server
 

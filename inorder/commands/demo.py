@@ -17,7 +17,7 @@ from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import usual_name
 from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.session import Session
+from inorder.lab.runner import Session
 from inorder.options import FOLDER, count, option
 from inorder.servers import Server, embedded_server, find_server
 from inorder.units import MB

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from inorder.lab.progress import Progress
+from inorder.lab.turn import Progress
 
 
 def nothing() -> RenderableType:

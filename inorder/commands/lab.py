@@ -22,7 +22,7 @@ from inorder.lab.report import html
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import OWN_SERVER, Result, shortened
-from inorder.lab.session import Session
+from inorder.lab.runner import Session
 from inorder.lab.setting import settings_of
 from inorder.options import DSN, FILE, option
 

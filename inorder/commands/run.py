@@ -17,9 +17,9 @@ from inorder.lab.hosts import host_for
 from inorder.lab.journal import usual_name
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.memory import memory_note
 from inorder.lab.report.side_by_side import Labelled, distinct
-from inorder.lab.session import Session
+from inorder.lab.report.wording import memory_note
+from inorder.lab.runner import Session
 
 
 def run_experiment(

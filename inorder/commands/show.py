@@ -12,9 +12,9 @@ from inorder.commands.options import studies
 from inorder.lab.experiments import all_experiments
 from inorder.lab.report import formats, html
 from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.formats import section_table
 from inorder.lab.report.section import Section
 from inorder.lab.report.side_by_side import Labelled, distinct
-from inorder.lab.report.terminal import section_table
 from inorder.lab.results import Result
 
 FILE_WIDTH = 140

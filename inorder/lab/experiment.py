@@ -11,13 +11,12 @@ from inorder.errors import InputError
 from inorder.lab.analysis.figures import Judged
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.plan import Plan
-from inorder.lab.progress import Progress
 from inorder.lab.report.section import Section
 from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result, shortened
 from inorder.lab.server_settings import reading_method
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Metrics, Stage
+from inorder.lab.turn import Metrics, Progress, Stage
 from inorder.servers import Server
 
 P = TypeVar("P", bound=Plan)

@@ -1,11 +1,18 @@
-"""Runs an experiment: its stages, rounds, measurements; what the result has already is left out."""
+"""Runs an experiment on one server into one file: its stages, rounds, measurements; what the file has is left out."""
 
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from inorder.lab.experiment import Experiment, P
+from inorder.lab.hosts import Host
+from inorder.lab.journal import Journal
+from inorder.lab.plan import Plan
 from inorder.lab.results import Result, Run
-from inorder.lab.turn import Measured, Place, Stage, Turn, seed_of, shuffled
+from inorder.lab.turn import Measured, Place, Progress, Stage, Turn, seed_of, shuffled
 
 
 class Runner:
@@ -80,3 +87,20 @@ class Runner:
         self.result.runs.append(run)
         self.known.add(run.key)
         self.save()
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run: what it is of, where, and what it fills."""
+
+    kind: type[Experiment[Any]]
+    plan: Plan
+    host: Host
+    result: Result
+    file: Path
+
+    def run(self, progress: Progress) -> None:
+        """All of it; the result is saved as it is filled, and what it has is left out."""
+        with self.host.open(self.kind, self.plan) as target:
+            experiment = self.kind(self.plan, target, progress)
+            Runner(experiment, self.result, partial(Journal(self.file).save, self.result)).run()

@@ -1,4 +1,4 @@
-"""The measurements of a round, in stages, and the seeds of their randomness."""
+"""The measurements of a round, in stages; the seeds of their randomness; the progress that they report."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,3 +127,16 @@ def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
     places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
     random.Random(repr((seed, "order", number, places))).shuffle(mixed)
     return mixed
+
+
+class Progress:
+    """Receives each step of an experiment, and shows nothing."""
+
+    def total(self, steps: int) -> None:
+        """How many steps there will be."""
+
+    def step(self, text: str) -> None:
+        """A step begins."""
+
+    def done(self, text: str = "") -> None:
+        """The step ended; text says what it found."""

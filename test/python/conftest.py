@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
+from inorder.lab.turn import Progress
 from inorder.servers import Server, find_server
 
 import sql_edition

@@ -7,10 +7,10 @@ from typing import Any, cast
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment
 from inorder.lab.plan import Plan
-from inorder.lab.progress import Progress
 from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
+from inorder.lab.turn import Progress
 
 from replay import Nowhere
 

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 from inorder.lab import journal
 from inorder.lab.experiment import Experiment
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Measured, Metrics, Stage, Turn, nothing
+from inorder.lab.turn import Measured, Metrics, Progress, Stage, Turn, nothing
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -13,10 +13,10 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab.journal import load
-from inorder.lab.progress import Progress
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 import delivery

@@ -10,7 +10,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import save, usual_name
 from inorder.lab.results import Run
-from inorder.lab.session import Session
+from inorder.lab.runner import Session
 from inorder.servers import Server
 
 from tool import inorder

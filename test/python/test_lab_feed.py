@@ -21,13 +21,12 @@ from inorder.lab.experiments.feed.tables import (
 )
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics
+from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import scalar

@@ -31,7 +31,6 @@ from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
-from inorder.lab.progress import Progress
 from inorder.lab.results import Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
@@ -40,7 +39,7 @@ from inorder.lab.server_settings import Small
 from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Measured, Metrics
+from inorder.lab.turn import Measured, Metrics, Progress
 from inorder.servers import Server
 
 from conftest import ROOT

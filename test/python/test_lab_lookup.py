@@ -9,9 +9,9 @@ from inorder.lab.experiments.lookup import (
     steps_of,
 )
 from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from tool import LabRun

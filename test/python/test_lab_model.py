@@ -29,12 +29,12 @@ from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
-from inorder.lab.progress import Progress
 from inorder.lab.report.section import Section
 from inorder.lab.report.side_by_side import side_by_side
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from tool import inorder

@@ -11,9 +11,9 @@ from inorder.lab.experiments.nodes import (
     NodesExperiment,
     NodesPlan,
 )
-from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from tool import LabRun

@@ -24,11 +24,10 @@ from inorder.lab.experiments.writers.forms import WritersPlan
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_room
-from inorder.lab.turn import Metrics
+from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import has_pgstattuple

@@ -13,13 +13,13 @@ from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
 from inorder.lab.experiments.reader.report import READ
 from inorder.lab.instruments.clocks import SAME, Apart, apart
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from conftest import Counting

@@ -7,13 +7,12 @@ import pytest
 from inorder.errors import InorderError
 from inorder.lab.experiments.sequence import SequenceExperiment
 from inorder.lab.experiments.sequence.plan import BULK, CONSTANT, TABLE, SequencePlan
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.lab.turn import Metrics
+from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import scalar

@@ -22,11 +22,11 @@ from inorder.lab.experiments.uuid_v1.plan import (
     VACUUM_RANDOM,
     UuidV1Plan,
 )
-from inorder.lab.progress import Progress
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from conftest import scalar

@@ -27,9 +27,9 @@ from inorder.lab.experiments.waves import (
     splits_of,
 )
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
-from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from replay import recorded

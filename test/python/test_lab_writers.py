@@ -25,9 +25,9 @@ from inorder.lab.experiments.writers.forms import (
 )
 from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
 from inorder.lab.instruments import pgbench
-from inorder.lab.progress import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
+from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from conftest import scalar

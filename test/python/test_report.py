@@ -16,8 +16,8 @@ from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import Report
 from inorder.lab.report.formats import as_csv, as_json
 from inorder.lab.report.html import render
-from inorder.lab.report.memory import memory_note
 from inorder.lab.report.side_by_side import Labelled, distinct, side_by_side
+from inorder.lab.report.wording import memory_note
 from inorder.lab.results import EXACT_COUNTERS, Result, Run
 
 from on_paper import a_result, insert_run

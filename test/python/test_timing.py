@@ -10,8 +10,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import timing
-from inorder.lab.instruments.processes import children_of
-from inorder.lab.instruments.timing import EndedSessions, ServerProcess
+from inorder.lab.instruments.timing import EndedSessions, ServerProcess, children_of
 from inorder.lab.server.cluster import Cluster
 
 pytestmark = pytest.mark.server

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inorder.errors import InorderError
-from inorder.lab.instruments.processes import children_of
+from inorder.lab.instruments.timing import children_of
 from inorder.lab.server.temporary import cleared_after_a_kill
 
 NAME = "inorder-"

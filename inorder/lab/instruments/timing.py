@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
 from inorder.connection.database import Connection, query
 from inorder.errors import InorderError
-from inorder.lab.instruments.processes import PROC, SLEEPING, children_of, state_and_parent, status_of
 
 ENDING_SECONDS = 60  # on a busy machine a process may have to wait for the processor before it ends
 
@@ -134,3 +135,31 @@ class Prepared:
             self()
             seconds.append(time.perf_counter() - started)
         return seconds[1:]
+
+
+PROC = Path("/proc")
+SLEEPING = "S"  # it waits for something that may take any time, a client for instance
+
+
+def state_and_parent(status: str) -> tuple[str, int]:
+    """Of a process's stat: the 2nd field, a name in parentheses, may hold anything.
+
+    >>> state_and_parent("7 (a) b) S 1 2 3")
+    ('S', 1)
+    """
+    state, parent = status.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def status_of(process: int) -> str:
+    return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+
+
+def children_of(process: int) -> set[int]:
+    """The processes whose parent it is, also those that have ended and that it has not heard of yet."""
+    found = set()
+    for folder in PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if state_and_parent(status_of(int(folder.name)))[1] == process:
+                found.add(int(folder.name))
+    return found

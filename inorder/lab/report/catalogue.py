@@ -8,9 +8,9 @@ from rich.table import Table
 
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import experiment_named
+from inorder.lab.report.formats import section_table
 from inorder.lab.report.quality import quality_sections
 from inorder.lab.report.section import Section
-from inorder.lab.report.terminal import section_table
 from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result
 

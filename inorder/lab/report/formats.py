@@ -1,10 +1,13 @@
-"""Results as data on stdout: JSON or CSV rows, one a line of a table; or as Markdown."""
+"""Sections as tables for a terminal, as JSON or CSV rows, one a line of a table, or as Markdown."""
 
 import csv
 import io
 import json
 from collections.abc import Sequence
 from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from inorder.lab.report.section import Section
 
@@ -57,3 +60,18 @@ def markdown_line(cells: Sequence[str]) -> str:
 
 
 WRITERS = {"json": as_json, "csv": as_csv}
+
+
+def section_table(section: Section) -> Table:
+    """A table without lines, one blank between columns, with the columns a terminal has room for."""
+    section = section.of_columns(lambda column: column.terminal)
+    table = Table(
+        title=escape(section.title), caption=escape(section.caption), title_justify="left", caption_justify="left",
+        box=None, padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    for place, column in enumerate(section.columns):
+        left = column.wrap or not place
+        table.add_column(column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom")
+    for row in section.shown():
+        table.add_row(*map(escape, row))
+    return table

@@ -13,13 +13,12 @@ from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
 from inorder.lab.keys import SHADES
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.memory import memory_note
 from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
 from inorder.lab.report.side_by_side import Labelled, side_by_side
 from inorder.lab.report.verdict import Bar
-from inorder.lab.report.wording import how_sure
+from inorder.lab.report.wording import how_sure, memory_note
 from inorder.units import short
 
 

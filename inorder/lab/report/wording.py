@@ -1,9 +1,10 @@
-"""The certainty that the number of measured rounds allows, in words."""
+"""How a server was made smaller than its tables, and the certainty that the number of rounds allows, in words."""
 
 from collections import Counter
 
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.results import Result
+from inorder.lab.results import CGROUP, DIRECT_IO, OWN_SERVER, Result
+from inorder.units import MB
 
 
 def how_sure(result: Result) -> str:
@@ -16,3 +17,30 @@ def how_sure(result: Result) -> str:
     if done < LEAST_ROUNDS:
         return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
     return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
+
+
+def own_buffers(result: Result) -> str:
+    pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
+    return f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if pages.isdigit() and unit == "8kB" else "Its memory"
+
+
+def memory_note(result: Result) -> str:
+    memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
+    if result.method == DIRECT_IO:
+        iops = result.plan.get("iops")
+        limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
+        return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
+    if page_cache := result.plan.get("page_cache"):
+        return f"{memory} and {page_cache / MB:.0f} MB of page cache behind them, by a memory control group."
+    if result.method == CGROUP:
+        return (
+            f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
+            f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
+        )
+    if result.method == OWN_SERVER:
+        return f"{own_buffers(result)} and whatever cache its machine has: speeds are those of your server as it is."
+    return (
+        f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
+        "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "
+        "memory would cost; WAL, full-page images and block counts are exact."
+    )

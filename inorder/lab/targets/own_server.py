@@ -19,7 +19,6 @@ from inorder.errors import InorderError, InputError
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.extensions import release_tables
-from inorder.lab.instruments.client_copy import copy_in, copy_out
 from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
@@ -29,6 +28,7 @@ from inorder.lab.targets.target import Target, with_settings
 from inorder.servers import OLDEST_MAJOR, Server
 
 MARK = "inorder lab: made for one run, removed at its end"
+CHUNK = 2**18  # bytes of COPY at a time
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
 
 
@@ -170,10 +170,21 @@ class OwnServer(Target):
         return folder
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        return copy_out(session, what, file or Path(os.devnull))
+        with session.cursor() as cursor:
+            with (
+                cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy,
+                (file or Path(os.devnull)).open("wb") as written,
+            ):
+                for part in copy:
+                    written.write(part)
+            return cursor.rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        return copy_in(session, table, file)
+        with session.cursor() as cursor:
+            with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
+                while part := read.read(CHUNK):
+                    copy.write(part)
+            return cursor.rowcount
 
     def note(self, result: Result) -> None:
         result.server = described(self.found)

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 
@@ -14,8 +16,7 @@ from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
 from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.device import DeviceTimes, read_device
-from inorder.lab.instruments.machine import note_server
-from inorder.lab.instruments.parallel import execute_all
+from inorder.lab.instruments.machine import available_cores, note_server
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
@@ -145,3 +146,21 @@ def copy_to(what: str, file: Path) -> str:
 
 def quoted(path: Path) -> str:
     return str(path).replace("'", "''")
+
+
+def execute_all(dsn: str, statements: Sequence[str]) -> None:
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(dsn)) for _ in statements]
+        pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
+        try:
+            jobs = [
+                pool.submit(connection.execute, statement.encode())
+                for connection, statement in zip(connections, statements, strict=True)
+            ]
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for connection in connections:
+                connection.cancel()
+            raise

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psycopg
 from inorder.connection.database import connect
-from inorder.lab.instruments.processes import children_of, state_and_parent, status_of
+from inorder.lab.instruments.timing import children_of, state_and_parent, status_of
 from inorder.lab.server.cluster import Cluster
 
 
