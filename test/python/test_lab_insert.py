@@ -134,13 +134,6 @@ def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
     assert interrupt and slow.stopped
 
 
-def test_plans_of_the_first_files() -> None:
-    result, _ = run_on_paper(OnPaper, InsertPlan(rows=(1000,), rounds=1))
-    result.plan["clients"] = 16
-    del result.plan["indexes"]
-    assert InsertExperiment.plan_in(result) == InsertPlan(rows=(1000,), rounds=1, clients=(16,))
-
-
 def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
     return InsertExperiment(plan, ThrowAway(cluster), Progress())
 

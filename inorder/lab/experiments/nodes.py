@@ -15,15 +15,12 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.generate.encode import TextLines
-from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times
-from inorder.generate.uuids import CHUNK, chunks
-from inorder.generate.uuids import Plan as DataSet
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, median, middle_of, per, ratios_of
 from inorder.lab.capabilities import Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
+from inorder.lab.key_files import simulated, write_keys
 from inorder.lab.keys import KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.report.plots import Chart, Line, line_chart
@@ -42,7 +39,6 @@ KINDS = {
 }
 SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the keys of a kind: two kinds have the same
 CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
-START = TICKS_TO_1970 + 1_735_689_600 * TICKS_PER_SECOND  # 2025
 LINE = 37  # bytes of a key in its file
 BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
 
@@ -72,11 +68,6 @@ class NodesPlan(Plan):
     @property
     def more_rows(self) -> int:
         return self.rows // 2
-
-    def data(self, kind: str, lag: float) -> DataSet:
-        total = self.rows + self.more_rows
-        times = Times(START, total * TICKS_PER_SECOND // self.rate, total)
-        return DataSet(SETS[kind], times, self.nodes, round(lag * TICKS_PER_SECOND), self.seed)
 
 
 def step_of(lag: float) -> str:
@@ -111,22 +102,13 @@ class NodesExperiment(Experiment[NodesPlan]):
         self.folder = self.target.file_folder("keys", needed)
         for (name, kind), lag in product(sets.items(), self.plan.lag):
             self.progress.step(f"writing {name} keys, lag {lag:g} s")
-            self.write(self.plan.data(kind, lag), self.files(kind, lag))
+            total = self.plan.rows + self.plan.more_rows
+            keys = simulated(SETS[kind], total, total / self.plan.rate, self.plan.nodes, lag, self.plan.seed)
+            write_keys(keys, self.plan.rows, self.files(kind, lag))
 
     def files(self, kind: str, lag: float) -> tuple[Path, Path]:
         first, second = (self.folder / f"{SETS[kind]}.{lag:g}.{part}" for part in ("first", "second"))
         return first, second
-
-    def write(self, data: DataSet, files: tuple[Path, Path]) -> None:
-        left, encoder = self.plan.rows, TextLines(CHUNK)
-        with files[0].open("wb") as first, files[1].open("wb") as second:
-            for high, low in chunks(data):
-                lines = encoder.encode(high, low)
-                first.write(lines[: max(left, 0) * LINE])
-                second.write(lines[max(left, 0) * LINE :])
-                left -= len(high)
-        for file in files:
-            file.chmod(0o644)
 
     def stages(self) -> list[Stage]:
         turns = [

@@ -124,11 +124,6 @@ class Target(ABC):
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
 
-    def copy_all_out(self, files: Mapping[Path, str]) -> None:
-        with self.connect() as session:
-            for file, what in files.items():
-                self.copy_out(session, what, file)
-
     @abstractmethod
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         """COPY a table FROM a file; how many rows."""

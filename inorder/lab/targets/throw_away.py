@@ -104,9 +104,6 @@ class ThrowAway(Target):
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         return session.execute(copy_to(what, file or Path(os.devnull)).encode()).rowcount
 
-    def copy_all_out(self, files: Mapping[Path, str]) -> None:
-        self.execute_all([copy_to(what, file) for file, what in files.items()])
-
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         return session.execute(f"COPY {table} FROM '{quoted(file)}'".encode()).rowcount
 

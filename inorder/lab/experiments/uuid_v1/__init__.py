@@ -5,22 +5,21 @@ all steps before the next begins.
 """
 
 import os
-import shutil
 import time
 from pathlib import Path
 from statistics import median
 from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError
 from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.uuid_v1 import plan as steps
 from inorder.lab.experiments.uuid_v1 import report
-from inorder.lab.experiments.uuid_v1.data import OWN, SETS, keys_query
 from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
+from inorder.lab.key_files import V1, V7, own, simulated, write_keys, write_numbers
 from inorder.lab.keys import KeyKind
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several
@@ -46,6 +45,11 @@ TIMES = {
     "uuid": ("uuid_v1_get_timestamp(id::uuid_v1)", CREATED_AT),
 }
 QUERIES = 5
+YEAR = 365 * 86_400  # seconds over which the keys are spread
+
+# The keys of a kind: uuid_v1 and uuid have the very same file.
+NUMBERS = "numbers"
+SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
 FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
 BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with its index and its WAL
@@ -94,31 +98,18 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def write_keys(self) -> None:
-        rows, total = self.plan.rows, self.plan.total
-        if self.plan.file:
-            self.read_own()
-        self.progress.step(f"writing {total:,} keys of each kind to files")
-        parts = {steps.COPY_FROM: (1, rows), steps.COPY_MORE: (rows + 1, total)}
-        self.target.copy_all_out(
-            {
-                self.file(keys, step): f"({keys_query(keys, low, high, self.plan)})"
-                for step, (low, high) in parts.items()
-                for keys in dict.fromkeys(SETS.values())
-            }
-        )
+        """Two files of each set of keys: the first rows, and the further ones."""
+        plan = self.plan
+        self.progress.step(f"writing {plan.total:,} keys of each kind to files")
+        for name in dict.fromkeys(SETS.values()):
+            files = self.file(name, steps.COPY_FROM), self.file(name, steps.COPY_MORE)
+            if name == NUMBERS:
+                write_numbers(plan.rows, plan.total, files)
+            elif plan.file:
+                write_keys(own(name, Path(plan.file), plan.total, plan.seed), plan.rows, files)
+            else:
+                write_keys(simulated(name, plan.total, YEAR, plan.nodes, plan.lag, plan.seed), plan.rows, files)
         os.sync()  # or the files would be written back while COPY is measured
-
-    def read_own(self) -> None:
-        self.progress.step(f"reading {self.plan.file}")
-        self.control.execute(f"DROP TABLE IF EXISTS {OWN}".encode())
-        self.control.execute(f"CREATE TABLE {OWN} (n bigint GENERATED ALWAYS AS IDENTITY, id uuid_v1)".encode())
-        copy = self.folder / "own"
-        shutil.copyfile(self.plan.file, copy)  # where the server may read it
-        copy.chmod(0o644)
-        rows = self.target.copy_in(self.control, f"{OWN} (id)", copy)
-        copy.unlink()
-        if rows < self.plan.total:
-            raise InputError(f"{self.plan.file} has {rows:,} keys, --rows {self.plan.rows:,} needs {self.plan.total:,}")
 
     def file(self, keys: str, step: str) -> Path:
         return self.folder / f"{keys}.{step}"

@@ -1,0 +1,78 @@
+"""Files of keys, one a line in the order of arrival, for COPY: of simulated nodes, or of the user's own file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.random import PCG64
+
+from inorder.errors import InputError
+from inorder.generate.encode import TEXT_LENGTH, TextLines, words_of
+from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times, Words
+from inorder.generate.uuids import CHUNK, chunks, random_low, v7_high
+from inorder.generate.uuids import Plan as DataSet
+
+START = TICKS_TO_1970 + 1_735_689_600 * TICKS_PER_SECOND  # 2025
+V1, V7 = "uuid-v1", "uuid-v7"
+
+
+def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed: int) -> Iterator[tuple[Words, Words]]:
+    """Keys of nodes over so many seconds, where the slowest clock is behind by ``lag`` seconds."""
+    times = Times(START, round(seconds * TICKS_PER_SECOND), rows)
+    return chunks(DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed))
+
+
+def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Words]]:
+    """The first version-1 keys of a file, or version-7 keys of the same times; an error if it has too few."""
+    random, done = PCG64(seed), 0
+    with file.open("rb") as lines:
+        while done < rows and (some := list(islice(lines, min(CHUNK, rows - done)))):
+            high, low = version_1(some, file)
+            done += len(high)
+            yield (high, low) if kind == V1 else (v7_high(times_of(high)), random_low(random.random_raw(len(high))))
+    if done < rows:
+        raise InputError(f"{file} has {done:,} keys, of which {rows:,} are needed")
+
+
+def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
+    whole = all(len(line.strip()) == TEXT_LENGTH - 1 for line in lines)
+    try:
+        high, low = words_of(b"".join(lines) if whole else b"?")
+    except ValueError:
+        raise InputError(f"{file}: a line is no UUID of 36 characters") from None
+    if np.any(high >> np.uint64(12) & np.uint64(15) != 1) or np.any(times_of(high) < TICKS_TO_1970):
+        raise InputError(f"{file}: a line is no UUID of version 1, or one from before 1970")
+    return high, low
+
+
+def times_of(high: Words) -> Words:
+    """The ticks in the high words of version 1: the way back of v1_high.
+
+    >>> from inorder.generate.uuids import v1_high
+    >>> hex(times_of(v1_high(np.array([0x1E8_9265_FB2893AE], np.uint64)))[0])
+    '0x1e89265fb2893ae'
+    """
+    time_high = (high & np.uint64(0xFFF)) << np.uint64(48)
+    found: Words = time_high | (high & np.uint64(0xFFFF0000)) << np.uint64(16) | high >> np.uint64(32)
+    return found
+
+
+def write_keys(words: Iterable[tuple[Words, Words]], rows: int, files: tuple[Path, Path]) -> None:
+    """The first so many keys into one file, the others into the other; the server may read them."""
+    encoder, left = TextLines(CHUNK), rows * TEXT_LENGTH
+    with files[0].open("wb") as first, files[1].open("wb") as second:
+        for high, low in words:
+            lines = encoder.encode(high, low)
+            first.write(lines[:left])
+            second.write(lines[left:])
+            left = max(left - len(lines), 0)
+    for file in files:
+        file.chmod(0o644)
+
+
+def write_numbers(rows: int, total: int, files: tuple[Path, Path]) -> None:
+    for file, numbers in zip(files, (range(1, rows + 1), range(rows + 1, total + 1)), strict=True):
+        with file.open("w", encoding="ascii") as lines:
+            lines.writelines(f"{number}\n" for number in numbers)
+        file.chmod(0o644)
