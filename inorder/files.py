@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from inorder.errors import InorderError, InputError
 
@@ -52,19 +52,26 @@ def require_writable(path: Path) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write the whole file beside the old one, then put it in its place; a half-written one is never left."""
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside another one, put in its place when it is complete and on the disk; half of it is never left."""
     target, partial = partial_of(path)
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with partial.open("xb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise InorderError(f"cannot write {path}: {error.strerror}") from error
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    try:
+        with replacing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise InorderError(f"cannot write {path}: {error.strerror}") from error
 
 
 def sync_folder(folder: Path) -> None:

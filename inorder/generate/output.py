@@ -1,8 +1,7 @@
 """Where a data set goes: a file that is there whole or not at all, a device, a pipe, or standard output."""
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from inorder.errors import InputError
+from inorder.files import replacing
 from inorder.generate.encode import Encoder
 from inorder.generate.uuids import Plan, chunks
 
@@ -19,34 +19,19 @@ STANDARD_OUTPUT = 1
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A stream to write to.
-
-    A file is written beside its name and put there at the end, so that an interruption leaves neither half of
-    it. What is no file (a device, a pipe) cannot be renamed, and is written straight.
-    """
+    """A stream to write to. What is no file (a device, a pipe) cannot be replaced, and is written straight."""
     if path == DASH:
         with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
             yield stream
-    elif os.path.exists(path) and not os.path.isfile(path):
-        with open_for_writing(path, path) as stream:
-            yield stream
-    else:
-        target = Path(os.path.realpath(path))  # the file behind a link such as /dev/stdout, not the link
-        partial = target.with_name(target.name + ".partial")
+        return
+    is_file = path.is_file() or not path.exists()
+    with ExitStack() as stack:
         try:
-            with open_for_writing(partial, path) as stream:
-                yield stream
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def open_for_writing(path: Path, asked: Path) -> BinaryIO:
-    """Open, or say in one sentence why what was asked for cannot be written."""
-    try:
-        return path.open("wb")
-    except OSError as error:
-        raise InputError(f"cannot write {asked}: {error.strerror}") from error
+            target: AbstractContextManager[BinaryIO] = replacing(path) if is_file else path.open("wb")
+            stream = stack.enter_context(target)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        yield stream
 
 
 def write(plan: Plan, encoder: Encoder, stream: BinaryIO) -> None:

@@ -19,6 +19,7 @@ from inorder import sources
 from inorder.cli import cli
 from inorder.connection import patience
 from inorder.errors import InputError
+from inorder.files import replacing, write_whole
 from inorder.lab.journal import load
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
@@ -386,6 +387,16 @@ def test_the_help_of_all_commands_loads_none() -> None:
     for group in ((), ("lab",), ("lab", "run"), ("extension",)):
         summaries = inorder(*group, "--help", folder=Path()).stdout.partition("Commands:")[2]
         assert summaries and "..." not in summaries
+
+
+def test_two_processes_may_replace_a_file_at_once(tmp_path: Path) -> None:
+    """Each has a file of its own until it is complete; what stands there is always whole."""
+    path = tmp_path / "f"
+    with replacing(path) as slow:
+        slow.write(b"1" * 100_000)
+        write_whole(path, "2" * 10)
+        assert path.read_text() == "2" * 10
+    assert path.read_text() == "1" * 100_000 and list(tmp_path.iterdir()) == [path]
 
 
 def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
