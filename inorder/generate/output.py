@@ -28,10 +28,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         try:
             target: AbstractContextManager[BinaryIO] = replacing(path) if is_file else path.open("wb")
-            stream = stack.enter_context(target)
+            file = stack.enter_context(target)
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}") from error
-        yield stream
+        yield file
 
 
 def write(plan: Plan, encoder: Encoder, stream: BinaryIO) -> None:
