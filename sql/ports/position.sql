@@ -56,7 +56,7 @@ CREATE TYPE @extschema@.feed_position AS (
 );
 COMMENT ON TYPE @extschema@.feed_position IS
 'What a reader has read: whole transactions by number, rows of one more (partial) up to a key or, with an order column, '
-'of a set of them (ordering) up to a value; the partitions at that time, and server and timeline. Written by format 1.';
+'of a set of them (ordering) up to a value; the partitions at that time, and server and timeline.';
 
 CREATE TYPE @extschema@.feed_batch AS (
     format int,
@@ -72,7 +72,7 @@ CREATE TYPE @extschema@.feed_batch AS (
 COMMENT ON TYPE @extschema@.feed_batch IS
 'What is read next: transactions by number; of one (resumed) only rows above a key, of one (cut) only rows up to a '
 'key; with an order column (ordering) only rows from one value up to another of all of them. Each later read of the '
-'batch returns the same rows. Written by format 1.';
+'batch returns the same rows.';
 
 -- The format of positions and batches that this version writes: see of_jsonb(), which reads those of earlier ones.
 CREATE FUNCTION inorder_internal.position_format()

@@ -1,6 +1,6 @@
 """A made-up next version, as a maintainer makes one: by script/release, in a copy of the tree.
 
-It adds a function in C, one in SQL and a column of the state, and changes a function.
+It adds a function in C, one in SQL, a column of the state and an attribute of positions, and changes functions.
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from inorder import __version__
 from inorder.extension.building import build_folder, locked, run_make
+from inorder.install.update import statements
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
 from inorder.servers import Server
@@ -46,8 +47,16 @@ CHANGES = (
         "SET name = new_name WHERE",
         f"SET name = new_name,\n        {COLUMN} = coalesce({COLUMN}, 0) + 1 WHERE",
     ),
-)
-CHANGED = re.compile(r"CREATE (FUNCTION inorder_internal\.rename_feed\(.*?\nEND \$\$;\n)", re.S)
+    ("sql/ports/position.sql", "    walked_from bigint\n);", "    walked_from bigint,\n    noted bigint\n);"),
+    *(
+        ("sql/ports/position.sql", f"    origin text\n);\nCOMMENT ON TYPE @extschema@.{name}",
+         f"    origin text,\n    noted text\n);\nCOMMENT ON TYPE @extschema@.{name}")
+        for name in ("feed_position", "feed_batch")
+    ),
+    ("sql/ports/position.sql", "RETURN 1;\n", "RETURN 2;\n"),
+)  # fmt: skip
+# What makes a value of such a type.
+MADE = re.compile(r"\)(\s*::@extschema@\.feed_(?:order|position|batch)\b)")
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
 
 
@@ -86,12 +95,25 @@ def begin_next(tree: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def sql_statements(tree: Path) -> list[str]:
+    """Those of the extension, but for its scripts of other versions."""
+    folders = ("keys", "types", "ports", "feed")
+    paths = [path for folder in folders for path in sorted((tree / "sql" / folder).glob("*.sql"))]
+    return [one for path in paths for one in statements(path.read_text())]
+
+
 def make_changes(tree: Path) -> None:
     """In the sources, and in the updates: what is new by CREATE, what has changed by OR REPLACE."""
+    before = sql_statements(tree)
     for name, old, new in CHANGES:
         text = (tree / name).read_text()
         assert text.count(old) == 1, f"{name}: {old}"
         (tree / name).write_text(text.replace(old, new))
+    for path in (tree / "sql").rglob("*.sql"):
+        if not path.is_relative_to(tree / "sql" / "released"):
+            path.write_text(MADE.sub(r", NULL)\1", path.read_text()))
+    changed = [one for one in sql_statements(tree) if one not in before and one.startswith("CREATE FUNCTION")]
+    assert len(changed) > 5
     comment = (MADE_UP / "state.sql").read_text().partition("\n")[2]
     for name, added in (("sql/ports/state.sql", comment), ("sql/rights.sql", GRANT)):
         with (tree / name).open("a") as file:
@@ -99,11 +121,10 @@ def make_changes(tree: Path) -> None:
     shutil.copy(MADE_UP / "added.c", tree / "src")
     shutil.copy(MADE_UP / "added.sql", tree / "sql")
     shutil.copy(MADE_UP / "added_plain.sql", tree / "sql" / "plain" / "added.sql")
-    state = (MADE_UP / "state.sql").read_text()
-    changed = CHANGED.search((tree / "sql" / "feed" / "feed.sql").read_text())
-    assert changed
+    state = (MADE_UP / "state.sql").read_text() + (MADE_UP / "positions.sql").read_text()
+    replaced = "".join(one.replace("CREATE ", "CREATE OR REPLACE ", 1) + "\n" for one in changed)
     with (tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").open("a") as file:
-        file.write(f"{state}CREATE OR REPLACE {changed[1]}{(MADE_UP / 'added.sql').read_text()}")
+        file.write(f"{state}{replaced}{(MADE_UP / 'added.sql').read_text()}")
     with (tree / "sql" / "update" / f"inorder-sql--{__version__}--{NEXT}.sql").open("a") as file:
         file.write(state)
 

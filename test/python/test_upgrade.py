@@ -23,6 +23,7 @@ import pg_upgrading
 import sql_edition
 from conftest import ROOT, SETTINGS, scalar
 from extension_objects import difference, objects, objects_of_edition
+from kept_positions import KeptPositions
 from kept_state import Kept
 from next_release import COLUMN, NEXT
 
@@ -112,11 +113,12 @@ def version(connection: Connection) -> object:
 
 
 @pytest.mark.parametrize("released", sorted(RELEASED | {__version__}))
-def test_an_update_keeps_everything(place: Place, released: str) -> None:
+def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str) -> None:
     if released in RELEASED:
         put_script(place, released, (ROOT / "sql" / "released" / f"inorder--{released}.sql").read_text())
     with place.database(released) as dsn, connect(dsn) as before:
         kept = Kept(before)
+        positions = KeptPositions(before, place.cluster, tmp_path, "OF feed_position")
         place.install(NEXT)
         with connect(dsn) as new:  # a new library, with SQL of before
             kept.read(new, "read", 1)
@@ -128,6 +130,7 @@ def test_an_update_keeps_everything(place: Place, released: str) -> None:
             kept.insert(before, 1)
             before.close()
             kept.goes_on(new)
+            positions.go_on(new)
             assert scalar(new, "SELECT added(1)") == 2
             execute(new, "SELECT feed_rename('read', 'renamed')", "SELECT feed_rename('renamed', 'read')")
             assert scalar(new, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'read'") == 2
@@ -244,11 +247,14 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     with connect(dsn) as connection:
         connection.execute(reading)
         kept = Kept(connection)
+        # Not a table of that type, which only its owner can change.
+        positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)")
         state = kept.state(connection)
         sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")
         assert kept.state(connection, like=state) == state
         connection.execute(reading)
         kept.goes_on(connection)
+        positions.go_on(connection)
         assert scalar(connection, "SELECT added(1)") == 2
         execute(connection, "SELECT feed_rename('read', 'renamed')")
         assert scalar(connection, f"SELECT {COLUMN} FROM inorder_internal.feed WHERE name = 'renamed'") == 1

@@ -1,0 +1,95 @@
+"""Positions that their readers keep, which an update must be able to read: as text and as jsonb, in Spark and tail."""
+
+import json
+from pathlib import Path
+
+from inorder.connection.database import Connection
+from inorder.lab.server.cluster import Cluster
+from inorder.spark.offsets import Offset
+from inorder.spark.options import parsed
+from inorder.spark.plan import Plan
+
+from conftest import scalar
+from tail_runs import Tail, numbers
+
+NEXT = "SELECT reader_next_batch('events', %s::text::feed_position, 2)::text"
+ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+READ = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
+# A batch was written in part when the command failed.
+TAIL = ("events", "--position", "p", "--order-by", "seq", "--batch-rows", "2")
+FAILING = ("--exec", "cat >> got; test $(wc -l < got) -lt 3")
+
+
+class Reader:
+    """A position, and a batch after it whose rows were not read yet; in a table they are columns of jsonb."""
+
+    def __init__(self, connection: Connection, order_column: str | None) -> None:
+        self.got: list[int] = []
+        self.position = str(scalar(connection, "SELECT reader_start('events', 'beginning', %s)::text", order_column))
+        self.batch = str(scalar(connection, NEXT, self.position))
+        self.step(connection)
+        connection.execute("CREATE TABLE IF NOT EXISTS kept (position jsonb, batch jsonb)")
+        connection.execute("INSERT INTO kept VALUES (%s::jsonb, %s::jsonb)", [self.position, self.batch])
+
+    def step(self, connection: Connection) -> bool:
+        """Read the batch, and find the next one."""
+        rows = connection.execute(READ.encode(), [self.batch]).fetchall()
+        self.got += [int(str(n)) for (n,) in rows]
+        self.position = str(scalar(connection, ADVANCE, self.position, self.batch))
+        self.batch = str(scalar(connection, NEXT, self.position))
+        return bool(rows)
+
+    def goes_on(self, connection: Connection) -> list[int]:
+        while self.step(connection):
+            pass
+        return self.got
+
+
+class KeptPositions:
+    """Readers of the table events; the rows that each of them has."""
+
+    def __init__(self, connection: Connection, cluster: Cluster, folder: Path, columns: str) -> None:
+        """The columns are those of a table: of the type, or one of it."""
+        self.cluster, self.database = cluster, connection.info.dbname
+        self.readers = [Reader(connection, order_column) for order_column in (None, "seq")]
+        self.ordering = json.loads(self.readers[1].position)["ordering"]
+        with self.plan() as plan:
+            self.start = plan.start()
+            self.offset = plan.next(self.start, 2)
+            self.spark = self.rows_between(connection, plan, self.start, self.offset)
+        self.tail = Tail(cluster, folder, self.database)
+        self.tail(*TAIL, *FAILING, code=1)
+        connection.execute(f"CREATE TABLE typed {columns}".encode())
+        value = "(position::feed_position).*" if columns.startswith("OF") else "position::feed_position"
+        connection.execute(f"INSERT INTO typed SELECT {value} FROM kept".encode())
+
+    def plan(self) -> Plan:
+        return Plan(parsed({"dsn": f"{self.cluster.dsn} dbname={self.database}", "table": "events"}))
+
+    @staticmethod
+    def rows_between(connection: Connection, plan: Plan, start: Offset, end: Offset) -> list[int]:
+        found = [connection.execute(READ.encode(), [task.slice.batch]).fetchall() for task in plan.tasks(start, end)]
+        return [int(str(n)) for rows in found for (n,) in rows]
+
+    def go_on(self, connection: Connection) -> None:
+        """Each of them reads the rest: with those of before, all rows once."""
+        everything = numbers_of(connection)
+        assert self.ordering["frozen"] and not scalar(connection, "SELECT bool_or(position ? 'noted') FROM kept")
+        noted = (
+            "SELECT bool_and(position::feed_position::jsonb ? 'noted' AND batch::feed_batch::jsonb ? 'noted') FROM kept"
+        )
+        assert scalar(connection, noted) is True
+        assert scalar(connection, "SELECT count(*) FROM typed AS t WHERE to_jsonb(t)::text ~ '\"noted\": null'") == 2
+        assert [sorted(reader.goes_on(connection)) for reader in self.readers] == [everything] * 2
+        assert self.readers[1].got == everything
+        with self.plan() as plan:
+            end = plan.next(self.offset, None)
+            assert sorted(self.spark + self.rows_between(connection, plan, self.offset, end)) == everything
+        before = (self.tail.folder / "got").read_text()
+        assert numbers(before)[:2] + numbers(self.tail(*TAIL)) == everything
+        connection.execute("DROP TABLE kept, typed")
+
+
+def numbers_of(connection: Connection) -> list[int]:
+    """All rows of the table."""
+    return [int(str(n)) for (n,) in connection.execute("SELECT n FROM events ORDER BY n").fetchall()]
