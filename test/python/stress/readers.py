@@ -2,6 +2,8 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 from inorder.connection.database import Connection, connect
@@ -28,6 +30,7 @@ class Plain(Reader):
     """feed_read in a transaction of its own, of all rows or of a few."""
 
     owner: str | None = None  # of its feeds
+    crashes = 0.0  # how often its session ends between two steps
 
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, delivery: Delivery | None = None
@@ -37,6 +40,38 @@ class Plain(Reader):
 
     def max_rows(self) -> int | None:
         return self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
+
+    def crash(self) -> bool:
+        if self.rng.random() < self.crashes:
+            self.connection.close()
+            self.connect()
+            self.recover()
+            return True
+        return False
+
+    def asked(self, in_blocks: float, seconds: float, statement: str, *parameters: object) -> Sequence[Any] | None:
+        """The answer, sometimes in a transaction with an older snapshot, of which a crash takes it back; None then."""
+        in_block = self.rng.random() < in_blocks
+        if in_block:
+            self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
+            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+            time.sleep(self.rng.random() * seconds)
+        row = self.connection.execute(statement.encode(), parameters).fetchone()
+        if self.crash():
+            return None
+        if in_block:
+            self.connection.execute("COMMIT")
+        assert row is not None
+        return row
+
+    def last_batches(self) -> dict[str, int]:
+        """The number of the last batch of each table's feed, as the server knows it."""
+        query = (
+            "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
+            "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
+        )
+        found = self.connection.execute(query.encode(), [self.kind])
+        return {str(table): int(str(number or 0)) for table, number in found}
 
     def poll(self, table: str) -> int | None:
         """Autocommit; where servers are killed, in a transaction that can be asked for."""
@@ -195,6 +230,8 @@ class TwoStep(Plain):
     not gone yet.
     """
 
+    crashes = 0.1
+
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
     ) -> None:
@@ -208,14 +245,6 @@ class TwoStep(Plain):
         # Batches that a promoted server does not know: their numbers are used up. And the last one that it knows.
         self.dropped: set[tuple[str, int]] = other.dropped if other else set()
         self.last: dict[str, int] = other.last if other else {}
-
-    def crash(self) -> bool:
-        if self.rng.random() < 0.1:
-            self.connection.close()
-            self.connect()
-            self.recover()
-            return True
-        return False
 
     def poll(self, table: str) -> int | None:
         """All three steps, or as far as it gets."""
@@ -235,18 +264,9 @@ class TwoStep(Plain):
 
     def next_batch(self, table: str) -> int | None:
         """The number; zero if there is nothing new, None after a crash."""
-        in_block = self.rng.random() < 0.4
-        if in_block:  # so that a crash takes the batch back
-            self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
-            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
-        row = self.connection.execute("SELECT feed_next_batch(%s, %s)", [self.feed(table), self.max_rows()]).fetchone()
-        if self.crash():
-            return None
-        if in_block:
-            self.connection.execute("COMMIT")
-        assert row is not None
-        return int(str(row[0] or 0))
+        age = OLD_SECONDS if table in RESTLESS else 0
+        row = self.asked(0.4, age, "SELECT feed_next_batch(%s, %s)", self.feed(table), self.max_rows())
+        return int(str(row[0] or 0)) if row else None
 
     def rows(self, table: str, number: int) -> list[int]:
         """Of a batch, under a snapshot of any age that sees it."""
@@ -288,12 +308,7 @@ class TwoStep(Plain):
         """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
         with self.delivery.busy:
             if not self.last:  # another worker may have gone on since it asked
-                query = (
-                    "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
-                    "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
-                )
-                found = self.connection.execute(query.encode(), [self.kind])
-                self.last.update({str(table): int(str(number or 0)) for table, number in found})
+                self.last.update(self.last_batches())
             super().follow_promotion()
             for table, (number, _) in self.sink.items():
                 if number > self.last[table]:

@@ -7,7 +7,7 @@ from inorder.connection.database import Connection
 from psycopg import sql
 
 from stress.delivery import Event
-from stress.readers import ISOLATIONS, NEW_TIMELINE, Plain
+from stress.readers import NEW_TIMELINE, Plain
 from stress.world import World
 
 # Of which all rows keep their numbers, and no partition comes or goes.
@@ -22,6 +22,7 @@ class Worker(Plain):
     """feed_take_batch, feed_batch_rows, feed_finish_batch; the sink of all workers keeps each batch by its number."""
 
     tables = SHARED
+    crashes = 0.05
 
     def __init__(self, world: World, kind: str, other: "Worker | None" = None) -> None:
         super().__init__(world, kind, (1, 500), other.delivery if other else None)
@@ -37,14 +38,6 @@ class Worker(Plain):
         if other:
             self.name = f"reader {kind} {len(self.workers)}"
             self.rng = world.randomness(self.name)
-
-    def crash(self) -> bool:
-        if self.rng.random() < 0.05:
-            self.connection.close()
-            self.connect()
-            self.recover()
-            return True
-        return False
 
     def poll(self, table: str) -> int | None:
         """All steps, or as far as it gets. Zero if there is nothing to do."""
@@ -77,21 +70,9 @@ class Worker(Plain):
 
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
         """Number and token; zeros if there is nothing new, None after a crash."""
-        in_block = self.rng.random() < 0.3
-        if in_block:  # so that a crash takes the batch back
-            self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
-            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-            time.sleep(self.rng.random() * 0.02)
-        row = self.connection.execute(
-            "SELECT number, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)",
-            [self.feed(table), self.worker, self.max_rows(), lease, TRIES],
-        ).fetchone()
-        if self.crash():
-            return None
-        if in_block:
-            self.connection.execute("COMMIT")
-        assert row is not None
-        return int(str(row[0] or 0)), int(str(row[1] or 0))
+        take = "SELECT number, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)"
+        row = self.asked(0.3, 0.02, take, self.feed(table), self.worker, self.max_rows(), lease, TRIES)
+        return (int(str(row[0] or 0)), int(str(row[1] or 0))) if row else None
 
     def rows(self, table: str, number: int) -> list[int]:
         """Of a batch that this worker has; another may finish it only after the lease."""
@@ -152,12 +133,7 @@ class Worker(Plain):
         """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
         with self.delivery.busy:
             if not self.last:
-                query = (
-                    "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
-                    "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
-                )
-                found = self.connection.execute(query.encode(), [self.kind])
-                self.last.update({str(table): int(str(number or 0)) for table, number in found})
+                self.last.update(self.last_batches())
             lost = {key for key in self.sink if self.last[key[0]] < key[1] < NEW_TIMELINE}
             self.dropped |= lost
             for key in lost:
