@@ -108,30 +108,11 @@ def assert_no_right_gained(dsn: str) -> None:
 def overloads(schema: str, names: list[str]) -> Iterator[str]:
     """Functions of these names that attack, for many kinds of arguments."""
     kinds = (
-        "",
-        "text",
-        "text, text",
-        "text, text, text",
-        "name",
-        "regclass",
-        "regclass, text",
-        "regclass, name",
-        "oid, text",
-        "int",
-        "bigint",
-        "anyelement",
-        "anyelement, anyelement",
-        "anyarray",
-        "anyarray, anyelement",
-        "int8multirange",
-        "int8range",
-        "text, VARIADIC text[]",
-        "numeric",
-        "xid8",
-        "uuid",
-        "text, regclass",
+        "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name",
+        "oid, text", "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement",
+        "int8multirange", "int8range", "text, VARIADIC text[]", "numeric", "xid8", "uuid", "text, regclass",
         "oid, oid, text",
-    )
+    )  # fmt: skip
     for name in names:
         for kind in kinds:
             body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"
@@ -144,18 +125,9 @@ def overloads(schema: str, names: list[str]) -> Iterator[str]:
 def operators(schema: str) -> Iterator[str]:
     """Operators that attack, on the types that the extension compares."""
     kinds = (
-        "text",
-        "name",
-        "oid",
-        "int",
-        "bigint",
-        "uuid",
-        "regclass",
-        "int8multirange",
-        "anyelement",
-        "anyarray",
+        "text", "name", "oid", "int", "bigint", "uuid", "regclass", "int8multirange", "anyelement", "anyarray",
         '"char"',
-    )
+    )  # fmt: skip
     signs = ("=", "<>", "<", "<=", ">", ">=", "-", "+", "||", "@>", "<@", "&&", "~", "&", "*")
     for number, left in enumerate(kinds):
         body = "BEGIN PERFORM evil.attack(); RETURN NULL; END"

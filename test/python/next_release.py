@@ -20,18 +20,9 @@ from inorder.servers import Server
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = ROOT / "test" / "upgrade"
 COPIED = (
-    ".gitignore",
-    "src",
-    "sql",
-    "script",
-    "debian",
-    "docs",
-    "inorder",
-    "Makefile",
-    "META.json",
-    "CHANGELOG.md",
+    ".gitignore", "src", "sql", "script", "debian", "docs", "inorder", "Makefile", "META.json", "CHANGELOG.md",
     "inorder.control",
-)
+)  # fmt: skip
 NEXT = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), __version__)
 COLUMN = "times_renamed"
 # File, what is in it, and what the next version has there.

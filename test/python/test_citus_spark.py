@@ -50,11 +50,8 @@ def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> Non
     query.run()
     assert query.delivered() == stored(coordinator, query.table)
     assert [field.ddl for field in query.plan.fields()] == [
-        "`tenant` int",
-        "`id` bigint",
-        "`n` string",
-        "`xact` bigint",
-    ]
+        "`tenant` int", "`id` bigint", "`n` string", "`xact` bigint",
+    ]  # fmt: skip
     assert {key for part in query.plan.backlog(query.offsets[-1]).values() for key in part} >= {"backlog_transactions"}
 
 

@@ -46,12 +46,9 @@ ALTER TABLE stand_in.pg_dist_partition SET SCHEMA pg_catalog;
 """
 FAKE = 'CREATE TABLE {}.pg_dist_partition (logicalrelid regclass PRIMARY KEY, partmethod "char")'
 USES = (
-    "SELECT feed_enable('{}')",
-    "SELECT feed_create('other', '{}')",
-    "SELECT reader_start('{}')",
-    "SELECT exact_count_start('{}')",
-    "SELECT feed_rebase('{}')",
-)
+    "SELECT feed_enable('{}')", "SELECT feed_create('other', '{}')", "SELECT reader_start('{}')",
+    "SELECT exact_count_start('{}')", "SELECT feed_rebase('{}')",
+)  # fmt: skip
 READS = (
     "SELECT * FROM feed_read('f', null::{})",
     "SELECT * FROM feed_peek('f', null::{})",

@@ -56,14 +56,10 @@ def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     "dsn",
     [
-        "host=a password=hunter2",
-        "postgresql://u:hunter2@a/b",
-        "host=a sslpassword=hunter2",
-        "host=a password='hunter2",
-        '["host=a", "host=b password=hunter2"]',
-        "hunter2",
+        "host=a password=hunter2", "postgresql://u:hunter2@a/b", "host=a sslpassword=hunter2",
+        "host=a password='hunter2", '["host=a", "host=b password=hunter2"]', "hunter2",
     ],
-)
+)  # fmt: skip
 def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
     """Spark shows options; and an error about a connection string must not repeat it."""
     with pytest.raises(InputError) as error:

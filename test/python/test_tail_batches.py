@@ -274,17 +274,9 @@ def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, clus
 def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 300_000)
     arguments = (
-        "events",
-        "--position",
-        "p",
-        "--follow",
-        "--format",
-        "csv",
-        "--batch-rows",
-        "1M",
-        "--exec",
+        "events", "--position", "p", "--follow", "--format", "csv", "--batch-rows", "1M", "--exec",
         "cat > part && mv part got",
-    )
+    )  # fmt: skip
     with tail.started(*arguments) as running:
         wait_for(lambda: spooled(running) > 1_000_000)
         fresh.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tail' "

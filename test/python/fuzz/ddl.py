@@ -92,23 +92,9 @@ STATE = (
     "ALTER TRIGGER made ON {t} RENAME TO {g}", "ALTER TRIGGER {g} ON {t} DEPENDS ON EXTENSION plpgsql",
 )  # fmt: skip
 ARGUMENTS = (
-    "",
-    "'0'",
-    "'0'",
-    "'0'",
-    "''",
-    "'-1'",
-    "'281474976710655'",
-    "'281474976710656'",
-    "'9223372036854775808'",
-    "'x'",
-    "0",
-    "'0', '1'",
-    "' 0'",
-    "'0x10'",
-    "'%s'",
-    "E'\\\\'",
-)
+    "", "'0'", "'0'", "'0'", "''", "'-1'", "'281474976710655'", "'281474976710656'", "'9223372036854775808'", "'x'",
+    "0", "'0', '1'", "' 0'", "'0x10'", "'%s'", "E'\\\\'",
+)  # fmt: skip
 WHENS = (
     "",
     "",
@@ -162,16 +148,10 @@ def hold(rng: random.Random, values: Values) -> list[str]:
 def named(rng: random.Random, text: str, table: Relation) -> str:
     value = rng.choice(
         (
-            "DEFAULT",
-            "NULL",
-            "1",
-            "'00000000-0001-8000-8000-000000000000'",
-            "public.xact_id()",
-            "public.uuid_xact_nextval()",
-            "-1",
-            "281474976710655",
+            "DEFAULT", "NULL", "1", "'00000000-0001-8000-8000-000000000000'", "public.xact_id()",
+            "public.uuid_xact_nextval()", "-1", "281474976710655",
         )
-    )
+    )  # fmt: skip
     return (
         text.replace("{t}", table.name)
         .replace("{c}", table.column)

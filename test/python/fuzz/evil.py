@@ -72,30 +72,13 @@ MORE_OPERATORS = (
     ("=", "mallory.mood", "mallory.mood", "boolean", "true"), ("<=", "mallory.mood", "mallory.mood", "boolean", "true"),
 )  # fmt: skip
 TAKEN_TYPES = (
-    "bigint",
-    "int8",
-    "int4",
-    "uuid",
-    "text",
-    "regclass",
-    "name",
-    "oid",
-    "int8multirange",
-    "int8range",
+    "bigint", "int8", "int4", "uuid", "text", "regclass", "name", "oid", "int8multirange", "int8range",
     "feed_position",
-)
+)  # fmt: skip
 TAKEN_TABLES = (
-    "pg_class",
-    "pg_inherits",
-    "pg_proc",
-    "pg_attribute",
-    "pg_roles",
-    "feeds",
-    "feed",
-    "feed_table",
-    "batch",
+    "pg_class", "pg_inherits", "pg_proc", "pg_attribute", "pg_roles", "feeds", "feed", "feed_table", "batch",
     "pg_trigger",
-)
+)  # fmt: skip
 
 BASE = (
     "CREATE TYPE mallory.mood AS ENUM ('sad', 'ok', 'happy')",

@@ -11,13 +11,9 @@ from fuzz.values import Relation, quote
 from fuzz.world import HONEST, World
 
 PATHS = (
-    '"$user", public',
-    "public",
-    "mallory, pg_catalog, public",
-    "mallory, public",
-    "public, pg_catalog",
+    '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
-)
+)  # fmt: skip
 LIMITS = "RESET ALL; SET statement_timeout = '2s'; SET lock_timeout = '1s'"
 # By others than the owner of the table: {t} its name, {r} a regclass, {f} its feed, {o} the feed's owner.
 READS = (
@@ -63,26 +59,9 @@ PLAIN = (
 # In indexes and checks of tables; a plain SELECT a moment before may have found a table without them.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
 EXPECTED = (
-    "42",
-    "55",
-    "22",
-    "23",
-    "0A",
-    "2B",
-    "25",
-    "27",
-    "57014",
-    "40",
-    "53",
-    "54",
-    "38",
-    "21",
-    "P0",
-    "3F",
-    "3D",
-    "09",
+    "42", "55", "22", "23", "0A", "2B", "25", "27", "57014", "40", "53", "54", "38", "21", "P0", "3F", "3D", "09",
     "44",
-)
+)  # fmt: skip
 
 
 @dataclass

@@ -4,14 +4,8 @@ import random
 
 CHOICES = {
     "search_path": (
-        "mallory, pg_catalog, public",
-        "mallory, public",
-        "public, pg_catalog",
-        "pg_temp, mallory, pg_catalog",
-        "''",
-        '"$user", public',
-        "pg_catalog",
-        "public, mallory",
+        "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog", "pg_temp, mallory, pg_catalog", "''",
+        '"$user", public', "pg_catalog", "public, mallory",
     ),
     "standard_conforming_strings": ("off", "on"),
     "escape_string_warning": ("off", "on"),
@@ -70,7 +64,7 @@ CHOICES = {
     "jit_above_cost": ("0",),
     "idle_in_transaction_session_timeout": ("0",),
     "max_stack_depth": ("'100kB'",),
-}
+}  # fmt: skip
 # What no call may change; the server reports the others to its clients by itself. make_durable() changes
 # synchronous_commit on purpose.
 WATCHED = sorted(
