@@ -13,12 +13,11 @@ from typing import TypeVar
 
 import psycopg
 
-from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
-from inorder.citus.holds import Holds
+from inorder.citus.handover import NotReadableError, gone, is_frozen, unreadable
+from inorder.citus.moves import Moves
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
 from inorder.connection.database import query
 from inorder.connection.reading import Line, Reader
-from inorder.connection.reconnect import report
 from inorder.connection.session import Session
 from inorder.errors import InorderError, InputError
 from inorder.spark.columns import Field, fields_of
@@ -40,14 +39,13 @@ class ShardsPlan(Plan):
         self.nodes: dict[int, tuple[str, int]] = {}
         self.lines: dict[int, Line] = {}  # to each node, by its group
         self.shards: dict[str, Shard] = {}
-        self.holds = Holds()  # where shards were
+        self.moves = Moves()
         self.idle: tuple[Offset, object] | None = None  # where nothing followed, and what had ended then
-        self.reported: set[str] = set()
 
     def close(self) -> None:
         for line in (*self.lines.values(), self.coordinator.line):
             line.close()
-        self.holds.close()
+        self.moves.close()
 
     # --- where shards are -------------------------------------------------------
 
@@ -229,7 +227,7 @@ class ShardsPlan(Plan):
 
     def hold(self, key: str) -> None:
         """Keep the old place of a shard until it is read."""
-        self.ask(lambda known: self.holds.keep(known.session, self.shards[key]))
+        self.ask(lambda known: self.moves.keep(known.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
@@ -237,18 +235,14 @@ class ShardsPlan(Plan):
     def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
         """The positions where a shard was moved to or split into, once it has been read; none if it is too early."""
         was = self.shards[key]
-        if not frozen:
-            return self.later(key, InorderError(f"{was.place} was moved, and is still written to: try again"))
-        try:
-            positions = self.ask(lambda known: handed_over(
-                known.session, known.table, self.session(was), was, [(one, self.session(one)) for one in parts]
-            ))  # fmt: skip
-        except NotReadableError as error:
-            return self.later(key, error)
-        self.holds.release(was)
-        self.readers.pop(key)  # a shard that comes back here is another table
-        self.reported.discard(key)
-        report(f"{was.place} is read; going on with {', '.join(one.place for one in parts)}")
+        positions = self.ask(lambda known: self.moves.positions(
+            known, self.session(was), was, [(one, self.session(one)) for one in parts],
+            is_frozen=frozen, ends=self.targets is not None,
+        ))  # fmt: skip
+        if positions is None:
+            return {}
+        self.readers.pop(key)
+        self.moves.followed(was, parts)
         follows = mark(key, kept.position)
         found = {one.key: self.kept(one, json.dumps(position), follows)
                  for one, position in zip(parts, positions, strict=True)}  # fmt: skip
@@ -256,15 +250,6 @@ class ShardsPlan(Plan):
             if self.targets is not None:
                 self.targets.setdefault(name, entry.position)
         return found
-
-    def later(self, key: str, error: InorderError) -> dict[str, Kept]:
-        """What cannot go on now is reported once by a stream, and ends a run that ends; other shards are read."""
-        if self.targets is not None:
-            raise error
-        if key not in self.reported:
-            report(str(error))
-            self.reported.add(key)
-        return {}
 
 
 def mark(key: str, position: str) -> str:

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import psycopg
 
-from inorder.citus.handover import NotReadableError, gone, handed_over, is_frozen, unreadable
-from inorder.citus.holds import Holds
+from inorder.citus.handover import gone, is_frozen, unreadable
+from inorder.citus.moves import Moves
 from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
 from inorder.connection.database import query
-from inorder.connection.reconnect import report
 from inorder.connection.session import Session
 from inorder.connection.stream import Rows
-from inorder.errors import InorderError, InputError
+from inorder.errors import InputError
 from inorder.tail.formats import FORMATS
 from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
@@ -90,9 +89,8 @@ class ShardsSource(Source):
         self.is_idle = True  # the last round found nothing more
         self.count = self.full = 0  # rows of that batch, and with how many there is more
         self.ended: dict[int, object] = {}  # of each node, before the round
-        self.holds = Holds()  # where shards were
+        self.moves = Moves()
         self.frozen: set[str] = set()  # shards that nobody writes to any more, where they were
-        self.reported: set[str] = set()
 
     @property
     def readers(self) -> dict[str, TableSource]:
@@ -123,7 +121,7 @@ class ShardsSource(Source):
         for node in self.nodes.values():
             node.close()
         self.nodes.clear()
-        self.holds.close()
+        self.moves.close()
 
     def node(self, shard: Shard) -> ShardSession:
         """A session on the node of a shard, wherever that is now."""
@@ -283,19 +281,17 @@ class ShardsSource(Source):
     def follow(self, key: str, shards: list[Shard]) -> bool:
         """Go on where a shard was moved to, or split into, once all of it has been read; true if there is more."""
         shard = self.file.present.entries[key].shard
-        self.holds.keep(self.coordinator, shard)
-        if key not in self.frozen:
-            if is_frozen(self.node(shard), shard):
-                self.frozen.add(key)
-                return True
-            return self.later(key, InorderError(f"{shard.place} was moved, and is still written to: try again"))
-        try:
-            positions = handed_over(self.coordinator, self.distributed.table, self.node(shard), shard,
-                                    [(one, self.node(one)) for one in shards])  # fmt: skip
-        except NotReadableError as error:
-            return self.later(key, error)
-        self.take(key, shards, positions)
-        return True
+        self.moves.keep(self.coordinator, shard)
+        if key not in self.frozen and is_frozen(self.node(shard), shard):
+            self.frozen.add(key)
+            return True  # one more round reads what was written before
+        positions = self.moves.positions(
+            self.distributed, self.node(shard), shard, [(one, self.node(one)) for one in shards],
+            is_frozen=key in self.frozen, ends=not self.plan.follow,
+        )  # fmt: skip
+        if positions is not None:
+            self.take(key, shards, positions)
+        return positions is not None
 
     def take(self, key: str, shards: list[Shard], positions: list[dict[str, object]]) -> None:
         """The new shards in the place of the old one, in one save."""
@@ -304,21 +300,10 @@ class ShardsSource(Source):
         entries = dict(state.entries)
         was = entries.pop(key)
         del self.readers[key]
-        self.holds.release(was.shard)
-        self.frozen.discard(key)  # a shard that comes back here is another table
-        self.reported.discard(key)
+        self.frozen.discard(key)
         for shard, position in zip(shards, positions, strict=True):
             entries[shard.key] = Entry(shard, position)
         self.file.save(replace(state, entries=entries))
         for shard in shards:
             self.attach_shard(shard.key, shard)
-        report(f"{was.shard.place} is read; going on with {', '.join(shard.place for shard in shards)}")
-
-    def later(self, key: str, error: InorderError) -> bool:
-        """What cannot go on now is reported once by a run that stays, and ends another; other shards are read."""
-        if not self.plan.follow:
-            raise error
-        if key not in self.reported:
-            report(str(error))
-            self.reported.add(key)
-        return False
+        self.moves.followed(was.shard, shards)

@@ -11,14 +11,16 @@ import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pglast
 import psycopg
 import pytest
-from inorder.citus import preparation
+from inorder.citus import moves, preparation
+from inorder.citus.handover import NotReadableError
 from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
 from inorder.connection.database import Connection, connect
 from inorder.connection.session import Session, Table
@@ -322,3 +324,30 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(shards, "is_readable", lambda _, readable=readable: readable)
         shards.one(Shard(1, "public.t_1", 1, "w", 5432), "xact", "1 of 2")
     assert len(said) == 3 and len(pglast.parse_sql("\n".join(said))) == 2
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_shard_is_followed_when_its_old_place_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
+) -> None:
+    """What is too early is reported once by a run that stays, and ends another; then it is no error any more."""
+    was, new = Shard(1, "public.t_1", 1, "w", 5432), Shard(1, "public.t_1", 2, "v", 5432)
+
+    def handed_over(*_: object) -> list[dict[str, object]]:
+        if not readable:
+            raise NotReadableError("new is not readable")
+        return [{"transactions": "{}"}]
+
+    monkeypatch.setattr(moves, "handed_over", handed_over)
+    following, known, node = moves.Moves(), cast(Distributed, SimpleNamespace(session=0, table=0)), cast(Any, None)
+    go_on = partial(following.positions, known, node, was, [(new, node)])
+    assert [go_on(is_frozen=False, ends=False) for _ in range(2)] == [None, None]
+    with pytest.raises(InorderError, match="shard 1 on w:5432 was moved, and is still written to: try again"):
+        go_on(is_frozen=False, ends=True)
+    assert go_on(is_frozen=True, ends=False) == ([{"transactions": "{}"}] if readable else None)
+    following.followed(was, [new])
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2] for line in said] == [
+        "shard 1 on w:5432 was moved, and is still written to: try again",
+        "shard 1 on w:5432 is read; going on with shard 1 on v:5432",
+    ]
