@@ -185,8 +185,6 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
 
 
 def share(step: str, kind: str, part: str, whole: str) -> Figure:
-    """Of a counter, what another one is, in percent, over all rounds."""
-
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(name, result.select(step, kind))) for name in (part, whole)]
         return estimated([100 * sums[0] / sums[1]]) if sums[1] else None

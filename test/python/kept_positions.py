@@ -49,7 +49,6 @@ class KeptPositions:
     """Readers of the table events; the rows that each of them has."""
 
     def __init__(self, connection: Connection, cluster: Cluster, folder: Path, columns: str) -> None:
-        """The columns are those of a table: of the type, or one of it."""
         self.cluster, self.database = cluster, connection.info.dbname
         self.readers = [Reader(connection, order_column) for order_column in (None, "seq")]
         self.ordering = json.loads(self.readers[1].position)["ordering"]
@@ -91,5 +90,4 @@ class KeptPositions:
 
 
 def numbers_of(connection: Connection) -> list[int]:
-    """All rows of the table."""
     return [int(str(n)) for (n,) in connection.execute("SELECT n FROM events ORDER BY n").fetchall()]

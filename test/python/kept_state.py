@@ -36,7 +36,6 @@ def wait_until_alone(connection: Connection) -> None:
 
 
 def alike(value: Any, before: Any) -> Any:
-    """A value without the attributes that it had not before, whatever its format is."""
     if isinstance(value, list) and isinstance(before, list):
         return [alike(one, other) for one, other in zip(value, before, strict=True)]
     if isinstance(value, dict) and isinstance(before, dict):

@@ -87,7 +87,6 @@ def begin_next(tree: Path) -> None:
 
 
 def sql_statements(tree: Path) -> list[str]:
-    """Those of the extension, but for its scripts of other versions."""
     folders = ("keys", "types", "ports", "feed")
     paths = [path for folder in folders for path in sorted((tree / "sql" / folder).glob("*.sql"))]
     return [one for path in paths for one in statements(path.read_text())]

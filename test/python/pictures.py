@@ -66,7 +66,6 @@ def rows_of(result: Result, section: str) -> list[dict[str, Any]]:
 
 
 def inserts(result: Result) -> str:
-    """Speed by kind of key."""
     found = rows_of(result, "rows_10000000")
     rows = [(str(one["label"]), one["tps"].median, f"{one['tps'].median:,.0f}", f"kind-{one['kind']}") for one in found]
     return bars_svg("Inserts per second", rows)

@@ -35,7 +35,6 @@ ENDED_EARLY = ", ended early"  # a run that was interrupted, and what it measure
 
 
 def read_results() -> dict[str, Result]:
-    """All that are there."""
     return {path.name.removesuffix(ENDING): journal.load(path) for path in sorted(RESULTS.glob(f"*{ENDING}"))}
 
 
@@ -48,7 +47,6 @@ def model_part(results: Results) -> Iterator[str]:
 
 
 def inserts_text(result: Result, rows: int) -> str:
-    """How many rows a measurement inserts."""
     inserts = {round(run.metrics["inserts"]) for run in result.select("insert", rows=rows)}
     return f"{min(inserts):,} rows" if len(inserts) == 1 else f"{min(inserts):,} to {max(inserts):,} rows"
 
@@ -75,14 +73,12 @@ def runs_part(results: Results) -> Iterator[str]:
 
 
 def report(name: str, result: Result) -> str:
-    """The report of a run, with its command above."""
     head = f"`{command(result)}`, PostgreSQL {result.server['version']}, {result.created.partition('T')[0]}."
     body = markdown(named(Path(name + ENDING), result), several=False)
     return f"# {name}\n\n{head} [All runs](README.md).\n\n{body}\n"
 
 
 def machine_text(results: Results) -> str:
-    """What they ran on."""
     found = {
         (one["cpu"], one["cores"], round(one["memory_bytes"] / 2**30), one["filesystem"])
         for one in (result.machine for result in results.values())

@@ -13,10 +13,8 @@ PLAIN_FILES = sorted((ROOT / "sql" / "plain").glob("*.sql"))
 
 
 def sql_file(name: str) -> Path:
-    """A file of sql/, whatever folder it is in."""
     return next(path for path in SQL_FILES if path.stem == name)
 
 
 def sql_source() -> str:
-    """All SQL of the extension."""
     return "".join(path.read_text() for path in SQL_FILES)

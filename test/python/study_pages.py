@@ -37,7 +37,6 @@ Results = Mapping[str, Result]  # by the name of the file, without its ending
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -59,18 +58,15 @@ def with_interval(found: Estimate) -> str:
 
 
 def answers(claim: Claim, results: Results) -> dict[str, tuple[Estimate, Answer]]:
-    """The figure of each run of a claim, and what it answers."""
     found = {place: claim.figure(results[name]) for place in PLACES if (name := f"{claim.run}-{place}") in results}
     return {place: (figure, claim.answer(figure)) for place, figure in found.items() if figure is not None}
 
 
 def answered(claim: Claim, results: Results) -> Answer:
-    """By all runs."""
     return overall([answer for _, answer in answers(claim, results).values()])
 
 
 def claim_row(claim: Claim, results: Results) -> list[str]:
-    """A claim, the figure of each run of it, and what they answer."""
     found = answers(claim, results)
     cells = [
         with_interval(found[place][0]) + NOTED.get(found[place][1], "") if place in found else "" for place in PLACES
@@ -79,7 +75,6 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def claims_part(study: str, results: Results) -> Iterator[str]:
-    """Those that the study has a figure or a word for, and those that it has none for."""
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
     for has, title in ((True, "What it claims"), (False, "Measured here, without a figure of the study")):
         rows = [claim_row(one, results) for one in CLAIMS if one.study == study and one.has_figure == has]
@@ -102,7 +97,6 @@ def published_rows(results: Results, one: Mapping[str, Any]) -> dict[str, dict[t
 
 
 def named_rows(section: Section) -> list[dict[str, Any]]:
-    """The rows of a section, by the names of its columns."""
     names = [column.name.replace("\n", " ") for column in section.columns]
     return [dict(zip(names, row, strict=True)) for row in section.rows]
 
@@ -115,7 +109,6 @@ def there(cell: Published) -> str:
 
 
 def here(row: Mapping[str, Any]) -> str:
-    """The same of a run."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
     return f"{figures(value)} ({paired})" if value and paired else figures(value) or paired
@@ -141,14 +134,12 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
 
 
 def parts_part(study: str) -> Iterator[str]:
-    """What the study has, and what reproduces it."""
     yield "## Which command reproduces what?"
     yield "`bulk --full` is short for `inorder lab run bulk --full`."
     yield table(["part", "what", "command, or why not", "table of the report"], PARTS[study])
 
 
 def page(study: str, results: Results) -> str:
-    """All of it."""
     about = STUDIES[study]
     yet = " ".join([
         f"{about['author']}: *{about['title']}*; {about['address']}. It measures {about['summary']}",

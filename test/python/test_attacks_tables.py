@@ -556,7 +556,6 @@ HAND_MADE = [
 
 
 def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
-    """Nor does it bring the server down, whatever it has for columns, function, arguments or condition."""
     with connect(f"{dsn} user=mallory") as mallory:
         mallory.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
         execute(mallory, "SET search_path = evil, public")

@@ -45,7 +45,6 @@ def lab(*arguments: str, folder: Path, server: Server | None = None) -> str:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
-    """Every figure, to the last digit."""
     file = RECORDED / "bench" / f"{name}.json.gz"
     tables = json.loads(gzip.decompress((RECORDED / "bench" / "tables" / file.name).read_bytes()))
     found = json.loads(lab("report", str(file), "--format", "json", folder=tmp_path))
@@ -55,7 +54,6 @@ def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_from_start_to_end(name: str, server: Server, tmp_path: Path) -> None:
-    """Its result is complete."""
     options, said = RUNS[name]
     assert said in lab("run", name, *options.split(), folder=tmp_path, server=server)
     (file,) = tmp_path.iterdir()
@@ -68,14 +66,12 @@ WORK = workers.WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
 
 @pytest.mark.parametrize("rows", [[1], [1, 2, 2], [1, 3]])
 def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> None:
-    """And those that nobody committed."""
     with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered of 2"):
         delivery.delays_ms({1: 10.0, 2: 10.0}, [(11.0, rows)])
 
 
 @pytest.fixture
 def delivering(server: Server) -> Iterator[delivery.DeliveryExperiment]:
-    """One that is prepared."""
     with Cluster(server) as cluster:
         made = delivery.DeliveryExperiment(DELIVERY, ThrowAway(cluster), Progress())
         made.prepare()
@@ -86,7 +82,6 @@ def delivering(server: Server) -> Iterator[delivery.DeliveryExperiment]:
 @pytest.mark.server
 @pytest.mark.parametrize("kind", DELIVERY.kinds)
 def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExperiment, kind: str) -> None:
-    """By a reader that also waits where nothing comes; a second time it begins where the first ended."""
     for seed in (1, 2):
         found = delivering.load(kind, seed)
         assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["most_ms"]
@@ -99,7 +94,6 @@ def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExp
 
 @pytest.fixture
 def working(server: Server) -> Iterator[workers.WorkersExperiment]:
-    """One that is prepared."""
     with Cluster(server) as cluster:
         made = workers.WorkersExperiment(WORK, ThrowAway(cluster), Progress())
         made.prepare()
@@ -109,7 +103,6 @@ def working(server: Server) -> Iterator[workers.WorkersExperiment]:
 
 @pytest.mark.server
 def test_each_row_is_processed_once(working: workers.WorkersExperiment) -> None:
-    """By one worker and by three, which share them; one alone takes as long as all calls."""
     assert working.work(1, 0)["seconds"] > 0.06
     shared = working.work(3, 0)
     assert shared["seconds"] > 0.02 and 0 <= shared["least_share"] <= 1
@@ -117,7 +110,6 @@ def test_each_row_is_processed_once(working: workers.WorkersExperiment) -> None:
 
 @pytest.mark.server
 def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And rows that were processed twice."""
     process = workers.WorkersExperiment.process
 
     def twice(made: workers.WorkersExperiment, session: Connection, number: int) -> list[str]:
@@ -133,7 +125,6 @@ def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, mon
 
 
 def test_the_form_with_the_steepest_pieces_is_named() -> None:
-    """Of two forms that whose last tenth takes longest beside its first; on a server that shows no CPU time, none."""
     plan = pieces.PiecesPlan(forms=("uuid", "brin"))
     times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("brin", 1): (4.0, 8.0), ("brin", 2): (4.0, 6.0)}
     runs = [
@@ -150,7 +141,6 @@ def test_the_form_with_the_steepest_pieces_is_named() -> None:
 
 @pytest.mark.server
 def test_each_backlog_is_read_to_its_end(server: Server) -> None:
-    """In pieces of equal size, of every form; the last transaction alone; another number of rows is an error."""
     plan = pieces.PiecesPlan(rows=1000, piece_rows=200)
     with Cluster(server) as cluster:
         experiment = pieces.PiecesExperiment(plan, ThrowAway(cluster), Progress())
@@ -171,7 +161,6 @@ def test_each_backlog_is_read_to_its_end(server: Server) -> None:
 
 
 def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
-    """And what it wrote stays."""
     command = ["sh", "-c", "echo row; echo no such table >&2; exit 3"]
     with pytest.raises(InorderError, match="sh failed with exit code 3: no such table"):
         tail.timed_command(command, os.environ, tmp_path / "rows")
@@ -179,7 +168,6 @@ def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None
 
 
 def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
-    """3 s of which one is the start, beside 1.5: three quarters of the speed; a round without one has no ratio."""
     seconds = {(tail.COPY, 1): 1.5, ("tail_7", 1): 3.0, (tail.COPY, 2): 1.0, ("tail_7", 2): 2.0}
     runs = [Run(tail.JSON, kind, 10, number, {"seconds": value}) for (kind, number), value in seconds.items()]
     result = Result(
@@ -191,7 +179,6 @@ def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
 
 @pytest.mark.server
 def test_all_rows_are_written_by_each_command(server: Server) -> None:
-    """CSV has a header; a run without new rows writes nothing; nothing is left; missing rows are an error."""
     plan = tail.TailPlan(rows=1050, batch_rows=(100,))
     assert plan.written == 1000
     with Cluster(server) as cluster:

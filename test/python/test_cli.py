@@ -49,7 +49,6 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_every_command_has_an_example_that_can_be_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its options exist, and go together; those of the laboratory have theirs in docs/lab.md."""
     monkeypatch.setattr(Path, "exists", lambda _path: True)
     for words in (words for words in commands(cli) if words[0] not in ("lab", "demo")):
         command: click.Command = cli
@@ -63,7 +62,6 @@ def test_every_command_has_an_example_that_can_be_called(monkeypatch: pytest.Mon
 
 
 def test_the_options_of_tail_are_in_sections() -> None:
-    """Each under a heading but --help."""
     said = inorder("tail", "--help", folder=Path()).stdout
     found = re.findall(r"^(\w+):$|^  (?:-h, )?(--[a-z-]+)", said, re.MULTILINE)
     assert [name for name, _ in found if name][:6] == [
@@ -83,7 +81,6 @@ def test_the_options_of_tail_are_in_sections() -> None:
 def test_the_hint_brings_an_extra_from_where_the_tool_came(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, object] | None, command: str, is_pipx: bool
 ) -> None:
-    """From a checkout, too, which no registry has."""
     (tmp_path / "inorder-0.dist-info").mkdir()
     (tmp_path / "inorder-0.dist-info" / "METADATA").write_text("Name: inorder\n")
     if given is not None:
@@ -385,7 +382,6 @@ def test_the_help_of_all_commands_loads_none() -> None:
 
 
 def test_two_processes_may_replace_a_file_at_once(tmp_path: Path) -> None:
-    """Each has a file of its own until it is complete; what stands there is always whole."""
     path = tmp_path / "f"
     with replacing(path) as slow:
         slow.write(b"1" * 100_000)

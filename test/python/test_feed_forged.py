@@ -418,34 +418,30 @@ def test_a_forged_count_is_no_number(state: State, relation: str, described: boo
     check_others(state, relation)
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        "feed_table VALUES ('alice.bare', 'id', true, false, '{n}', 0, true)",
-        "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', -1, true)",
-        "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', 281474976710656, true)",
-        "feed_table VALUES ('alice.bare', 'xact', false, false, '{NULL}', 0, true)",
-        "feed_table VALUES ('alice.bare', 'xact', NULL, false, '{}', 0, true)",
-        f"feed ({COLUMNS_OF_A_FEED}) VALUES (0, 'x', 0, '', '', '{{}}', 'alice.t')",
-        f"feed ({COLUMNS_OF_A_FEED}) VALUES (4294967296, 'x', 0, '', '', '{{}}', 'alice.t')",
-        f"feed ({COLUMNS_OF_A_FEED}) VALUES (1, '', 0, '', '', '{{}}', 'alice.t')",
-        f"feed ({COLUMNS_OF_A_FEED}, created) VALUES (1, 'x', 0, '', '', '{{}}', 'alice.t', 'infinity')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,,,,,,)')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{[-1,2)}\",,,,,)')",
-        "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{(,)}\",,,,,)')",
-        "feed_state (feed, relation, position, seq) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
-        "feed_state (feed, relation, position, batch) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
-        "feed_state (feed, relation, position, caught_up_at) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '-infinity')",
-        "feed_state (feed, relation, position, pending) "
-        "VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '(1,\"{(,)}\",,,,,,,)')",
-    ],
-)
-def test_what_a_row_alone_shows_is_refused(state: State, row: str) -> None:
-    assert refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") in (
-        "23514",
-        "23502",
-        *(["42501"] if IS_SQL else []),
-    )
+REFUSED_ROWS = [
+    "feed_table VALUES ('alice.bare', 'id', true, false, '{n}', 0, true)",
+    "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', -1, true)",
+    "feed_table VALUES ('alice.bare', 'id', true, false, '{id}', 281474976710656, true)",
+    "feed_table VALUES ('alice.bare', 'xact', false, false, '{NULL}', 0, true)",
+    "feed_table VALUES ('alice.bare', 'xact', NULL, false, '{}', 0, true)",
+    f"feed ({COLUMNS_OF_A_FEED}) VALUES (0, 'x', 0, '', '', '{{}}', 'alice.t')",
+    f"feed ({COLUMNS_OF_A_FEED}) VALUES (4294967296, 'x', 0, '', '', '{{}}', 'alice.t')",
+    f"feed ({COLUMNS_OF_A_FEED}) VALUES (1, '', 0, '', '', '{{}}', 'alice.t')",
+    f"feed ({COLUMNS_OF_A_FEED}, created) VALUES (1, 'x', 0, '', '', '{{}}', 'alice.t', 'infinity')",
+    "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,,,,,,)')",
+    "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{[-1,2)}\",,,,,)')",
+    "feed_state (feed, relation, position) VALUES (1, 'alice.t', '(1,\"{(,)}\",,,,,)')",
+    "feed_state (feed, relation, position, seq) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
+    "feed_state (feed, relation, position, batch) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', -1)",
+    "feed_state (feed, relation, position, caught_up_at) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '-infinity')",
+    "feed_state (feed, relation, position, pending) VALUES (1, 'alice.t', '(1,\"{}\",,,,,)', '(1,\"{(,)}\",,,,,,,)')",
+]
+
+
+def test_what_a_row_alone_shows_is_refused(state: State) -> None:
+    known = ("23514", "23502", *(["42501"] if IS_SQL else []))
+    said = {row: refusal(state.mallory, f"INSERT INTO inorder_internal.{row}") for row in REFUSED_ROWS}
+    assert {row: code for row, code in said.items() if code not in known} == {}
 
 
 @pytest.mark.parametrize("seq", [-1, 0, 1, 9223372036854775807])

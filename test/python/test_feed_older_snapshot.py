@@ -77,7 +77,6 @@ def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection,
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_batch_that_is_retried_meanwhile_is_not_passed(cluster: Cluster, fresh: Connection, level: str) -> None:
-    """An older snapshot shows it as set aside: from then on workers look above it only."""
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
     aside = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
     assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one', max_tries => 1)") is None

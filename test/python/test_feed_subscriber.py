@@ -176,7 +176,6 @@ def state_of(connection: Connection) -> list[object]:
 
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_the_state_follows_whatever_happens_to_a_feed(pair: Pair, edition: str) -> None:
-    """Triggers of the state fire on the subscriber, too, beside the rows that they wrote on the publisher."""
     pair.make(edition)
     with connect(pair.source) as source, connect(pair.target) as target:
         for statement in (

@@ -159,21 +159,21 @@ def test_the_batch_of_another_session_is_waited_for(cluster: Cluster, writer: Co
     assert scalar(reader, "SELECT feed_next_batch('wait')") == batch
 
 
-@pytest.mark.parametrize(
-    ("timeout", "code", "text"),
-    [
-        ("'1001 ms'", "22023", "timeout must be between 0 and 1 second, not 00:00:01.001"),
-        ("'-1 ms'", "22023", "not -00:00:00.001"),
-        ("'178000000 years'", "22023", "not 178000000 years"),
-        ("'-178000000 years'", "22023", "not -178000000 years"),
-        ("NULL", "22004", "timeout must not be null"),
-    ],
-)
-def test_a_timeout_out_of_range(waits: Waiting, timeout: str, code: str, text: str) -> None:
+OUT_OF_RANGE = [
+    ("'1001 ms'", "22023", "timeout must be between 0 and 1 second, not 00:00:01.001"),
+    ("'-1 ms'", "22023", "not -00:00:00.001"),
+    ("'178000000 years'", "22023", "not 178000000 years"),
+    ("'-178000000 years'", "22023", "not -178000000 years"),
+    ("NULL", "22004", "timeout must not be null"),
+]
+
+
+def test_a_timeout_out_of_range(waits: Waiting) -> None:
     """Of at most a second, so that VACUUM does not feel it."""
-    with pytest.raises(psycopg.Error, match=text) as caught:
-        waits(timeout)
-    assert caught.value.sqlstate == code
+    for timeout, code, text in OUT_OF_RANGE:
+        with pytest.raises(psycopg.Error, match=text) as caught:
+            waits(timeout)
+        assert caught.value.sqlstate == code
 
 
 @pytest.mark.parametrize("name", ["tail_wait", "tail_feed_wait"])

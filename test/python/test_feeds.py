@@ -115,7 +115,6 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
 
 
 def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
-    """Exit code 3, and why, for a feed that is behind for too long, and for batches that were set aside."""
     assert feeds("--check", "1h") == feeds()
     assert re.fullmatch(r'feed \w+\.say "hi": behind for .*\n', feeds("--check", "0", code=3))
     fresh.execute("SELECT feed_create('work', 'events'), count(*) FROM feed_read('say \"hi\"', null::events)")

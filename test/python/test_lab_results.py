@@ -61,7 +61,6 @@ def test_a_picture_of_readme(name: str, theme: str) -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_page_of_a_study_has_the_figures_of_the_runs(study: str) -> None:
-    """Each claim, each published figure and ours."""
     written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8")
     assert study_page(study, RESULT) == written, "python test/python/results_page.py writes it"
 

@@ -174,15 +174,15 @@ def test_partitions(prepare: Tail, old: Connection) -> None:
     assert scalar(old, "SELECT count(*) FROM pg_class WHERE relname ~ '_number$'") == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("none",), "none"),
-        (("old", "--drop-column"), "--drop-column requires --undo"),
-        (("old", "--lock-timeout", "0"), "--lock-timeout"),
-        (("old", "--column", "k"), "already exists and has no default that returns transaction numbers"),
-        (("old", "--tries", "0"), "--tries"),
-    ],
-)
-def test_bad_input(prepare: Tail, old: Connection, arguments: tuple[str, ...], message: str) -> None:
-    assert message in prepare(*arguments, code=2)
+BAD_INPUT = [
+    (("none",), "none"),
+    (("old", "--drop-column"), "--drop-column requires --undo"),
+    (("old", "--lock-timeout", "0"), "--lock-timeout"),
+    (("old", "--column", "k"), "already exists and has no default that returns transaction numbers"),
+    (("old", "--tries", "0"), "--tries"),
+]
+
+
+def test_bad_input(prepare: Tail, old: Connection) -> None:
+    said = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
+    assert [one for one in said if one[1] not in one[2]] == []

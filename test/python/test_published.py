@@ -266,7 +266,6 @@ COMMANDS = {" ".join(command): command for line in LINES for command in line.com
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
-    """An experiment as far as its plan, which is allowed; another command of the tool to its end, with fewer values."""
     if command[0] == "inorder":
         assert {word for word in command if word.startswith("--")} <= options_of(named(command[1:]))
         few = [{"217M": "217"}.get(word, word) for word in command[1:]]
