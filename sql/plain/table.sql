@@ -18,7 +18,9 @@ BEGIN
         RETURN NULL;
     END IF;
     -- A bigint is written '5'::bigint, a smaller number that was converted (5)::bigint.
-    RETURN substring(pg_get_expr(expression, 0) FROM '^[^()]*[(]''?[(]?''?(-?[0-9]{1,18})''?[)]?(?:::(?:bigint|integer|smallint))?[)]$')::bigint;
+    RETURN substring(pg_get_expr(expression, 0)
+                     FROM '^[^()]*[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?'
+                          '(?:::(?:bigint|integer|smallint))?[)]$')::bigint;
 END
 ---- hides_rows: plpgsql keys
 BEGIN

@@ -19,12 +19,14 @@
 
 PG_FUNCTION_INFO_V1(key_base);
 
-/* A constant bigint, also one that was written as a smaller number */
+/* A constant bigint, also one that was written as a smaller number, or with the name of the argument */
 static bool
 constant_base(Node *argument, int64 *base)
 {
 	Const	   *constant;
 
+	if (IsA(argument, NamedArgExpr))
+		argument = (Node *) ((NamedArgExpr *) argument)->arg;
 	if (IsA(argument, FuncExpr) &&
 		(((FuncExpr *) argument)->funcid == F_INT8_INT4 || ((FuncExpr *) argument)->funcid == F_INT8_INT2))
 		argument = linitial(((FuncExpr *) argument)->args);

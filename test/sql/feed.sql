@@ -77,7 +77,7 @@ CALL exercise('generated, key, btree', 'id int GENERATED ALWAYS AS IDENTITY PRIM
 CALL exercise('generated, key, BRIN', 'id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events USING brin (xact)', 'xact');
 CALL exercise('number in the key', 'xact bigint DEFAULT xact_id(), id int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (xact, id)', NULL, 'xact');
 CALL exercise('key that includes', 'id int GENERATED ALWAYS AS IDENTITY, payload text, xact bigint DEFAULT xact_id(), PRIMARY KEY (id) INCLUDE (payload)', 'CREATE INDEX ON events (xact)', 'xact');
-CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000000)', NULL, 'uuid_xact_id(id)');
+CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(base => 1000000)', NULL, 'uuid_xact_id(id)');
 -- Nothing distinguishes rows of one transaction, or not in an order that the server's own operators know: they come together.
 CALL exercise('no key, btree', 'xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('no key, BRIN', 'xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events USING brin (xact)', 'xact');

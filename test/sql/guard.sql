@@ -173,7 +173,7 @@ SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (1);
 SELECT refused('INSERT INTO b VALUES (uuid_xact_nextval(), 2)');
 -- Another default without feed_enable: nothing can be inserted until the two agree.
-ALTER TABLE b ALTER id SET DEFAULT uuid_xact_nextval(2000);
+ALTER TABLE b ALTER id SET DEFAULT uuid_xact_nextval(base => 2000);
 SELECT refused('INSERT INTO b (n) VALUES (2)');
 SELECT feed_enable('b');
 SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
