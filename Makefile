@@ -34,6 +34,7 @@ SQL_SOURCES = \
     feed/order.sql \
     feed/next_batch.sql \
     feed/next.sql \
+    feed/column.sql \
     feed/piece.sql \
     feed/take.sql \
     feed/feed.sql \

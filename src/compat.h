@@ -112,14 +112,6 @@
 #define INORDER_HAS_SKIP_SUPPORT
 #endif
 
-/* 18 has constraints NOT NULL that were not validated */
-#if PG_VERSION_NUM >= 180000
-#define is_not_null(columns, number) \
-	(TupleDescAttr(columns, number)->attnotnull && TupleDescCompactAttr(columns, number)->attnullability == ATTNULLABLE_VALID)
-#else
-#define is_not_null(columns, number) (TupleDescAttr(columns, number)->attnotnull)
-#endif
-
 /* 18 no longer says whether a query is run once only */
 #if PG_VERSION_NUM >= 180000
 #define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count

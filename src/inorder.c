@@ -6,6 +6,8 @@
  * but the executor, in sessions that call feed_read (caller.c).  The functions
  * are in the file of their idea:
  *
+ *	  names.c		how errors name a table
+ *
  * keys/: how keys are made, and what is in them
  *	  entropy.c		random words out of a per-backend pool
  *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
@@ -13,6 +15,7 @@
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
+ *	  lab.c			what the lab needs to time the others
  *
  * types/: the type uuid_v1, and what compares keys with times
  *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
@@ -43,26 +46,14 @@
  *	  files.c		whether a snapshot sees the files that are read
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
- *	  column.c		a column that a feed depends on, besides that of the number
- *	  order.c		whether rows have an order by a column
- *	  shares.c		whether rows are in shares by a column
- *
- * feed/: what users call of feeds and counts
- *	  limit.c		whether a statement reads the rows of feed_apply
- *	  batch.c		rows of batches that were made before
- *	  caller.c		who takes the rows of feed_read, and whether all of them
- *	  feed.c		feeds whose position the database keeps
- *	  reader.c		feeds whose position the reader keeps
- *	  split.c		batches for readers in parallel
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit
- *	  without_locks.c	a look at tables that holds no lock on them afterwards
- *	  unread.c		whether a feed has read all rows
- *	  retention.c	what no feed of a table needs any more
- *	  enable.c		making a table readable, and undoing it
- *	  count.c		exact counts
  *
- *	  lab.c			what the lab needs to time the others
+ * feed/: what users call of feeds and counts
+ *	  apply.c		the statement of feed_apply
+ *	  caller.c		who takes the rows of feed_read, and whether all of them
+ *	  feed.c		rows of feeds and batches
+ *	  enable.c		making a table readable, and undoing it
  */
 #include "postgres.h"
 

@@ -21,7 +21,7 @@ from inorder.errors import InorderError
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
 WITHOUT = {"header", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds", "uuid_extras", "rights"}
 # Read after these, there is more in sql/plain.
-AFTER = {"next_batch": ["ground"], "count": ["fold"]}
+AFTER = {"next_batch": ["ground"]}
 
 # Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it
 # sql/plain/rights.sql finds these functions.
@@ -105,6 +105,8 @@ def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
     call = f"inorder_internal.{name}({arguments})"
     if results := ", ".join(name for is_result, name, _ in names if is_result):
         return "plpgsql", {"writes"}, f"BEGIN\n    SELECT t.* INTO {results} FROM {call} AS t;\nEND"
+    if "\nRETURNS SETOF " in head:
+        return "plpgsql", {"writes"}, f"BEGIN\n    RETURN QUERY SELECT * FROM {call};\nEND"
     verb = "PERFORM" if head.endswith("RETURNS void") else "RETURN"
     return "plpgsql", {"writes"}, f"BEGIN\n    {verb} {call};\nEND"
 

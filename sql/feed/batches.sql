@@ -133,7 +133,7 @@ CREATE TYPE inorder_internal.seen_batch AS (
 );
 COMMENT ON TYPE inorder_internal.seen_batch IS 'Internal type. What the view feed_batches shows for a batch.';
 
-CREATE FUNCTION inorder_internal.batches_of(caller oid)
+CREATE FUNCTION inorder_internal.seen_batches(caller oid)
 RETURNS SETOF inorder_internal.seen_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -156,7 +156,7 @@ END;
 -- The unfinished batches of workers that the current role may see: the source of the view feed_batches.
 CREATE FUNCTION inorder_internal.seen_batches()
 RETURNS SETOF inorder_internal.seen_batch
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
 SELECT b.name, b.owner, b.relation, b.number, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,

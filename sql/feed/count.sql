@@ -4,8 +4,6 @@
 -- The stored number and its set are read under the same snapshot as the rows. If
 -- that snapshot sees the fold that wrote them, all of the set had ended before,
 -- so each row is counted in exactly one of the two parts.
---
--- The public functions are in count.c.
 
 -- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
 -- its guard; if is_placed, to be compared with what was stored.
@@ -262,9 +260,87 @@ BEGIN
     DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
 END $$;
 
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+-- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
+CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    members inorder_internal.next_found.members%TYPE;
+    k record;
+    amount bigint;
+BEGIN
+    PERFORM inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.count_of_table(relation, caller);
+    PERFORM inorder_internal.lock_ground(t, caller);
+    members := inorder_internal.proved_members(t, caller);
+    PERFORM inorder_internal.check_files(relation);
+    SELECT * INTO k FROM inorder_internal.known_parts(t);
+    amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(
+        t, caller, k.leaves, k.others, k.stored, inorder_internal.leaves_with(t, k.leaves, k.others)), false, caller);
+    PERFORM inorder_internal.check_members(t, members), inorder_internal.check_files(relation);
+    RETURN amount;
+END $$;
+
+-- The steps of a fold of a table that is locked, and how many rows each found, in one snapshot: what has ended in it is
+-- visible in it.
+CREATE FUNCTION inorder_internal.fold_counts(t inorder_internal.feed_table, caller oid)
+RETURNS TABLE (step inorder_internal.fold_step, more bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+BEGIN
+    PERFORM inorder_internal.check_files(t.relation);
+    FOR step IN SELECT s.* FROM inorder_internal.fold_steps(t, caller) AS s LOOP
+        more := inorder_internal.count_as_caller(t, step.query, true, caller);
+        RETURN NEXT;
+    END LOOP;
+    PERFORM inorder_internal.check_members(t, members), inorder_internal.check_files(t.relation);
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    folded bigint := 0;
+    f record;
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation);
+    -- Sessions that fold take turns; sessions that count or write do not wait.
+    PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
+    PERFORM inorder_internal.forget_parts(relation), inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.count_of_table(relation, caller);
+    PERFORM inorder_internal.lock_ground(t, caller);
+    FOR f IN SELECT * FROM inorder_internal.fold_counts(t, caller) LOOP
+        folded := folded + f.more;
+        IF f.more > 0 OR (f.step).fewer_gaps THEN
+            PERFORM inorder_internal.keep_part(relation, f.step, f.more);
+        END IF;
+    END LOOP;
+    RETURN folded;
+END $$;
+
+CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation),
+            inorder_internal.ensure_enabled(caller, relation, key_column), inorder_internal.start_count(relation);
+    RETURN inorder_internal.exact_count_fold(caller, relation);
+END $$;
+
 CREATE FUNCTION @extschema@.exact_count(relation regclass)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
 'the current transaction. The cost depends on the rows since the last exact_count_fold, not on the size of the table. '
@@ -278,7 +354,7 @@ Requires SELECT on the table and USAGE on its schema. If the table is partitione
 
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
 'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
 'fewer rows. The cost depends on these rows. It does not block writers or readers; a second fold of the same table '
@@ -289,7 +365,7 @@ Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: 
 
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL)
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
 'Start an exact count: make the table readable and guarded by feed_enable, and count the existing rows, once. '
 'Returns that number. Costs one count(*). If feed_enable was not called for the table, writers wait until the end of '

@@ -196,7 +196,7 @@ BEGIN
         PERFORM inorder_internal.prove_new_share_column(t, partition_by);
     END IF;
     PERFORM inorder_internal.create_feed(
-        name, caller, relation, inorder_internal.first_position(caller, t, coalesce(start, 'beginning'), order_column),
+        name, caller, relation, inorder_internal.first_position(t, coalesce(start, 'beginning'), order_column),
         coalesce(whole_transactions, false), partition_by, shares);
 END $$;
 

@@ -818,7 +818,7 @@ Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_sta
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
 'Wait until feed_next_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
 'would, false after the timeout. An unfinished batch counts, unless another session has it. Does not move the feed, '

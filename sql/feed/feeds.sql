@@ -1,7 +1,7 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
 -- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
--- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see unread.c.
+-- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see backlog().
 
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
@@ -12,7 +12,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
-CREATE FUNCTION inorder_internal.feeds_of(caller oid)
+CREATE FUNCTION inorder_internal.seen_feeds(caller oid)
 RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -47,7 +47,7 @@ END;
 -- The feeds that the current role may see: the source of the view feeds.
 CREATE FUNCTION inorder_internal.seen_feeds()
 RETURNS SETOF inorder_internal.seen_feed
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.base_of(relation regclass)
 RETURNS bigint

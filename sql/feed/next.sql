@@ -319,7 +319,7 @@ DECLARE
 BEGIN
     IF (b.ordering).column_name IS NOT NULL THEN
         PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name),
-                inorder_internal.prove_order_of(t, b.ordering, caller);
+                inorder_internal.prove_order_of(t, b.ordering);
         -- In a set that was read in part the rows that are left are looked for by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
@@ -370,35 +370,34 @@ END $$;
 -- Batches that were made before
 ---------------------------------------------------------------------------
 
--- Error unless one can be read, of a table that is locked.
-CREATE FUNCTION inorder_internal.check_readable(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid
-)
+-- Error unless one can be read, of a table that is locked and proved.
+CREATE FUNCTION inorder_internal.check_readable(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.proved_members(t, caller), inorder_internal.check_batch(t, b);
+    PERFORM inorder_internal.check_batch(t, b);
     IF (b.ordering).column_name IS NOT NULL THEN
-        PERFORM inorder_internal.prove_order_of(t, b.ordering, caller);
+        PERFORM inorder_internal.prove_order_of(t, b.ordering);
     END IF;
 END $$;
 
--- The query for all rows of one, of a table that is locked: the same each time.
+-- The query for all rows of one, of a table that is locked, the same each time; and the members proved for it.
 CREATE FUNCTION inorder_internal.batch_text(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
+    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid,
+    OUT members @extschema@.feed_member[], OUT query text
 )
-RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     joined text;
 BEGIN
-    PERFORM inorder_internal.check_readable(t, b, caller);
+    members := inorder_internal.proved_members(t, caller);
+    PERFORM inorder_internal.check_readable(t, b);
     joined := inorder_internal.joined_query(t, b, members, caller);
     IF joined IS NOT NULL THEN
         PERFORM inorder_internal.find_fault(t, joined, caller);
     END IF;
     PERFORM inorder_internal.check_files(t.relation);
-    RETURN inorder_internal.found_query(t, b, NULL, 'e.*', true);
+    query := inorder_internal.found_query(t, b, NULL, 'e.*', true);
 END $$;

@@ -6,37 +6,8 @@
 -- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
 -- better one.
 
--- The type of a column; error if the table has none of this name.
-CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    type oid := (SELECT a.atttypid FROM pg_attribute AS a
-                 WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
-BEGIN
-    IF type IS NULL THEN
-        RAISE 'column % of table % does not exist', quote_ident(column_name), relation
-        USING ERRCODE = 'undefined_column';
-    END IF;
-    RETURN type;
-END $$;
-
-CREATE FUNCTION inorder_internal.refuse_column(
-    relation regclass, column_name name, fault text, use text, hint text
-)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'column % of table % %', quote_ident(column_name), relation, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
-END $$;
-
 -- Error if the column of a position or batch is not what it was, or can no longer give an order.
-CREATE FUNCTION inorder_internal.prove_order_of(
-    t inorder_internal.feed_table, o @extschema@.feed_order, caller oid
-)
+CREATE FUNCTION inorder_internal.prove_order_of(t inorder_internal.feed_table, o @extschema@.feed_order)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -50,7 +21,7 @@ BEGIN
             'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
             'takes the column that has the name now.');
     END IF;
-    PERFORM inorder_internal.prove_order_column(t, o.column_name::name, caller);
+    PERFORM inorder_internal.prove_order_column(t, o.column_name::name);
 END $$;
 
 CREATE TYPE inorder_internal.order_search AS (

@@ -106,11 +106,19 @@ BEGIN
                        key_column);
 END $$;
 
+-- The body of a public function.
+CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
+RETURNS SETOF text
+LANGUAGE sql STABLE STRICT
+BEGIN ATOMIC
+    SELECT s FROM inorder_internal.prepare_statements(relation, key_column, method) AS s;
+END;
+
 CREATE FUNCTION @extschema@.feed_prepare(
     relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin'
 )
 RETURNS SETOF text
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), its index (brin or btree) '

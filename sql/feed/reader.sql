@@ -94,16 +94,14 @@ BEGIN
 END $$;
 
 -- A position to begin with, in the order of a column if one is given.
-CREATE FUNCTION inorder_internal.first_position(
-    caller oid, t inorder_internal.feed_table, start text, order_column name
-)
+CREATE FUNCTION inorder_internal.first_position(t inorder_internal.feed_table, start text, order_column name)
 RETURNS @extschema@.feed_position
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF order_column IS NOT NULL THEN
         PERFORM inorder_internal.type_of_column(t.relation, order_column),
-                inorder_internal.prove_order_column(t, order_column, caller);
+                inorder_internal.prove_order_column(t, order_column);
     END IF;
     RETURN inorder_internal.start_position(t, start, order_column);
 END $$;
@@ -133,7 +131,7 @@ AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
-    p inorder_internal.taken.at_position%TYPE := inorder_internal.first_position(caller, t, start, order_column);
+    p inorder_internal.taken.at_position%TYPE := inorder_internal.first_position(t, start, order_column);
 BEGIN
     PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
     RETURN p;
@@ -198,6 +196,113 @@ BEGIN
     FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
 END $$;
 
+-- What returns the rows of a batch: the query for them, and the table as it was proved for it.
+CREATE FUNCTION inorder_internal.kept_rows(
+    caller oid, relation regclass, batch @extschema@.feed_batch,
+    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    b record;
+BEGIN
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_readable(relation, caller);
+    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.lock_ground(t, caller);
+    SELECT * INTO b FROM inorder_internal.batch_text(t, batch, caller);
+    members := b.members;
+    query := b.query;
+END $$;
+
+CREATE FUNCTION inorder_internal.unfinished_rows(
+    caller oid, name text, number bigint, owner oid,
+    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    u record;
+    b record;
+BEGIN
+    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name, number, owner);
+    t := u.t;
+    PERFORM inorder_internal.lock_ground(t, caller);
+    SELECT * INTO b FROM inorder_internal.batch_text(t, u.batch, caller);
+    members := b.members;
+    query := b.query;
+END $$;
+
+-- The query for the rows of a batch, and whether it reads them by a btree.
+CREATE FUNCTION inorder_internal.query_of_batch(
+    caller oid, relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    k record;
+BEGIN
+    -- What is looked at is of one snapshot, which must be that of the query, too.
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        RAISE 'a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED'
+        USING ERRCODE = 'active_sql_transaction',
+              HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
+    END IF;
+    SELECT * INTO k FROM inorder_internal.kept_rows(caller, relation, batch);
+    PERFORM inorder_internal.check_names(relation), inorder_internal.expect_origin(origin);
+    query := inorder_internal.readers_query(k.t, k.query);
+    ordered := (k.t).ordered;
+END $$;
+
+-- Wait until a look finds rows: of a feed, or after a position that a reader keeps.
+CREATE FUNCTION inorder_internal.wait_for_rows(
+    caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
+    is_feed boolean
+)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    since timestamptz := clock_timestamp();
+    found boolean;
+BEGIN
+    IF timeout IS NULL THEN
+        RAISE 'timeout must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF timeout NOT BETWEEN '0' AND '1 second' THEN
+        RAISE 'timeout must be between 0 and 1 second, not %', timeout
+        USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
+    END IF;
+    PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
+    LOOP
+        PERFORM inorder_internal.begin_look();
+        -- An error takes back the locks of the look, which would leave ALTER TABLE with a lock_timeout no turn; and
+        -- this one is no error of the caller's.
+        BEGIN
+            found := CASE WHEN is_feed THEN inorder_internal.is_batch_next(caller, feed, owner)
+                          ELSE inorder_internal.has_rows_after(caller, relation, from_position) END;
+            RAISE SQLSTATE 'IOLOK';
+        EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
+            NULL;
+        END;
+        EXIT WHEN found OR NOT inorder_internal.await_more(since, since + timeout);
+    END LOOP;
+    RETURN found;
+END $$;
+
+CREATE FUNCTION inorder_internal.reader_wait(
+    caller oid, relation regclass, from_position @extschema@.feed_position, timeout interval
+)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN inorder_internal.wait_for_rows(caller, timeout, NULL::text, NULL::oid, relation, from_position, false);
+
+CREATE FUNCTION inorder_internal.feed_wait(caller oid, name text, timeout interval, owner regrole)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN inorder_internal.wait_for_rows(
+    caller, timeout, name, owner::oid, NULL::regclass, NULL::@extschema@.feed_position, true);
+
 CREATE FUNCTION @extschema@.reader_start(
     relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
 )
@@ -239,9 +344,26 @@ Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
 
+CREATE FUNCTION inorder_internal.query_of_batch(
+    relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
+)
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch)
 RETURNS text
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    -- Settings of the caller's, which stay until the transaction ends.
+    SELECT CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
+                            set_config('enable_memoize'::text, 'off'::text, true),
+                            set_config('constraint_exclusion'::text, 'off'::text, true),
+                            set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
+                            set_config('enable_seqscan'::text, 'off'::text, true),
+                            set_config('enable_bitmapscan'::text,
+                                       CASE WHEN q.ordered THEN 'off'::text ELSE 'on'::text END, true)) IS NOT NULL
+                THEN q.query END
+    FROM inorder_internal.query_of_batch(relation, batch) AS q;
+END;
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
 'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '
@@ -256,7 +378,7 @@ CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
 )
 RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
 'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '
 'the timeout. Returns true if it has, false after the timeout.

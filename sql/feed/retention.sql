@@ -61,13 +61,30 @@ BEGIN
     RETURN inorder_internal.open_table(caller, relation);
 END $$;
 
--- The body of a public function.
+-- Bodies of public functions.
 CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'));
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation regclass)
+RETURNS SETOF regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
+    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    -- What has been read is looked up first, the rows in a later snapshot: a row that is committed in between counts as
+    -- not read.
+    query text := inorder_internal.passed_parts_query(t, caller);
+BEGIN
+    IF query IS NOT NULL THEN
+        RETURN QUERY SELECT q.part FROM inorder_internal.as_caller(t, query, false, caller) AS q(part regclass);
+    END IF;
+    PERFORM inorder_internal.check_members(t, members);
 END $$;
 
 CREATE FUNCTION @extschema@.feed_passed(relation regclass)
@@ -83,7 +100,7 @@ Requires SELECT on the table and USAGE on its schema. Errors: insufficient_privi
 
 CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass)
 RETURNS SETOF regclass
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed_partitions(regclass) IS
 'The partitions that have rows, all of which have numbers below feed_passed: no feed needs them any more. Does not '
 'see rows of transactions in progress, so lock the partition before you rely on the result to drop it. With a BRIN '

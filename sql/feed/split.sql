@@ -1,5 +1,4 @@
--- Batches for readers in parallel: from one position to another, and divided into parts. The public functions are in
--- split.c.
+-- Batches for readers in parallel: from one position to another, and divided into parts.
 --
 -- A batch has an order: the rest of a transaction (resumed), whole transactions by number, the first part of one more
 -- (cut). It is divided along that order, before or inside a transaction. So each part is a batch, and every row of the
@@ -185,11 +184,141 @@ BEGIN
     RETURN b;
 END $$;
 
+-- The key of the row at a place, from 1, among those of one transaction of a batch; null if there is none.
+CREATE FUNCTION inorder_internal.key_at(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
+)
+RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    query text := inorder_internal.inside_query(t, b, number, place);
+BEGIN
+    RETURN CASE WHEN query IS NOT NULL THEN (
+        SELECT q.key FROM inorder_internal.as_caller(t, query, false, caller) AS q(number bigint, key text[])) END;
+END $$;
+
+-- Transactions of a batch, in its order, and how many of its rows each stands for.
+CREATE FUNCTION inorder_internal.distribution(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    whole int8multirange := inorder_internal.whole_transactions(b);
+    one bigint;
+    amount bigint;
+    stride bigint;
+BEGIN
+    IF NOT isempty(whole) THEN
+        SELECT s.numbers, s.rows INTO numbers, rows FROM inorder_internal.sample(t, whole) AS s;
+        IF numbers IS NULL THEN
+            amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(t, b, whole), false, caller);
+            -- Of 10,000 rows at even distances the numbers are known: so much may the parts differ.
+            stride := amount / 10000 + 1;
+            SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
+            FROM (SELECT n AS number, count(*) * stride AS rows
+                  FROM inorder_internal.as_caller(t, inorder_internal.numbers_query(t, b, whole, stride), false, caller)
+                      AS q(numbers bigint[]) CROSS JOIN LATERAL unnest(q.numbers) AS n GROUP BY n) AS s;
+        END IF;
+    END IF;
+    -- The batch begins and ends with a part of a transaction.
+    FOREACH one IN ARRAY ARRAY[b.resumed, nullif(b.cut, b.resumed)] LOOP
+        CONTINUE WHEN NOT b.transactions @> one IS TRUE;
+        amount := inorder_internal.count_as_caller(
+            t, inorder_internal.count_query(t, b, inorder_internal.one(one)), false, caller);
+        IF one = b.resumed THEN
+            numbers := one || numbers;
+            rows := amount || rows;
+        ELSE
+            numbers := numbers || one;
+            rows := rows || amount;
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION inorder_internal.split(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, parts int, caller oid
+)
+RETURNS SETOF @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    numbers bigint[];
+    rows bigint[];
+    total numeric;
+    part inorder_internal.next_found.batch%TYPE;
+    key text[];
+    -- The transaction that a part ends in, the rows of those before it, and the row of it before which the part ends.
+    at int := 1;
+    before bigint := 0;
+    place bigint;
+    last int;
+    -- What is left begins with this transaction, but for so many rows of it.
+    first int := 1;
+    taken bigint := 0;
+BEGIN
+    IF parts > 1 THEN
+        SELECT d.numbers, d.rows INTO numbers, rows FROM inorder_internal.distribution(t, b, caller) AS d;
+        total := (SELECT sum(r) FROM unnest(rows) AS r);
+    END IF;
+    FOR i IN 1 .. CASE WHEN total > 0 THEN parts - 1 ELSE 0 END LOOP
+        WHILE at < cardinality(rows) AND before + rows[at] <= div(total * i, parts) LOOP
+            before := before + rows[at];
+            at := at + 1;
+        END LOOP;
+        place := div(total * i, parts) - before;
+        CONTINUE WHEN at = first AND place <= taken;
+        -- Inside of a large transaction, otherwise at its end.
+        key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
+                    THEN inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END,
+                                                    caller) END;
+        last := CASE WHEN place = 0 THEN at - 1 ELSE at END;
+        CONTINUE WHEN key IS NULL AND (last < first OR last >= cardinality(rows));
+        part := inorder_internal.part_to(b, numbers[last], key);
+        RETURN NEXT part;
+        b := inorder_internal.rest_after(b, part);
+        first := CASE WHEN key IS NULL THEN last + 1 ELSE at END;
+        taken := CASE WHEN key IS NULL THEN 0 ELSE place END;
+    END LOOP;
+    RETURN NEXT b;
+END $$;
+
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller.
+CREATE FUNCTION inorder_internal.reader_batch_between(
+    caller oid, from_position @extschema@.feed_position, to_position @extschema@.feed_position
+)
+RETURNS @extschema@.feed_batch
+LANGUAGE sql STABLE
+RETURN inorder_internal.between_positions(from_position, to_position);
+
+CREATE FUNCTION inorder_internal.reader_split(
+    caller oid, relation regclass, batch @extschema@.feed_batch, parts int
+)
+RETURNS SETOF @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
+    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+BEGIN
+    IF (parts BETWEEN 1 AND 10000) IS NOT TRUE THEN
+        RAISE 'parts must be between 1 and 10000, not %', coalesce(parts::text, 'null')
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.check_readable(t, batch),
+            inorder_internal.check_splittable(batch);
+    RETURN QUERY SELECT * FROM inorder_internal.split(t, batch, parts, caller);
+    PERFORM inorder_internal.check_files(relation), inorder_internal.check_members(t, members),
+            inorder_internal.expect_origin(origin);
+END $$;
+
 CREATE FUNCTION @extschema@.reader_batch_between(
     from_position @extschema@.feed_position, to_position @extschema@.feed_position
 )
 RETURNS @extschema@.feed_batch
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_between(@extschema@.feed_position, @extschema@.feed_position) IS
 'Return the batch that leads from one position to another, with all rows of the batches between them. For readers '
 'that keep positions only, as stream processors do: the same two positions give the same rows each time. With an order '
@@ -200,7 +329,7 @@ Errors: invalid_parameter_value if to_position does not follow from_position, nu
 
 CREATE FUNCTION @extschema@.reader_split(relation regclass, batch @extschema@.feed_batch, parts int)
 RETURNS SETOF @extschema@.feed_batch
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_split(regclass, @extschema@.feed_batch, int) IS
 'Divide a batch into parts of about equal numbers of rows, also inside of large transactions, to be read in parallel '
 'by reader_batch_rows. Each row of the batch is in exactly one part. Returns fewer parts if there are too few rows, or '

@@ -210,41 +210,14 @@ BEGIN
 END
 ---- feed_batch_rows: plpgsql reads
 DECLARE
-    caller oid := inorder_internal.caller();
-    u record;
-    members @extschema@.feed_member[];
-    query text;
+    k record;
 BEGIN
-    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name COLLATE "default", number, owner);
-    PERFORM inorder_internal.check_row_type((u.t).relation, pg_typeof(row_type));
-    members := inorder_internal.members(u.t);
-    query := inorder_internal.batch_text(u.t, u.batch, members, caller);
-    PERFORM inorder_internal.allow_bitmaps(u.t);
+    SELECT * INTO k FROM inorder_internal.unfinished_rows(inorder_internal.caller(), name COLLATE "default", number, owner);
+    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
     BEGIN
-        RETURN QUERY EXECUTE query;
+        RETURN QUERY EXECUTE k.query;
     EXCEPTION WHEN datatype_mismatch THEN
-        PERFORM inorder_internal.say_columns_changed((u.t).relation, SQLERRM);
+        PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.check_members(u.t, members);
-END
----- feed_wait: plpgsql
-DECLARE
-    ends timestamptz := clock_timestamp() + inorder_internal.checked_timeout(timeout);
-    found boolean;
-BEGIN
-    LOOP
-        -- An error takes back the locks of the look, and this one is no error of the caller's.
-        BEGIN
-            found := inorder_internal.is_batch_next(inorder_internal.caller(), name COLLATE "default", owner);
-            RAISE SQLSTATE 'IOLOK';
-        EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
-            IF found THEN
-                RETURN true;
-            END IF;
-        END;
-        IF clock_timestamp() >= ends THEN
-            RETURN false;
-        END IF;
-        PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
-    END LOOP;
+    PERFORM inorder_internal.check_members(k.t, k.members);
 END

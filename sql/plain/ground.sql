@@ -19,92 +19,20 @@ BEGIN
     END IF;
 END $$;
 
--- The error about a table, or a partition of it, that cannot be read as it was made readable.
-CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
+-- Error unless a table that holds rows has an index for them.
+CREATE FUNCTION inorder_internal.prove_index(t inorder_internal.feed_table, leaf regclass)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RAISE 'table % %', leaf, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
-          HINT = format('Let the owner call feed_enable(%L).', root);
-END $$;
-
-CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Since 18 a constraint may be there that existing rows need not satisfy.
-    RETURN NOT a.attnotnull
-        OR EXISTS (SELECT FROM pg_constraint AS c
-                   WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
-                     AND NOT c.convalidated);
-END $$;
-
--- Whether an index finds rows by a column: a btree, or a BRIN index if these need not be ordered.
-CREATE FUNCTION inorder_internal.has_index(relation oid, attnum smallint, ordered boolean)
-RETURNS TABLE (found boolean)
-LANGUAGE sql STABLE
--- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
--- strategy number 4; a bloom filter supports equality only.
-BEGIN ATOMIC
-    -- Not EXISTS, of which the planner makes a hash of all indexes of the database.
-    SELECT (SELECT true FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0] JOIN pg_am AS m ON m.oid = o.opcmethod
-            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
-              AND o.oid < 16384::oid AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)
-              AND EXISTS (SELECT FROM pg_amop AS s
-                          WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
-                            AND s.amoprighttype = o.opcintype) LIMIT 1) IS TRUE;
-END;
-
--- Error unless a table that holds rows has an index for them, and the known expression.
-CREATE FUNCTION inorder_internal.prove_leaf(t inorder_internal.feed_table, leaf regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    key smallint := (SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = leaf AND a.attname = t.key_column
-                     AND NOT a.attisdropped);
-BEGIN
-    IF t.is_generated
-       AND (SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
-            WHERE d.adrelid = leaf AND d.adnum = key) IS DISTINCT FROM t.base THEN
-        PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
-            'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
-            'Rows of it may have numbers of other transactions.');
-    ELSIF NOT (SELECT i.found FROM inorder_internal.has_index(leaf, key, t.ordered) AS i) THEN
+    IF NOT (SELECT i.found FROM pg_attribute AS a
+            CROSS JOIN LATERAL inorder_internal.has_index(leaf, a.attnum, t.ordered) AS i
+            WHERE a.attrelid = leaf AND a.attname = t.key_column AND NOT a.attisdropped) THEN
         PERFORM inorder_internal.refuse_leaf(t.relation, leaf, format(
             CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
                  ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
             'Each read would look at all of its rows.');
     END IF;
-END $$;
-
--- Error unless the primary key is the one that distinguishes rows of one transaction.
-CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- The owner of a table may write its row of the state. Types of others would be compared by functions of others, with
-    -- the privileges of the reader.
-    IF EXISTS (SELECT FROM unnest(t.order_columns) AS c
-               WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
-                                 WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
-                                   AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
-        PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has a key of other types than when it was made '
-                                             'readable', 'It does not distinguish the rows of one transaction.');
-    ELSIF t.is_uuid OR t.order_columns = '{}'
-       OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
-                             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
-                             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-                             WHERE i.indrelid = t.relation AND i.indisprimary AND i.indisvalid
-                               AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
-        RETURN;
-    END IF;
-    PERFORM inorder_internal.refuse_leaf(t.relation, t.relation, 'has another primary key than when it was made readable',
-                                         'Its feeds read the rows of one transaction in the order of that key.');
 END $$;
 
 -- A table of the tree without the guard, or null.
@@ -174,13 +102,13 @@ BEGIN
             'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers have '
             'passed.');
     END IF;
-    PERFORM inorder_internal.prove_order(t);
+    PERFORM inorder_internal.prove_columns(t);
     -- Most have an index, and one statement sees that sooner than one for each partition.
-    PERFORM inorder_internal.prove_leaf(t, leaf)
+    PERFORM inorder_internal.prove_index(t, leaf)
     FROM unnest(inorder_internal.leaves(t.relation)) AS leaf
     LEFT JOIN LATERAL (SELECT k.attnum FROM pg_attribute AS k
                        WHERE k.attrelid = leaf AND k.attname = t.key_column AND NOT k.attisdropped) AS a ON true
-    WHERE t.is_generated OR NOT (SELECT i.found FROM inorder_internal.has_index(leaf, a.attnum, t.ordered) AS i);
+    WHERE NOT (SELECT i.found FROM inorder_internal.has_index(leaf, a.attnum, t.ordered) AS i);
 END $$;
 
 -- Error unless the snapshot sees the files and partitions that are read. Of tables that are locked, which those of a

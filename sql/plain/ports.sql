@@ -28,72 +28,16 @@ BEGIN
     RETURN inorder_internal.members(t);
 END $$;
 
-CREATE FUNCTION inorder_internal.refuse_order_column(relation regclass, column_name name, fault text, hint text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.refuse_column(relation, column_name, fault,
-                                           'Its feed delivers rows in the order of that column.', hint);
-END $$;
+CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN false;
 
--- Error unless rows of a table that is locked have an order by a column.
-CREATE FUNCTION inorder_internal.prove_order_column(t inorder_internal.feed_table, column_name name, caller oid)
+CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_table, number smallint, divides boolean)
 RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    c record;
 BEGIN
-    -- What must hold for the column of the table and of each partition: then all rows have a place in its order.
-    FOR c IN SELECT a.attrelid::regclass AS relation, a.attnum, a.attgenerated, inorder_internal.may_be_null(a), r.relkind,
-                    a.atttypid IN ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype) AS is_number
-             FROM unnest(inorder_internal.tree(t.relation)) AS m(relation) JOIN pg_class AS r ON r.oid = m.relation
-             JOIN pg_attribute AS a ON a.attrelid = r.oid AND a.attname = prove_order_column.column_name
-                  AND NOT a.attisdropped LOOP
-        IF NOT c.is_number THEN
-            PERFORM inorder_internal.refuse_order_column(c.relation, column_name, 'is not a smallint, integer or bigint',
-                'Choose another column, or give it such a type.');
-        ELSIF c.attgenerated <> '' THEN
-            PERFORM inorder_internal.refuse_order_column(c.relation, column_name, 'is generated',
-                'Choose a column whose values are drawn from a sequence.');
-        ELSIF c.may_be_null THEN
-            PERFORM inorder_internal.refuse_order_column(c.relation, column_name, 'may be null',
-                format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', t.relation, column_name));
-        ELSIF c.relkind = 'r' AND NOT (SELECT i.found FROM inorder_internal.has_index(c.relation, c.attnum, true) AS i) THEN
-            PERFORM inorder_internal.refuse_order_column(c.relation, column_name,
-                'is not the first one of a valid btree index', format('CREATE INDEX ON %s (%I)', t.relation, column_name));
-        END IF;
-    END LOOP;
-    PERFORM inorder_internal.check_order_column(t, column_name);
-END $$;
-
--- Error unless each row of a table is in one share, by a column.
-CREATE FUNCTION inorder_internal.prove_share_column(t inorder_internal.feed_table, column_name name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    c record;
-BEGIN
-    -- What must hold for the column of the table and of each partition: then a row is in one share, always the same.
-    FOR c IN SELECT a.attrelid::regclass AS relation, a.attgenerated <> '' AS is_generated,
-                    inorder_internal.may_be_null(a) AS may_be_null
-             FROM unnest(inorder_internal.tree(t.relation)) AS m(relation)
-             JOIN pg_attribute AS a ON a.attrelid = m.relation AND a.attname = prove_share_column.column_name
-             LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
-             WHERE a.attgenerated <> '' OR inorder_internal.may_be_null(a) OR NOT l.collisdeterministic
-             ORDER BY a.attrelid LIMIT 1 LOOP
-        IF c.is_generated THEN
-            PERFORM inorder_internal.refuse_share_column(c.relation, column_name, 'is generated',
-                'Choose a column whose values are stored as they are inserted.');
-        ELSIF c.may_be_null THEN
-            PERFORM inorder_internal.refuse_share_column(c.relation, column_name, 'may be null',
-                format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', t.relation, column_name));
-        END IF;
-        PERFORM inorder_internal.refuse_share_column(c.relation, column_name, 'has a nondeterministic collation',
-            'Keys that are equal by it may be in different shares. Choose a column whose equal values have equal bytes.');
-    END LOOP;
 END $$;
 
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
@@ -177,3 +121,58 @@ CREATE FUNCTION inorder_internal.passes_empty_batches()
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN false;
+
+CREATE FUNCTION inorder_internal.count_as_caller(
+    t inorder_internal.feed_table, query text, parallel boolean, caller oid
+)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
+    SET constraint_exclusion = off
+AS $$
+DECLARE
+    amount bigint;
+BEGIN
+    EXECUTE query INTO amount;
+    RETURN amount;
+END $$;
+
+CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
+RETURNS boolean[]
+LANGUAGE sql IMMUTABLE
+RETURN array_fill(true, ARRAY[cardinality(leaves)]);
+
+CREATE FUNCTION inorder_internal.sample(
+    t inorder_internal.feed_table, transactions int8multirange, OUT numbers bigint[], OUT rows bigint[]
+)
+LANGUAGE sql IMMUTABLE
+RETURN ROW(NULL::bigint[], NULL::bigint[]);
+
+CREATE FUNCTION inorder_internal.begin_look()
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+END $$;
+
+CREATE FUNCTION inorder_internal.await_more(since timestamptz, ends timestamptz)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
+    RETURN clock_timestamp() < ends;
+END $$;
+
+-- feed_is_table() notices it, while the query runs.
+CREATE FUNCTION inorder_internal.check_names(relation regclass)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+END $$;
+
+-- A query would wait for locks and plan over the table, for roles that may not read it: so it is not known.
+CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN NULL::boolean;

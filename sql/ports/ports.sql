@@ -18,16 +18,38 @@ CREATE FUNCTION inorder_internal.check_files(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME', 'check_seen_files' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Error unless rows of a table that is proved have an order by a column (order.c).
-CREATE FUNCTION inorder_internal.prove_order_column(t inorder_internal.feed_table, column_name name, caller oid)
+-- Error if a schema of a table that is proved got its name after the snapshot (files.c).
+CREATE FUNCTION inorder_internal.check_names(relation regclass)
 RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'check_seen_names' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Whether a column was proved with the table, for an order or for shares; and that it was.
+CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_table, number smallint, divides boolean)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The rows of a query over one table, with the privileges of the caller (query.c). If it walks, it ends after some
 -- rows of an index, and the planner sorts nothing.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- The number that such a query returns; perhaps by parallel workers.
+CREATE FUNCTION inorder_internal.count_as_caller(
+    t inorder_internal.feed_table, query text, parallel boolean, caller oid
+)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+
+-- Of the tables that contain the rows of one, those that have rows of a set of transactions, one for each; or may have,
+-- where the set is null or no index shows it.
+CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
+RETURNS boolean[]
+AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a table has rows of some transactions, and whether it has rows with numbers that no transaction has had yet;
 -- null if no index shows it at once (probe.c). So below: what an index shows is null where none does.
@@ -50,15 +72,31 @@ CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numb
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
+-- Whether a table has a row of one of some transactions, whoever asks, by its btree indexes; null if it has none, or if
+-- there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or read.
+CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1
+AS $$
+BEGIN
+    IF t.ordered AND cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
+        -- For the owner of the state, from whom nothing is hidden.
+        PERFORM inorder_internal.lock_ground(t, quote_ident(current_user)::regrole::oid);
+        RETURN inorder_internal.count_by_index(t, numbers, 1) > 0;
+    END IF;
+    RETURN NULL;
+END $$;
+
 -- The number of rows of some transactions, at most so many.
 CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Error unless rows of a table that is proved are in shares by a column (shares.c).
-CREATE FUNCTION inorder_internal.prove_share_column(t inorder_internal.feed_table, column_name name)
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
+-- Of some transactions those of rows at even distances, and how many rows each stands for; nulls if no index shows it.
+CREATE FUNCTION inorder_internal.sample(
+    t inorder_internal.feed_table, transactions int8multirange, OUT numbers bigint[], OUT rows bigint[]
+)
+AS 'MODULE_PATHNAME', 'sample_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Error unless the members of a table are still those that were proved.
 CREATE FUNCTION inorder_internal.check_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
@@ -91,6 +129,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
 RETURNS void
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Before a look for rows; and after one in vain, until another is worth it: false if the time is over (wait.c).
+CREATE FUNCTION inorder_internal.begin_look()
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.await_more(since timestamptz, ends timestamptz)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Lock a table with all its partitions.
 CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)

@@ -424,6 +424,65 @@ BEGIN
     END IF;
 END $$;
 
+-- The error about a table, or a partition of it, that cannot be read as it was made readable.
+CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % %', leaf, fault
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
+          HINT = format('Let the owner call feed_enable(%L).', root);
+END $$;
+
+-- Error unless the primary key is the one that distinguishes rows of one transaction.
+CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Without C the owner of a table may write its row of the state. Types of others would be compared by functions of
+    -- others, with the privileges of the reader.
+    IF EXISTS (SELECT FROM unnest(t.order_columns) AS c
+               WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
+                                 WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
+                                   AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
+        PERFORM inorder_internal.refuse_leaf(
+            t.relation, t.relation, 'has a key of other types than when it was made readable',
+            'It does not distinguish the rows of one transaction.');
+    ELSIF t.is_uuid OR t.order_columns = '{}'
+       OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
+                             CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+                             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                             WHERE i.indrelid = t.relation AND i.indisprimary AND i.indisvalid
+                               AND k.place <= i.indnkeyatts AND a.attname <> t.key_column) THEN
+        RETURN;
+    END IF;
+    PERFORM inorder_internal.refuse_leaf(
+        t.relation, t.relation, 'has another primary key than when it was made readable',
+        'Its feeds read the rows of one transaction in the order of that key.');
+END $$;
+
+-- Error unless the columns by which rows are read are what they were. Nobody gives a generated column a value, and the
+-- guard does not look at it: its expression, in each table that holds rows, is all there is.
+CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.prove_order(t);
+    IF t.is_generated THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, c.oid, format(
+            'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
+            'Rows of it may have numbers of other transactions.')
+        FROM unnest(inorder_internal.tree(t.relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'
+        LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        WHERE inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) IS DISTINCT FROM t.base
+        ORDER BY c.oid LIMIT 1;
+    END IF;
+END $$;
+
 -- How a table is read, as stored by feed_enable(); an error if that was not called.
 CREATE FUNCTION inorder_internal.known_table(relation regclass)
 RETURNS inorder_internal.feed_table

@@ -9,10 +9,11 @@
  * rows, as SELECT INTO of PL/pgSQL does.  A caller that takes all rows and
  * leaves some out (WHERE, a join, an aggregate) has said so.
  *
- * How many rows a query is run for is known where it is run only.  So hooks
- * note each run, from the moment that a session looks up feed_read: no other
- * session has them.  Which call of a plan this one is, is known by its
- * expression, which the executor does not copy.
+ * How many rows a query is run for (a fetch size, SELECT INTO) is an argument of
+ * ExecutorRun, and kept nowhere: only its hook sees it.  It is set when a session
+ * looks up feed_read, so no other session has it; it notes the run, and calls what
+ * was there.  Which call of a plan this one is, is known by its expression, which
+ * the executor does not copy.
  */
 #include "postgres.h"
 
@@ -23,8 +24,8 @@
 #include "tcop/pquery.h"
 #include "utils/portal.h"
 
-#include "feed/caller.h"
 #include "compat.h"
+#include "feed/caller.h"
 
 #define WHAT_IS_LOST "The position moves over all rows that feed_read returns, also over those that are not fetched."
 
@@ -56,7 +57,6 @@ typedef struct Search
 
 static Run *innermost = NULL;
 static ExecutorRun_hook_type next_run = NULL;
-static ExecutorFinish_hook_type next_finish = NULL;
 
 static void
 note_run(RUN_PARAMETERS)
@@ -78,27 +78,6 @@ note_run(RUN_PARAMETERS)
 	PG_END_TRY();
 }
 
-/* Here the statements of WITH that write are run to their ends. */
-static void
-note_finish(QueryDesc *query)
-{
-	Run			run = {query, 0, innermost};
-
-	innermost = &run;
-	PG_TRY();
-	{
-		if (next_finish != NULL)
-			next_finish(query);
-		else
-			standard_ExecutorFinish(query);
-	}
-	PG_FINALLY();
-	{
-		innermost = run.outer;
-	}
-	PG_END_TRY();
-}
-
 /* Once for each process: the server looks feed_read up again after any change of it, below the hooks of others by then */
 void
 watch_runs(void)
@@ -110,8 +89,6 @@ watch_runs(void)
 	watching = true;
 	next_run = ExecutorRun_hook;
 	ExecutorRun_hook = note_run;
-	next_finish = ExecutorFinish_hook;
-	ExecutorFinish_hook = note_finish;
 }
 
 /* A row that is tested again after a concurrent update has a state of its own, and the same plan. */
@@ -223,12 +200,24 @@ search_below(PlanState *state, void *context)
 }
 
 static Taken
-how_taken(QueryDesc *query, Node *call)
+how_taken(PlanState *state, Node *call)
 {
 	Search		search = {call, NULL, NOT_CALLED};
 
-	(void) search_below(query->planstate, &search);
+	(void) search_below(state, &search);
 	return search.taken;
+}
+
+/* A call in a statement of WITH that writes, which is run to its end, perhaps after all runs of the query */
+static Taken
+how_written(EState *state, Node *call)
+{
+	Taken		taken = NOT_CALLED;
+	ListCell   *cell;
+
+	foreach(cell, state->es_auxmodifytables)
+		taken = Max(taken, how_taken((PlanState *) lfirst(cell), call));
+	return taken;
 }
 
 static bool
@@ -286,10 +275,12 @@ rows_taken(FunctionCallInfo fcinfo, Value max_rows)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	run = run_of(result->econtext->ecxt_estate);
-	taken = run == NULL ? NOT_CALLED : how_taken(run->query, fcinfo->flinfo->fn_expr);
+	taken = how_written(result->econtext->ecxt_estate, fcinfo->flinfo->fn_expr);
+	if (run != NULL)
+		taken = Max(taken, how_taken(run->query->planstate, fcinfo->flinfo->fn_expr));
 	if (taken == NOT_CALLED)
 		refuse("where the query around it cannot be seen");
-	if (is_cursor(run->query))
+	if (run != NULL && is_cursor(run->query))
 		refuse("through a cursor");
 	if (taken == CUT_BY_LIMIT)
 		refuse("below LIMIT, OFFSET or FETCH FIRST");

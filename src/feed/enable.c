@@ -13,13 +13,11 @@
 #include "utils/builtins.h"
 
 #include "ports/ground.h"
+#include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(has_all_guards);
-PG_FUNCTION_INFO_V1(feed_prepare);
-
-static StateCall prepare = {"SELECT s FROM inorder_internal.prepare_statements($1, $2, $3) AS s", .stable = true};
 
 static LOCKMODE
 mode_of(const char *name)
@@ -63,14 +61,4 @@ has_all_guards(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, -1);
 
 	PG_RETURN_BOOL(tree_is_guarded(&table));
-}
-
-/* feed_prepare(relation regclass, key_column name, method name) -> setof text */
-Datum
-feed_prepare(PG_FUNCTION_ARGS)
-{
-	state_rows(&prepare, 3,
-			   (Value[]) {argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, NAMEOID),
-			   argument_value(fcinfo, 2, NAMEOID)}, fcinfo);
-	return (Datum) 0;
 }

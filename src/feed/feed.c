@@ -1,31 +1,34 @@
 /*
  * feed.c
- *	  Feeds whose position the database keeps: what users call.
+ *	  Rows of feeds, as they are returned to the caller or given to her statement.
  *
- * What a call takes, and how it moves the position, is in sql/feed/take.sql, as the
- * owner of the state (state.c).  Here its rows are read, with the rights of the
- * caller (query.c).
+ * Each call looks, runs, and is done.  What it returns, and how it moves the
+ * position, is said by sql/feed/take.sql and sql/feed/reader.sql, as the owner of
+ * the state (state.c).  Here the rows are read, with the rights of the caller
+ * (query.c).
  */
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
-#include "feed/batch.h"
+#include "feed/apply.h"
 #include "feed/caller.h"
-#include "feed/feed.h"
+#include "names.h"
 #include "ports/ground.h"
-#include "feed/wait.h"
+#include "ports/origin.h"
+#include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(feed_peek);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
-PG_FUNCTION_INFO_V1(feed_wait);
-PG_FUNCTION_INFO_V1(seen_feeds);
-PG_FUNCTION_INFO_V1(seen_batches);
+PG_FUNCTION_INFO_V1(reader_batch_rows);
 
 static StateCall take = {
 	"SELECT k, k.t, (k.t).ordered, k.relation, (k.next).query IS NOT NULL, (k.next).members,"
@@ -34,12 +37,48 @@ static StateCall take = {
 	" FROM inorder_internal.take_next($1, $2, $3, $4, true, $5, $6) AS k"
 };
 static StateCall move = {"SELECT inorder_internal.move_over($1, $2, $3, $4)"};
-static StateCall unfinished = {
-	"SELECT u.t, (u.t).ordered, (u.t).relation::pg_catalog.oid, u.batch FROM inorder_internal.unfinished_batch($1, $2, $3, $4) AS u"
-};
-static StateCall next = {"SELECT inorder_internal.is_batch_next($1, $2, $3)"};
-static StateCall seen = {"SELECT f.* FROM inorder_internal.feeds_of($1) AS f", .stable = true};
-static StateCall batches = {"SELECT b.* FROM inorder_internal.batches_of($1) AS b", .stable = true};
+#define TO_RETURN "SELECT k.t, (k.t).ordered, (k.t).relation::pg_catalog.oid, k.members, k.query FROM "
+static StateCall unfinished = {TO_RETURN "inorder_internal.unfinished_rows($1, $2, $3, $4) AS k"};
+static StateCall kept = {TO_RETURN "inorder_internal.kept_rows($1, $2, $3) AS k"};
+
+/* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */
+static bool
+has_columns(Oid row_type, TupleDesc expected)
+{
+	TupleDesc	actual = lookup_rowtype_tupdesc(row_type, -1);
+	bool		result = expected == NULL || expected->natts == actual->natts;
+
+	for (int i = 0; result && expected != NULL && i < actual->natts; i++)
+		result = TupleDescAttr(actual, i)->attisdropped || TupleDescAttr(expected, i)->attisdropped ?
+			TupleDescAttr(actual, i)->attisdropped == TupleDescAttr(expected, i)->attisdropped :
+			TupleDescAttr(actual, i)->atttypid == TupleDescAttr(expected, i)->atttypid;
+	ReleaseTupleDesc(actual);
+	return result;
+}
+
+/*
+ * Rows are of the type of the table, which the caller names by null::table.
+ * That locks nothing: the columns may have changed since, until we had the lock.
+ */
+static void
+check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
+{
+	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (row_type != get_rel_type_id(table->oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("row_type must be null::%s, not of type %s",
+						quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
+												   get_rel_name(table->oid)),
+						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
+	if (result != NULL && IsA(result, ReturnSetInfo) && !has_columns(row_type, result->expectedDesc))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("columns of %s were changed after this query began", relation_name(table->oid)),
+				 errhint("Try again.")));
+}
 
 static Value
 owner_argument(FunctionCallInfo fcinfo, int number)
@@ -156,52 +195,51 @@ feed_apply(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) processed);
 }
 
-/* feed_batch_rows(name text, batch bigint, row_type anyelement, owner regrole) -> setof row_type */
+/* Return the rows of a batch, once a function of the owner's has looked at it */
+static void
+return_batch(StateCall *look, int count, const Value *arguments, FunctionCallInfo fcinfo, int row_type)
+{
+	Value		found[5];
+	Table		table;
+
+	state_call(look, count, arguments, 5, found);
+	table = (Table) {.oid = DatumGetObjectId(found[2].value), .description = found[0], .ordered = DatumGetBool(found[1].value)};
+	stand_on(&table, found[3]);
+	check_row_type(&table, fcinfo, row_type);
+	InitMaterializedSRF(fcinfo, 0);
+	(void) query_rows(&table, text_of(found[4]), fcinfo);
+	check_ground(&table);
+}
+
+/* feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof row_type */
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	Value		found[4];
-	Table		table;
-
-	state_call(&unfinished, 4,
-			   (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID),
-			   owner_argument(fcinfo, 3)}, 4, found);
-	table = (Table) {.oid = DatumGetObjectId(found[2].value), .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	check_row_type(&table, fcinfo, 2);
-	InitMaterializedSRF(fcinfo, 0);
-	prove_ground(&table);
-	read_batch(&table, found[3], fcinfo);
+	return_batch(&unfinished, 4,
+				 (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID),
+				 owner_argument(fcinfo, 3)}, fcinfo, 2);
 	return (Datum) 0;
 }
 
-static bool
-has_next_batch(FunctionCallInfo fcinfo)
-{
-	Value		found;
-
-	state_call(&next, 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 2)}, 1, &found);
-	return DatumGetBool(found.value);
-}
-
-/* feed_wait(name text, timeout interval, owner regrole) -> boolean */
+/*
+ * reader_batch_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type
+ *
+ * A standby may be promoted in mid-call: what a call says is of the origin that it began on, or an error (origin.c).
+ */
 Datum
-feed_wait(PG_FUNCTION_ARGS)
+reader_batch_rows(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(wait_until(has_next_batch, fcinfo, 1));
-}
+	Origin		origin = origin_here();
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
 
-/* seen_feeds() -> setof inorder_internal.seen_feed */
-Datum
-seen_feeds(PG_FUNCTION_ARGS)
-{
-	state_rows(&seen, 1, (Value[]) {caller_value()}, fcinfo);
-	return (Datum) 0;
-}
-
-/* seen_batches() -> setof inorder_internal.seen_batch */
-Datum
-seen_batches(PG_FUNCTION_ARGS)
-{
-	state_rows(&batches, 1, (Value[]) {caller_value()}, fcinfo);
+	/* A call by the fast-path protocol has no expression */
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the type of argument 2 is not known"),
+				 errhint("Call the function in a query.")));
+	return_batch(&kept, 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)},
+				 fcinfo, 2);
+	expect_origin(origin);
 	return (Datum) 0;
 }

@@ -5,7 +5,8 @@
  * A function AS 'MODULE_PATHNAME', 'as_owner' has its body in a twin in the
  * internal schema: of the same name, in PL/pgSQL, with the role of the caller
  * before the same arguments.  What a twin reaches is what state.c says:
- * catalogs and the state, nothing that a user made.  Nobody but the owner may
+ * catalogs and the state, nothing that a user made.  If it returns a set, all
+ * of it is made before the caller sees a row of it.  Nobody but the owner may
  * execute a twin, or a function in PL/pgSQL that one calls: PL/pgSQL keeps
  * plans for the session, not for the role, so what a caller had it parse under
  * settings of hers would run as the owner.
@@ -16,6 +17,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
+#include "nodes/execnodes.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
@@ -57,20 +59,43 @@ body_of(FunctionCallInfo face, Oid schema)
 	return body;
 }
 
+/* A set in any other mode would be computed after we are the caller again. */
+static int
+allow_materialize_only(ReturnSetInfo *set)
+{
+	int			modes;
+
+	if (set == NULL || !IsA(set, ReturnSetInfo) || (set->allowedModes & SFRM_Materialize) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	modes = set->allowedModes;
+	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;	/* the first is never chosen */
+	return modes;
+}
+
 Datum
 as_owner(PG_FUNCTION_ARGS)
 {
 	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
+	ReturnSetInfo *set = fcinfo->flinfo->fn_retset ? (ReturnSetInfo *) fcinfo->resultinfo : NULL;
+	int			modes = fcinfo->flinfo->fn_retset ? allow_materialize_only(set) : 0;
 	Value		caller = caller_value();
 	Self		self = become_owner();
 	Datum		result;
 
 	/* Not the caller's collation, under which another name could be equal */
-	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, NULL);
+	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());
 	result = FunctionCallInvoke(call);
 	fcinfo->isnull = call->isnull;
 	become_self(self);
+	if (set != NULL)
+	{
+		if (set->returnMode != SFRM_Materialize)
+			elog(ERROR, "function %u did not return its set at once", fcinfo->flinfo->fn_oid);
+		set->allowedModes = modes;
+	}
 	return result;
 }

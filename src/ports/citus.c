@@ -29,12 +29,11 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "names.h"
 #include "ports/citus.h"
-#include "ports/ground.h"
 
 PG_FUNCTION_INFO_V1(check_local);
 
@@ -80,7 +79,7 @@ has_row(Relation catalog, Oid relation)
 }
 
 /* Whether Citus keeps the rows of a table elsewhere: of any kind of distribution, reference tables and managed local ones too */
-bool
+static bool
 is_distributed(Oid relation)
 {
 	Oid			oid = find_catalog();
@@ -125,17 +124,4 @@ check_local(PG_FUNCTION_ARGS)
 		refuse_distributed(lfirst_oid(cell));
 	}
 	PG_RETURN_VOID();
-}
-
-/*
- * Until the settings of this level end, let queries on pg_class see shards.
- * Citus adds a condition to such queries that hides them, ours included, from
- * applications that it does not know.
- */
-void
-show_shards(void)
-{
-	if (GetConfigOption("citus.override_table_visibility", true, false) != NULL)
-		(void) set_config_option("citus.override_table_visibility", "off", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
 }

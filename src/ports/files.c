@@ -18,16 +18,26 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "ports/ground.h"
+#include "names.h"
+#include "ports/files.h"
 
 #define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
 #define NAME_OF_OTHERS "A query that names the table may have read another one."
+
+/* Whether a table is the one that was proved, or a partition of it */
+bool
+in_tree(const Ground *ground, Oid relation)
+{
+	return ground->tree_count > 0 &&
+		bsearch(&relation, ground->tree, ground->tree_count, sizeof(Oid), oid_cmp) != NULL;
+}
 
 static void
 refuse_snapshot(Oid relation, const char *fault, const char *detail)

@@ -36,22 +36,29 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "names.h"
 #include "ports/citus.h"
+#include "ports/files.h"
 #include "ports/ground.h"
 #include "ports/guard.h"
+#include "ports/leaf.h"
 #include "ports/parts.h"
 #include "ports/rights.h"
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
 PG_FUNCTION_INFO_V1(check_seen_files);
+PG_FUNCTION_INFO_V1(check_seen_names);
 PG_FUNCTION_INFO_V1(check_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
+PG_FUNCTION_INFO_V1(column_is_proved);
+PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
 static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
 static StateCall facts = {
-	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function(), inorder_internal.generator()"
+	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function()"
 };
+static StateCall prove_columns = {"SELECT inorder_internal.prove_columns($1)", .stable = true};
 static StateCall members = {"SELECT inorder_internal.members($1)"};
 static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable = true};
 
@@ -62,25 +69,6 @@ static HTAB *grounds = NULL;
 
 static uint64 changes = 0;		/* so far */
 static Oid	changed[CHANGES_KEPT];
-
-/* As errors name a table */
-char *
-relation_name(Oid relation)
-{
-	char	   *name = get_rel_name(relation);
-
-	if (name == NULL)
-		return psprintf("with OID %u", relation);
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
-}
-
-/* Whether a table is the one that was proved, or a partition of it */
-bool
-in_tree(const Ground *ground, Oid relation)
-{
-	return ground->tree_count > 0 &&
-		bsearch(&relation, ground->tree, ground->tree_count, sizeof(Oid), oid_cmp) != NULL;
-}
 
 static bool
 rests_on(const Ground *ground, Oid relation)
@@ -233,13 +221,12 @@ reading_of(const Table *table)
 static Facts
 facts_of(const Table *table)
 {
-	Value		found[3];
+	Value		found[2];
 
-	state_call(&facts, 1, &table->description, 3, found);
+	state_call(&facts, 1, &table->description, 2, found);
 	return (Facts) {
 		.columns = DatumGetArrayTypeP(found[0].value),
-		.guard = DatumGetObjectId(found[1].value),
-		.generator = DatumGetObjectId(found[2].value)
+		.guard = DatumGetObjectId(found[1].value)
 	};
 }
 
@@ -259,11 +246,9 @@ prove_member(Ground *ground, Oid member, const Facts *known)
 
 	refuse_distributed(member);
 	prove_guard(relation, &ground->reading, known, ground->relation);
-	if (member == ground->relation)
-		prove_order(relation, &ground->reading);
 	if (relation->rd_rel->relkind == RELKIND_RELATION)
 		ground->leaves[ground->leaf_count++] =
-			(Leaf) {member, prove_leaf(relation, &ground->reading, known, ground->relation)};
+			(Leaf) {member, prove_leaf(relation, &ground->reading, ground->relation)};
 	relation_close(relation, NoLock);
 }
 
@@ -293,6 +278,15 @@ refuse_change(Oid relation)
 			 errhint("Try again.")));
 }
 
+/* What a function says of a table in the catalog as it is now, which the snapshot of this transaction may be older than */
+static void
+state_call_now(StateCall *call, const Value *description, Value *result)
+{
+	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : GetLatestSnapshot());
+	state_call(call, 1, description, 1, result);
+	PopActiveSnapshot();
+}
+
 /* All of it is read from the catalog as it is now, under locks on all of the tree */
 static Ground
 build(const Table *table)
@@ -316,6 +310,7 @@ build(const Table *table)
 		ground.lock_order[ground.tree_count++] = list_nth_oid(tree, i);
 		prove_member(&ground, list_nth_oid(tree, i), &known);
 	}
+	state_call_now(&prove_columns, &table->description, &nothing);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	state_call(&members, 1, arguments, 1, &ground.members);
@@ -343,9 +338,7 @@ is_of_now(const Ground *made, const Table *table)
 
 	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
 		return !IsInParallelMode();
-	PushActiveSnapshot(GetLatestSnapshot());
-	state_call(&members_now, 1, &table->description, 1, &now);
-	PopActiveSnapshot();
+	state_call_now(&members_now, &table->description, &now);
 	return datumIsEqual(made->members.value, now.value, false, -1);
 }
 
@@ -437,16 +430,6 @@ proved(const Table *table)
 	return ground;
 }
 
-/* Lock a table for a reader, so that what is known of it stays so; false if the caller may not read it */
-bool
-lock_readable(Oid relation)
-{
-	if (!role_may_read(GetUserId(), relation))
-		return false;
-	LockRelationOid(relation, AccessShareLock);
-	return true;
-}
-
 /* Error unless the caller's read of a table would be right; afterwards the table is locked with all partitions */
 void
 prove_ground(Table *table)
@@ -504,6 +487,31 @@ check_members(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* The column that was proved with a table, for an order or for shares */
+static AttrNumber *
+proved_column(Ground *ground, bool divides)
+{
+	return divides ? &ground->share_column : &ground->order_column;
+}
+
+/* column_is_proved(t feed_table, number smallint, divides boolean) -> boolean */
+Datum
+column_is_proved(PG_FUNCTION_ARGS)
+{
+	Ground	   *ground = described_table(fcinfo, -1).ground;
+
+	PG_RETURN_BOOL(ground->stands && *proved_column(ground, PG_GETARG_BOOL(2)) == PG_GETARG_INT16(1));
+}
+
+/* keep_proof_of_column(t feed_table, number smallint, divides boolean): not one of an older snapshot */
+Datum
+keep_proof_of_column(PG_FUNCTION_ARGS)
+{
+	if (!IsolationUsesXactSnapshot())
+		*proved_column(described_table(fcinfo, -1).ground, PG_GETARG_BOOL(2)) = PG_GETARG_INT16(1);
+	PG_RETURN_VOID();
+}
+
 /* lock_readable(relation oid, caller oid) -> boolean */
 Datum
 lock_readable_table(PG_FUNCTION_ARGS)
@@ -520,7 +528,15 @@ lock_readable_table(PG_FUNCTION_ARGS)
 Datum
 check_seen_files(PG_FUNCTION_ARGS)
 {
-	check_partitions(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
+	check_files(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
+	PG_RETURN_VOID();
+}
+
+/* check_names(relation regclass) */
+Datum
+check_seen_names(PG_FUNCTION_ARGS)
+{
+	check_names(find_ground(PG_GETARG_OID(0)), GetTransactionSnapshot());
 	PG_RETURN_VOID();
 }
 

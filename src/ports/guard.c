@@ -27,7 +27,7 @@
 #include "utils/rls.h"
 #include "utils/uuid.h"
 
-#include "ports/ground.h"
+#include "names.h"
 #include "ports/guard.h"
 #include "ports/restored.h"
 #include "keys/uuid_datum.h"

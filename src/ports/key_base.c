@@ -15,8 +15,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
-#include "ports/key_base.h"
-
 PG_FUNCTION_INFO_V1(key_base);
 
 /* A constant bigint, also one that was written as a smaller number, or with the name of the argument */
@@ -52,7 +50,7 @@ constant_base(Node *argument, int64 *base)
 }
 
 /* Whether an expression is a call of a function with no argument (base 0) or a constant, and nothing else */
-bool
+static bool
 base_of_call(Node *expression, Oid function, int64 *base)
 {
 	FuncExpr   *call = (FuncExpr *) expression;

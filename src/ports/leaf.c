@@ -2,8 +2,8 @@
  * leaf.c
  *	  What is proved of a table that holds rows, as the relation cache has it.
  *
- * Each has triggers, an expression and indexes of its own: that the table
- * above it is as it should be says nothing.
+ * Each has triggers and indexes of its own: that the table above it is as it
+ * should be says nothing.
  */
 #include "postgres.h"
 
@@ -16,16 +16,14 @@
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
-#include "nodes/readfuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "ports/ground.h"
-#include "ports/guard.h"
-#include "ports/key_base.h"
+#include "names.h"
+#include "ports/leaf.h"
 
 /* What to do about it is the same for all of these. */
 static void
@@ -75,31 +73,6 @@ prove_guard(Relation leaf, const Reading *reading, const Facts *facts, Oid root)
 			   "Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers have passed.");
 }
 
-/* The expression of a column; null if it has none */
-static Node *
-expression_of(Relation leaf, AttrNumber column)
-{
-	TupleConstr *constraints = RelationGetDescr(leaf)->constr;
-
-	for (int i = 0; constraints != NULL && i < constraints->num_defval; i++)
-		if (constraints->defval[i].adnum == column)
-			return stringToNode(constraints->defval[i].adbin);
-	return NULL;
-}
-
-/* Nobody gives a generated column a value, and the guard does not look at it: its expression is all there is. */
-static void
-prove_expression(Relation leaf, AttrNumber key, const Reading *reading, const Facts *facts, Oid root)
-{
-	int64		base;
-
-	if (reading->is_generated &&
-		(!base_of_call(expression_of(leaf, key), facts->generator, &base) || base != reading->base))
-		refuse(root, leaf,
-			   column_text("has another expression in column %s than xact_id_generated() with the base of its feed", reading->key_column),
-			   "Rows of it may have numbers of other transactions.");
-}
-
 static Oid
 method_of(Oid operator_class)
 {
@@ -138,10 +111,10 @@ rank_of(HeapTuple tuple, AttrNumber column)
 		return 0;
 	if (!finds_ranges(first))
 		return 0;
-	return method_of(first) == BTREE_AM_OID ? BTREE_RANK : method_of(first) == BRIN_AM_OID ? 1 : 0;
+	return method_of(first) == BTREE_AM_OID ? 2 : method_of(first) == BRIN_AM_OID ? 1 : 0;
 }
 
-int
+static int
 index_rank(Oid index, AttrNumber column)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
@@ -154,9 +127,11 @@ index_rank(Oid index, AttrNumber column)
 	return result;
 }
 
-static Oid
-find_index(Relation leaf, AttrNumber key, const Reading *reading, Oid root)
+/* The index by which the rows of a table, or of a partition of root, are found; error if there is none */
+Oid
+prove_leaf(Relation leaf, const Reading *reading, Oid root)
 {
+	AttrNumber	key = get_attnum(RelationGetRelid(leaf), reading->key_column);
 	Oid			best = InvalidOid;
 	int			best_rank = reading->ordered ? 1 : 0;
 	ListCell   *cell;
@@ -177,71 +152,4 @@ find_index(Relation leaf, AttrNumber key, const Reading *reading, Oid root)
 						   "has no valid index any more that begins with column %s", reading->key_column),
 			   "Each read would look at all of its rows.");
 	return best;
-}
-
-/* The index by which the rows of a table, or of a partition of root, are found; error unless the guarded table can be read */
-Oid
-prove_leaf(Relation leaf, const Reading *reading, const Facts *facts, Oid root)
-{
-	AttrNumber	key = get_attnum(RelationGetRelid(leaf), reading->key_column);
-
-	prove_expression(leaf, key, reading, facts, root);
-	return find_index(leaf, key, reading, root);
-}
-
-/* Whether the columns of a primary key are the known ones, in their order, the one with the number left out */
-static bool
-is_known_order(Relation root, Form_pg_index index, const Reading *reading)
-{
-	Datum	   *names;
-	int			count;
-	int			known = 0;
-
-	deconstruct_array(reading->order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
-	for (int i = 0; i < index->indnkeyatts; i++)
-	{
-		const char *name = NameStr(TupleDescAttr(RelationGetDescr(root), index->indkey.values[i] - 1)->attname);
-
-		if (strcmp(name, reading->key_column) == 0)
-			continue;
-		if (known == count || strcmp(name, NameStr(*DatumGetName(names[known++]))) != 0)
-			return false;
-	}
-	return known == count;
-}
-
-static bool
-has_known_key(Relation root, const Reading *reading)
-{
-	ListCell   *cell;
-	bool		result = false;
-
-	foreach(cell, RelationGetIndexList(root))
-	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
-		Form_pg_index index;
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		index = (Form_pg_index) GETSTRUCT(tuple);
-		if (index->indisprimary && index->indisvalid && is_known_order(root, index, reading))
-			result = true;
-		ReleaseSysCache(tuple);
-	}
-	return result;
-}
-
-/*
- * Rows of one transaction come in the order of the primary key, which
- * distinguishes them: without one there may be nulls, which are neither above a key nor
- * below it, and rows that are equal.
- */
-void
-prove_order(Relation root, const Reading *reading)
-{
-	if (reading->is_uuid || ArrayGetNItems(ARR_NDIM(reading->order_columns), ARR_DIMS(reading->order_columns)) == 0)
-		return;
-	if (!has_known_key(root, reading))
-		refuse(RelationGetRelid(root), root, "has another primary key than when it was made readable",
-			   "Its feeds read the rows of one transaction in the order of that key.");
 }

@@ -29,12 +29,8 @@
 #include "utils/multirangetypes.h"
 #include "utils/syscache.h"
 
-#include "ports/ground.h"
 #include "ports/numbers.h"
 #include "ports/parts.h"
-#include "ports/probe.h"
-
-PG_FUNCTION_INFO_V1(parts_with_rows);
 
 /* Of more partitions, or values of a list, all are read */
 #define PARTS_MAX 64
@@ -265,25 +261,8 @@ forget_parts_of(Ground *ground)
 	ground->parts = (Parts) {NULL};
 }
 
-static bool
-is_known(const Parts *parts, Numbers set)
+bool
+parts_are_known(const Parts *parts, Numbers set)
 {
 	return parts->memory != NULL && is_within(set, numbers_of(DatumGetMultirangeTypeP(parts->numbers)));
-}
-
-/* parts_with_rows(t feed_table, numbers int8multirange) -> text: of transactions that have ended; null for all partitions */
-Datum
-parts_with_rows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, -1);
-	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
-	Parts	   *parts = &table.ground->parts;
-
-	if (!table.ordered || table.ground->leaf_count < MANY_LEAVES || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
-		PG_RETURN_NULL();
-	if (!is_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
-		note_parts(&table, numbers, leaves_with(&table, numbers));
-	if (parts->condition == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
 }

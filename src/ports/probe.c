@@ -19,6 +19,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
@@ -34,6 +35,8 @@
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);
+PG_FUNCTION_INFO_V1(leaves_with_numbers);
+PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 PG_FUNCTION_INFO_V1(large_first);
@@ -246,7 +249,7 @@ value_numbers(Value numbers)
 }
 
 /* Only a btree is asked for little. */
-bool
+static bool
 can_count(const Table *table, Value numbers)
 {
 	uint64		ranges = DatumGetMultirangeTypeP(numbers.value)->rangeCount;
@@ -269,7 +272,7 @@ has_any(Opened leaf, Numbers set, bool *ended)
  * Leaves are looked up one after the other, about in the order of the ground;
  * one that is not there may have any.
  */
-bool
+static bool
 leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
 {
 	MultirangeType *set = DatumGetMultirangeTypeP(numbers);
@@ -292,7 +295,7 @@ leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
 }
 
 /* Which leaves have rows of these transactions */
-bool *
+static bool *
 leaves_with(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
@@ -313,16 +316,61 @@ leaves_with(const Table *table, Value numbers)
 	return has;
 }
 
+/* leaves_with(t feed_table, leaves oid[], numbers int8multirange[]) -> boolean[] */
+Datum
+leaves_with_numbers(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Datum	   *leaves;
+	Datum	   *sets;
+	bool	   *is_null;
+	int			count;
+	int			at = 0;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &leaves, NULL, &count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), INT8MULTIRANGEOID, -1, false, TYPALIGN_DOUBLE, &sets, &is_null, &count);
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		leaves[i] = BoolGetDatum(is_null[i] || !table.ordered ||
+								 leaf_has(table.ground, DatumGetObjectId(leaves[i]), &at, sets[i]));
+	}
+	PG_RETURN_ARRAYTYPE_P(construct_array(leaves, count, BOOLOID, 1, true, TYPALIGN_CHAR));
+}
+
+/* parts_with_rows(t feed_table, numbers int8multirange) -> text: of transactions that have ended; null for all partitions */
+Datum
+parts_with_rows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
+	Parts	   *parts = &table.ground->parts;
+
+	if (!table.ordered || table.ground->leaf_count < MANY_LEAVES || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
+		PG_RETURN_NULL();
+	if (!parts_are_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
+		note_parts(&table, numbers, leaves_with(&table, numbers));
+	if (parts->condition == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
+}
+
+/* What the snapshot that is active sees */
+typedef struct Found
+{
+	bool		rows;			/* with one of the numbers */
+	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
+} Found;
+
 /* Whether there are rows of these transactions, in which partitions if there are many, and rows beyond all */
-Found
+static Found
 probe(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
 	Found		found = {false, false};
-	/* Not of one that unread.c has made for a moment */
-	bool		all = table->ground->memory != NULL && table->ground->leaf_count >= MANY_LEAVES;
+	bool		all = table->ground->leaf_count >= MANY_LEAVES;
 	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
 
 	for (int i = 0; i < table->ground->leaf_count; i++)

@@ -34,13 +34,14 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "ports/files.h"
 #include "ports/ground.h"
-#include "feed/limit.h"
 #include "ports/query.h"
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(as_caller);
+PG_FUNCTION_INFO_V1(count_as_caller);
 
 /* What the planner shall not do, and how values are written down */
 typedef struct Setting
@@ -87,38 +88,15 @@ static const Setting reading[] = {
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
 
-/* A statement of the caller's keeps all but what would let the owner of the table run code. */
-static const Setting applying[] = {{"constraint_exclusion", "off"}, {NULL, NULL}};
 static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
 
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
 static void
-apply(const Setting *settings, GucAction until)
-{
-	for (const Setting *s = settings; s->name != NULL; s++)
-		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, until, true, 0, false);
-}
-
-static void
 apply_settings(const Setting *settings)
 {
-	apply(settings, GUC_ACTION_SAVE);
-}
-
-static void
-apply_planning(const Table *table, GucAction until)
-{
-	apply(planning, until);
-	if (!table->ordered)
-		apply(bitmap_too, until);
-}
-
-/* For the rest of the transaction: a query of the reader's own gives rows in order */
-void
-plan_in_order(const Table *table)
-{
-	apply_planning(table, GUC_ACTION_LOCAL);
+	for (const Setting *s = settings; s->name != NULL; s++)
+		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 static int
@@ -128,7 +106,9 @@ begin_settings(const Table *table, const Setting *settings)
 
 	apply_settings(settings);
 	if (settings == reading)
-		apply_planning(table, GUC_ACTION_SAVE);
+		apply_settings(planning);
+	if (settings == reading && !table->ordered)
+		apply_settings(bitmap_too);
 	return nest;
 }
 
@@ -191,7 +171,7 @@ has_foreign(Node *node, void *context)
 		expression_tree_walker(node, has_foreign, context);
 }
 
-static void
+void
 check_query(Query *query, const Table *table)
 {
 	if (query->commandType == CMD_SELECT && !has_foreign((Node *) query, (void *) table))
@@ -202,19 +182,13 @@ check_query(Query *query, const Table *table)
 			 errdetail("Its name leads to another relation, or reading it would run functions or policies that others made.")));
 }
 
-static CachedPlanSource *
+CachedPlanSource *
 source_of(SPIPlanPtr plan)
 {
 	return (CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan));
 }
 
-static List *
-queries_of(SPIPlanPtr plan)
-{
-	return source_of(plan)->query_list;
-}
-
-static SPIPlanPtr
+SPIPlanPtr
 prepare_text(const char *query, int options)
 {
 	SPIPlanPtr	plan = SPI_prepare_cursor(query, 0, NULL, options);
@@ -232,7 +206,7 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 	SPIPlanPtr	plan = prepare_text(query, options);
 	int			code;
 
-	check_query(linitial_node(Query, queries_of(plan)), table);
+	check_query(linitial_node(Query, source_of(plan)->query_list), table);
 	execution.read_only = stable;
 	execution.dest = destination;
 	code = SPI_execute_plan_extended(plan, &execution);
@@ -248,22 +222,6 @@ first_row(int wanted, Value *results)
 		return false;
 	take_columns(wanted, results);
 	return true;
-}
-
-/* Under the snapshot that is active if stable, otherwise under one of its own */
-bool
-query_row(const Table *table, const char *query, bool stable, int wanted, Value *results)
-{
-	int			nest;
-	bool		found;
-
-	SPI_connect();
-	nest = begin_settings(table, reading);
-	run(table, query, stable, 0, NULL);
-	found = first_row(wanted, results);
-	AtEOXact_GUC(false, nest);
-	SPI_finish();
-	return found;
 }
 
 /* A query of one number, under the snapshot that is active */
@@ -429,78 +387,16 @@ as_caller(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The part of a user's statement that we wrote */
-static Query *
-batch_of(Query *query)
+/* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint */
+Datum
+count_as_caller(PG_FUNCTION_ARGS)
 {
-	ListCell   *cell;
+	Table		table = described_table(fcinfo, 3);
+	Self		owner = become_caller(table.reader);
+	int64		rows = query_count(&table, text_to_cstring(PG_GETARG_TEXT_PP(1)), PG_GETARG_BOOL(2));
 
-	foreach(cell, query->cteList)
-	{
-		CommonTableExpr *table = lfirst_node(CommonTableExpr, cell);
-
-		if (strcmp(table->ctename, "batch") == 0)
-			return castNode(Query, table->ctequery);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the statement must be one that can follow WITH batch AS (...)"),
-			 errhint("SELECT, INSERT, UPDATE, DELETE and MERGE can.")));
-	return NULL;
-}
-
-/* Nothing is left of a statement where a rule says DO INSTEAD NOTHING. */
-static void
-check_statement(List *queries, const Table *table)
-{
-	if (queries != NIL)
-		check_query(batch_of(linitial_node(Query, queries)), table);
-	check_batch_is_read(queries);
-}
-
-/*
- * A plan that is not kept is parsed again only where the schemas of the
- * search_path have become others, which nothing shows before the next look at
- * it, when it is executed: so what was checked here is what runs.
- */
-static SPIPlanPtr
-checked_plan(const Table *table, const char *text)
-{
-	SPIPlanPtr	plan;
-
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		plan = prepare_text(text, CURSOR_OPT_PARALLEL_OK);
-		if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("cannot run several statements over one batch"),
-					 errhint("Further statements can follow in the same transaction.")));
-		check_statement(queries_of(plan), table);
-	} while (!is_search_path_of_now(source_of(plan)->search_path));
-	return plan;
-}
-
-/* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
-uint64
-query_batch(const Table *table, const char *query, const char *statement)
-{
-	SPIPlanPtr	plan;
-	uint64		amount;
-	int			nest;
-	int			code;
-
-	SPI_connect();
-	nest = begin_settings(table, applying);
-	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));
-	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
-	if (code < 0)
-		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
-	amount = SPI_processed;
-	AtEOXact_GUC(true, nest);	/* what the statement set stays */
-	SPI_finish();
-	return amount;
+	become_self(owner);
+	PG_RETURN_INT64(rows);
 }
 
 /* A statement of DDL */

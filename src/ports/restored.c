@@ -39,10 +39,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "ports/ground.h"
+#include "names.h"
 #include "ports/restored.h"
-
-#define INTERNAL_SCHEMA "inorder_internal"
 
 PG_FUNCTION_INFO_V1(is_written_here);
 
@@ -104,15 +102,15 @@ begin_to_know(void)
 	CacheRegisterRelcacheCallback(forget, (Datum) 0);
 }
 
-typedef enum Found
+typedef enum Verdict
 {
 	FOUND_NOTHING,
 	FOUND_WRITTEN_NOW,			/* in this transaction */
 	FOUND_WRITTEN_HERE,
 	FOUND_RESTORED
-} Found;
+} Verdict;
 
-static Found
+static Verdict
 judge(HeapTuple row, Datum written_here, bool is_null)
 {
 	if (is_null || !DatumGetBool(written_here))
@@ -120,7 +118,7 @@ judge(HeapTuple row, Datum written_here, bool is_null)
 	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data)) ? FOUND_WRITTEN_NOW : FOUND_WRITTEN_HERE;
 }
 
-static Found
+static Verdict
 read_state(Relation state, Oid index, Oid table)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -128,7 +126,7 @@ read_state(Relation state, Oid index, Oid table)
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	row;
-	Found		found = FOUND_NOTHING;
+	Verdict		found = FOUND_NOTHING;
 
 	ScanKeyInit(&key, get_attnum(RelationGetRelid(state), "relation"), BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(table));
@@ -149,13 +147,13 @@ read_state(Relation state, Oid index, Oid table)
  * What the state says of a table.  The trigger that asks is the extension's, and
  * its table is locked, so the extension is there and stays.
  */
-static Found
+static Verdict
 look_up(Oid table)
 {
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
 	Oid			relation = OidIsValid(schema) ? get_relname_relid("feed_table", schema) : InvalidOid;
 	Relation	state;
-	Found		found;
+	Verdict		found;
 
 	if (!OidIsValid(relation))
 		return FOUND_NOTHING;
@@ -213,7 +211,7 @@ look(Oid oid, const Trigger *guard, uint64 transaction)
 {
 	uint64		before = changes;
 	Oid			made_for = guarded_table(guard->tgoid);
-	Found		found = look_up(made_for);
+	Verdict		found = look_up(made_for);
 	Known	   *known;
 
 	if (found == FOUND_RESTORED)
@@ -242,7 +240,7 @@ bool
 is_receiving(Relation table, const Trigger *guard)
 {
 	TriggerDesc *all = table->trigdesc;
-	Found		found;
+	Verdict		found;
 
 	if (likely(SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA) || guard->tgoid == last_guard)
 		return false;

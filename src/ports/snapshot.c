@@ -31,7 +31,6 @@
 #include "compat.h"
 #include "ports/numbers.h"
 #include "keys/uuid_layout.h"
-#include "ports/wal.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(ended_transactions);
@@ -147,7 +146,7 @@ end_of_wal(void)
 }
 
 /* A standby has nothing that its primary could lose */
-void
+static void
 flush_wal_to_end(void)
 {
 	if (!RecoveryInProgress())

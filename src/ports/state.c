@@ -23,19 +23,16 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type_d.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "tcop/dest.h"
-#include "executor/tstoreReceiver.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "ports/citus.h"
 #include "compat.h"
 #include "keys/entropy.h"
+#include "names.h"
 #include "ports/state.h"
 #include "ports/version.h"
 
@@ -44,19 +41,6 @@ PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(lock_feed);
 PG_FUNCTION_INFO_V1(begin_turn);
 
-#define INTERNAL_SCHEMA "inorder_internal"
-
-/* Error in a transaction whose snapshot stays the same: it does not show what came since */
-void
-require_read_committed(const char *what, const char *detail)
-{
-	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s needs isolation level READ COMMITTED, not %s", what,
-						XactIsoLevel == XACT_SERIALIZABLE ? "SERIALIZABLE" : "REPEATABLE READ"),
-				 errdetail("%s", detail)));
-}
 
 Value
 value_of(Datum value, Oid type)
@@ -191,10 +175,11 @@ static const char *const settings[][2] = {
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
 	{"plpgsql.extra_errors", "none"},
-	{"plpgsql.extra_warnings", "none"}
+	{"plpgsql.extra_warnings", "none"},
+	{"citus.override_table_visibility", "off"}	/* else it adds a condition to queries on pg_class that hides shards */
 };
 
-/* One that is as it should be is not touched: that takes a tenth of the time. */
+/* One that is as it should be is not touched, which takes a tenth of the time; nor one that no library has defined. */
 static void
 pin(const char *name, const char *value)
 {
@@ -216,7 +201,6 @@ become_owner(void)
 	self.nest = NewGUCNestLevel();
 	for (int i = 0; i < lengthof(settings); i++)
 		pin(settings[i][0], settings[i][1]);
-	show_shards();
 	return self;
 }
 
@@ -279,7 +263,7 @@ parameters_of(int count, const Value *arguments)
 }
 
 static void
-execute(StateCall *call, int count, const Value *arguments, DestReceiver *destination)
+execute(StateCall *call, int count, const Value *arguments)
 {
 	SPIExecuteOptions options = {0};
 	int			code;
@@ -287,7 +271,6 @@ execute(StateCall *call, int count, const Value *arguments, DestReceiver *destin
 	prepare(call, count, arguments);
 	options.params = parameters_of(count, arguments);
 	options.read_only = call->stable || IsInParallelMode();	/* in which nothing new may be seen */
-	options.dest = destination;
 	code = SPI_execute_plan_extended(call->plan, &options);
 	if (code < 0)
 		elog(ERROR, "could not execute \"%s\": %s", call->query, SPI_result_code_string(code));
@@ -309,49 +292,28 @@ take_columns(int wanted, Value *results)
 	}
 }
 
-/* The first row of a query; false if there is none */
-bool
-state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
-{
-	Self		self;
-	bool		found;
-
-	SPI_connect();
-	self = become_owner();
-	execute(call, count, arguments, NULL);
-	found = SPI_processed > 0;
-	if (found)
-		take_columns(wanted, results);
-	become_self(self);
-	SPI_finish();
-	return found;
-}
-
+/* The first row of a query */
 void
 state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
 {
-	if (!state_look(call, count, arguments, wanted, results))
-		elog(ERROR, "\"%s\" gave no row", call->query);
-}
-
-/* All rows, as the result of the calling function */
-void
-state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
 	Self		self;
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
-									false, result->setDesc, "rows are not of the expected type");
 	SPI_connect();
 	self = become_owner();
-	execute(call, count, arguments, destination);
+	execute(call, count, arguments);
+	if (SPI_processed == 0)
+		elog(ERROR, "\"%s\" gave no row", call->query);
+	take_columns(wanted, results);
 	become_self(self);
 	SPI_finish();
-	destination->rDestroy(destination);
 }
+
+/* What is locked in the name of the table of feeds: nobody can take these locks by SQL */
+typedef enum StateLock
+{
+	LOCK_MOVE,					/* the position of a feed, until the transaction ends */
+	LOCK_SESSION				/* the number of a session, until it ends */
+} StateLock;
 
 /*
  * Object locks whose class is a table of ours: no command of SQL takes these,
@@ -359,29 +321,29 @@ state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo 
  * only those can hold one who were allowed to before we came here.
  */
 static LOCKTAG
-lock_tag(const char *table, Oid object, StateLock lock)
+lock_tag(Oid object, StateLock lock)
 {
 	LOCKTAG		tag;
 	Oid			schema;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table(table, &schema), object, lock);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table("feed", &schema), object, lock);
 	return tag;
 }
 
 /* A standby takes no such lock; and nothing moves there. */
-void
-state_lock(const char *table, Oid object)
+static void
+state_lock(int64 feed)
 {
-	LOCKTAG		tag = lock_tag(table, object, LOCK_MOVE);
+	LOCKTAG		tag = lock_tag((Oid) feed, LOCK_MOVE);
 
 	if (!RecoveryInProgress())
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 static LOCKTAG
-session_tag(const char *table, Oid number)
+session_tag(Oid number)
 {
-	LOCKTAG		tag = lock_tag(table, number, LOCK_SESSION);
+	LOCKTAG		tag = lock_tag(number, LOCK_SESSION);
 
 	tag.locktag_lockmethodid = USER_LOCKMETHOD;
 	return tag;
@@ -393,10 +355,10 @@ session_tag(const char *table, Oid number)
  * be another session's some day.  A standby takes no such lock.
  */
 static Oid
-state_session(const char *table)
+state_session(void)
 {
 	static Oid	number = InvalidOid;
-	LOCKTAG		tag = session_tag(table, number);
+	LOCKTAG		tag = session_tag(number);
 
 	if (RecoveryInProgress())
 		return InvalidOid;
@@ -404,7 +366,7 @@ state_session(const char *table)
 	{
 		CHECK_FOR_INTERRUPTS();
 		number = (Oid) (entropy_word() >> 32);
-		tag = session_tag(table, number);
+		tag = session_tag(number);
 		if (OidIsValid(number))
 			(void) LockAcquire(&tag, ExclusiveLock, true, true);
 	}
@@ -415,7 +377,7 @@ state_session(const char *table)
 Datum
 this_session(PG_FUNCTION_ARGS)
 {
-	Oid			number = state_session("feed");
+	Oid			number = state_session();
 
 	if (!OidIsValid(number))
 		PG_RETURN_NULL();
@@ -424,9 +386,9 @@ this_session(PG_FUNCTION_ARGS)
 
 /* Those who ask at the same time do not take one another for the session. */
 static bool
-state_lives(const char *table, Oid number)
+state_lives(Oid number)
 {
-	LOCKTAG		tag = session_tag(table, number);
+	LOCKTAG		tag = session_tag(number);
 
 	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
@@ -438,14 +400,14 @@ state_lives(const char *table, Oid number)
 Datum
 session_lives(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives("feed", PG_GETARG_OID(0)));
+	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives(PG_GETARG_OID(0)));
 }
 
 /* lock_feed(feed bigint): readers of one feed take turns */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {
-	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	state_lock(PG_GETARG_INT64(0));
 	PG_RETURN_VOID();
 }
 
@@ -453,6 +415,6 @@ lock_feed(PG_FUNCTION_ARGS)
 Datum
 begin_turn(PG_FUNCTION_ARGS)
 {
-	state_lock("feed", (Oid) PG_GETARG_INT64(0));
+	state_lock(PG_GETARG_INT64(0));
 	PG_RETURN_NULL();
 }

@@ -6,7 +6,6 @@
 #define INORDER_STATE_H
 
 #include "executor/spi.h"
-#include "storage/lock.h"
 
 /* An argument or a result of an internal function */
 typedef struct Value
@@ -49,18 +48,6 @@ extern Value caller_value(void);
 extern char *text_of(Value value);
 extern void take_columns(int wanted, Value *results);
 
-extern bool state_look(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
 extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
-extern void state_rows(StateCall *call, int count, const Value *arguments, FunctionCallInfo fcinfo);
-
-/* What is locked in the name of a table of the state: nobody can take these locks by SQL */
-typedef enum StateLock
-{
-	LOCK_MOVE,					/* the position of a feed, or the count of a table, until the transaction ends */
-	LOCK_SESSION				/* the number of a session, until it ends */
-} StateLock;
-
-extern void require_read_committed(const char *what, const char *detail);
-extern void state_lock(const char *table, Oid object);
 
 #endif							/* INORDER_STATE_H */

@@ -39,9 +39,8 @@ def in_sql(source: str) -> Iterator[str]:
 FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
     ("src/ports/leaf.c", FAULT, "table … {}"),
-    ("src/ports/column.c", FAULT, "column … of table … {}"),
-    ("src/ports/order.c", FAULT, "column … of table … {}"),
-    ("src/ports/shares.c", FAULT, "column … of table … {}"),
+    ("sql/ports/table.sql", r"'(has (?:another|a key) [^']*)'", "table … {}"),
+    ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
     ("sql/feed/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
     ("sql/feed/take.sql", r"'(is not [^']*)'", "column … of table … {}"),
     ("src/ports/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),

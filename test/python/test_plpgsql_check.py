@@ -25,6 +25,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.checked_feed(bigint,oid,boolean,boolean)", 'composite OUT variable "shared_by"'): BESIDE,
     ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "batch"'): BESIDE,
+    ("inorder_internal.unfinished_rows(oid,text,bigint,oid)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.kept_rows(oid,regclass,feed_batch)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.fold_counts(inorder_internal.feed_table,oid)", 'composite OUT variable "step"'): BESIDE,
 }
 
 DATABASE = "checked"

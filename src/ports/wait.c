@@ -24,24 +24,26 @@
 #include <sys/resource.h>
 
 #include "access/transam.h"
-#include "access/xact.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
-#include "ports/state.h"
-#include "feed/wait.h"
+
+PG_FUNCTION_INFO_V1(begin_look);
+PG_FUNCTION_INFO_V1(await_more);
+
 
 #define SHORTEST_MS 1
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define TIMEOUT_MAX_MS 1000
+
+/* When the last look began: transactions that had ended, and CPU that this session had used */
+static uint64 ended_before;
+static double used_before;
 
 static uint64
 ended_count(void)
@@ -57,10 +59,7 @@ ended_count(void)
 static double
 now_ms(void)
 {
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MILLISEC(now);
+	return GetCurrentTimestamp() / 1000.0;
 }
 
 static double
@@ -94,50 +93,30 @@ check_pause(double used, double waited)
 	return Min(Min(used * PAUSE_PER_CPU, LONGEST_CHECK_MS), Max(waited, SHORTEST_MS));
 }
 
-static double
-timeout_of(FunctionCallInfo fcinfo, int argument)
+/* begin_look(): before a look for rows */
+Datum
+begin_look(PG_FUNCTION_ARGS)
 {
-	Interval   *timeout;
-	double		duration;
-
-	if (PG_ARGISNULL(argument))
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("timeout must not be null")));
-	timeout = PG_GETARG_INTERVAL_P(argument);
-	duration = timeout->time / 1000.0 + (timeout->day + timeout->month * (double) DAYS_PER_MONTH) * SECS_PER_DAY * 1000.0;
-	if (duration < 0 || duration > TIMEOUT_MAX_MS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("timeout must be between 0 and 1 second, not %s",
-						DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(argument)))),
-				 errhint("Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.")));
-	return duration;
+	ended_before = ended_count();
+	used_before = cpu_ms();
+	PG_RETURN_VOID();
 }
 
-/* Until it has come, or the timeout of the calling function has passed */
-bool
-wait_until(Look has_come, FunctionCallInfo fcinfo, int timeout_argument)
+/* await_more(since timestamptz, ends timestamptz) -> boolean: after a look in vain, until another is worth it; false if the time is over */
+Datum
+await_more(PG_FUNCTION_ARGS)
 {
-	double		start = now_ms();
-	double		end = start + timeout_of(fcinfo, timeout_argument);
+	double		start = PG_GETARG_TIMESTAMPTZ(0) / 1000.0;
+	double		end = PG_GETARG_TIMESTAMPTZ(1) / 1000.0;
+	double		now = now_ms();
+	double		next = now + check_pause(cpu_ms() - used_before, now - start);
 
-	require_read_committed("waiting for rows", "Rows that come later would not be seen.");
-	for (;;)
+	do
 	{
-		uint64		count = ended_count();
-		double		used = cpu_ms();
-		double		now;
-		double		next;
-
-		if (without_locks(has_come, fcinfo))
-			return true;
+		if (now >= end)
+			PG_RETURN_BOOL(false);
+		pause_ms(Min(counter_pause(now - start), end - now));
 		now = now_ms();
-		next = now + check_pause(cpu_ms() - used, now - start);
-		do
-		{
-			if (now >= end)
-				return false;
-			pause_ms(Min(counter_pause(now - start), end - now));
-			now = now_ms();
-		} while (ended_count() == count || now < Min(next, end));
-	}
+	} while (ended_count() == ended_before || now < Min(next, end));
+	PG_RETURN_BOOL(true);
 }

@@ -1,6 +1,6 @@
 /*
- * limit.c
- *	  Whether a statement reads the rows that it is given as the table "batch".
+ * apply.c
+ *	  The statement of feed_apply, which is given rows as the table "batch".
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table of that name would lose all of it, one that reads it below LIMIT
@@ -12,8 +12,11 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/guc.h"
 
-#include "feed/limit.h"
+#include "compat.h"
+#include "feed/apply.h"
+#include "ports/query.h"
 
 /* A query and those that it is in, which its references to WITH lead to */
 typedef struct Level
@@ -135,7 +138,7 @@ reads_of(Level *level, bool limited)
 }
 
 /* Of a statement that rules have made several of, one that reads the rows is enough. */
-void
+static void
 check_batch_is_read(List *queries)
 {
 	Reads		reads = NOT_READ;
@@ -155,4 +158,80 @@ check_batch_is_read(List *queries)
 				 errmsg("the statement does not read the batch"),
 				 errdetail("The position moves over the whole batch."),
 				 errhint("Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
+}
+
+/* The part of a user's statement that we wrote */
+static Query *
+batch_of(Query *query)
+{
+	ListCell   *cell;
+
+	foreach(cell, query->cteList)
+	{
+		CommonTableExpr *table = lfirst_node(CommonTableExpr, cell);
+
+		if (strcmp(table->ctename, "batch") == 0)
+			return castNode(Query, table->ctequery);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the statement must be one that can follow WITH batch AS (...)"),
+			 errhint("SELECT, INSERT, UPDATE, DELETE and MERGE can.")));
+	return NULL;
+}
+
+/* Nothing is left of a statement where a rule says DO INSTEAD NOTHING. */
+static void
+check_statement(List *queries, const Table *table)
+{
+	if (queries != NIL)
+		check_query(batch_of(linitial_node(Query, queries)), table);
+	check_batch_is_read(queries);
+}
+
+/*
+ * A plan that is not kept is parsed again only where the schemas of the
+ * search_path have become others, which nothing shows before the next look at
+ * it, when it is executed: so what was checked here is what runs.
+ */
+static SPIPlanPtr
+checked_plan(const Table *table, const char *text)
+{
+	SPIPlanPtr	plan;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		plan = prepare_text(text, CURSOR_OPT_PARALLEL_OK);
+		if (list_length(SPI_plan_get_plan_sources(plan)) != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("cannot run several statements over one batch"),
+					 errhint("Further statements can follow in the same transaction.")));
+		check_statement(source_of(plan)->query_list, table);
+	} while (!is_search_path_of_now(source_of(plan)->search_path));
+	return plan;
+}
+
+/* Run a statement over the rows of a query, called batch, with the search_path of the caller; returns how many rows it processed */
+uint64
+query_batch(const Table *table, const char *query, const char *statement)
+{
+	SPIPlanPtr	plan;
+	uint64		amount;
+	int			nest;
+	int			code;
+
+	SPI_connect();
+	/* A statement of the caller's keeps all settings but what would let the owner of the table run code. */
+	nest = NewGUCNestLevel();
+	(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));
+	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
+	if (code < 0)
+		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
+	amount = SPI_processed;
+	AtEOXact_GUC(true, nest);	/* what the statement set stays */
+	SPI_finish();
+	return amount;
 }

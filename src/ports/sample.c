@@ -10,16 +10,36 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relscan.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "ports/ground.h"
 #include "ports/probe.h"
-#include "feed/sample.h"
 
-#define SAMPLES 4096			/* even, since it is halved */
+PG_FUNCTION_INFO_V1(sample_numbers);
+
+#define SAMPLES 4096			/* of an index; even, since it is halved */
+#define SHARES_MAX 65536		/* about so many of all indexes */
+
+/* About so many rows are of this transaction, or of it and those before it */
+typedef struct Share
+{
+	int64		number;
+	int64		rows;
+} Share;
+
+typedef struct Sample
+{
+	Share	   *shares;			/* at last ascending, each number once */
+	int			count;
+	int64		rows;
+} Sample;
 
 /* Every stride-th of the numbers that have passed */
 typedef struct Sieve
@@ -81,13 +101,13 @@ sift(Sieve *sieve, Opened leaf, const Range *ranges, int count)
 static int
 compare_shares(const void *a, const void *b)
 {
-	uint64		left = ((const Share *) a)->number;
-	uint64		right = ((const Share *) b)->number;
+	int64		left = ((const Share *) a)->number;
+	int64		right = ((const Share *) b)->number;
 
 	return left < right ? -1 : left > right;
 }
 
-/* Sorted, and each number once */
+/* Sorted, and each number once; small ones are part of what follows, so that a thousand indexes make no more shares than one */
 static void
 tidy(Sample *sample)
 {
@@ -98,44 +118,34 @@ tidy(Sample *sample)
 	qsort(sample->shares, sample->count, sizeof(Share), compare_shares);
 	for (int i = 1; i < sample->count; i++)
 	{
-		if (sample->shares[i].number == sample->shares[last].number)
-			sample->shares[last].rows += sample->shares[i].rows;
+		Share		next = sample->shares[i];
+
+		if (next.number == sample->shares[last].number || sample->shares[last].rows + next.rows <= sample->rows / SHARES_MAX)
+			sample->shares[last] = (Share) {next.number, sample->shares[last].rows + next.rows};
 		else
-			sample->shares[++last] = sample->shares[i];
+			sample->shares[++last] = next;
 	}
 	sample->count = last + 1;
 }
 
 static void
-add_shares(Sample *sample, const int64 *numbers, int count, int64 rows_each)
+add_shares(Sample *sample, const Sieve *sieve)
 {
-	Size		size = sizeof(Share) * ((Size) sample->count + count + 1);
+	Size		size = sizeof(Share) * ((Size) sample->count + sieve->count + 1);
 
 	sample->shares = sample->shares == NULL ? palloc(size) : repalloc_huge(sample->shares, size);
-	for (int i = 0; i < count; i++)
-		sample->shares[sample->count++] = (Share) {(uint64) numbers[i], rows_each};
-}
-
-/* Where the numbers of every so many rows are known */
-Sample
-sample_of(const int64 *numbers, int count, int64 rows_each)
-{
-	Sample		sample = {NULL, 0};
-
-	add_shares(&sample, numbers, count, rows_each);
-	tidy(&sample);
-	return sample;
+	for (int i = 0; i < sieve->count; i++)
+		sample->shares[sample->count++] = (Share) {sieve->kept[i], sieve->stride};
+	sample->rows += sieve->count * sieve->stride;
 }
 
 /* Of the rows of these transactions, by the index of each table */
-Sample
-sample_by_index(const Table *table, Value numbers)
+static Sample
+sample_by_index(const Table *table, Numbers set)
 {
-	Numbers		set = numbers_of(DatumGetMultirangeTypeP(numbers.value));
 	Sieve	   *sieve = palloc(sizeof(Sieve));
-	Sample		sample = {NULL, 0};
+	Sample		sample = {NULL, 0, 0};
 
-	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table->ground->leaf_count; i++)
 	{
 		Opened		leaf = open_leaf(&table->ground->leaves[i]);
@@ -143,10 +153,36 @@ sample_by_index(const Table *table, Value numbers)
 		sieve->passed = sieve->count = 0;
 		sieve->stride = 1;
 		sift(sieve, leaf, set.ranges, set.count);
-		add_shares(&sample, sieve->kept, sieve->count, sieve->stride);
+		add_shares(&sample, sieve);
 		close_leaf(leaf);
 	}
-	PopActiveSnapshot();
 	tidy(&sample);
 	return sample;
+}
+
+static Datum
+array_of(const Sample *sample, bool of_rows)
+{
+	Datum	   *values = palloc(sizeof(Datum) * (sample->count + 1));
+
+	for (int i = 0; i < sample->count; i++)
+		values[i] = Int64GetDatum(of_rows ? sample->shares[i].rows : sample->shares[i].number);
+	return PointerGetDatum(construct_array(values, sample->count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* sample(t feed_table, transactions int8multirange, OUT numbers bigint[], OUT rows bigint[]) */
+Datum
+sample_numbers(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	TupleDesc	columns;
+	Sample		sample;
+
+	if (!table.ordered)
+		PG_RETURN_NULL();
+	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "sample() returns no row");
+	sample = sample_by_index(&table, numbers_of(PG_GETARG_MULTIRANGE_P(1)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(columns, (Datum[]) {array_of(&sample, false), array_of(&sample, true)},
+													  (bool[]) {false, false})));
 }
