@@ -89,8 +89,6 @@ def enough_read() -> Iterator[None]:
 
 
 class Program(Group):
-    """All commands, which end in the same way if nobody reads their output."""
-
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):
             is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None

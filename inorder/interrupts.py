@@ -13,7 +13,6 @@ waiting: list[list[int]] = []  # the interrupts that each of the present blocks 
 
 
 def is_interrupted() -> bool:
-    """Whether an interrupt waits for the end of a block."""
     return any(waiting)
 
 

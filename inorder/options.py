@@ -98,7 +98,6 @@ class Option(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
     def check(self, given: Iterable[str]) -> None:
-        """An error unless it goes together with all that is given."""
         (option, *_), given = self.opts, set(given) - set(self.opts)
         if self.requires and self.requires not in given:
             raise InputError(f"{option} requires {self.requires}")
@@ -108,8 +107,6 @@ class Option(click.Option):
 
 
 class Sections(click.Command):
-    """A command with many options, whose help shows them by section."""
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """--help, which click puts last, is an option of no section."""
         found: dict[str, list[tuple[str, str]]] = {}
@@ -129,7 +126,6 @@ def confirmed(question: str, to_stderr: bool = False) -> None:
 
 
 def option(*names: str, **more: Any) -> Callable[[Any], Any]:
-    """One of a command; the help shows its default, if it has one."""
     return click.option(*names, cls=Option, **{"show_default": bool(more.get("default")), **more})
 
 
@@ -139,7 +135,6 @@ def dsn_option(of: str = "") -> Callable[[Any], Any]:
 
 
 def format_option(formats: Iterable[str], help: str = "Output format.", **more: Any) -> Callable[[Any], Any]:
-    """What is printed: the first of these unless another is asked for."""
     known = list(formats)
     return option("--format", "output", type=click.Choice(known), default=known[0], help=help, **more)
 

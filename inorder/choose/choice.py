@@ -146,7 +146,6 @@ def blocks_of(kind: str, needs: Needs) -> Blocks | None:
 
 
 def objection(kind: str, blocks: Blocks | None, needs: Needs) -> str:
-    """Why a kind of key does not meet the requirements, or ""."""
     found = ""
     if needs.hide and kind in IN_ORDER:
         found = "its order is that of creation (--hide)"

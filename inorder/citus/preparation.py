@@ -21,8 +21,6 @@ GENERATED = "bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done to the shards of a table."""
-
     table: str
     column: str | None
     lock_timeout: float  # seconds
@@ -37,8 +35,6 @@ class Plan:
 
 
 class Preparation:
-    """The shards of one table, in a session on the coordinator."""
-
     def __init__(self, plan: Plan, say: Say) -> None:
         self.plan, self.say = plan, say
 
@@ -107,7 +103,6 @@ class Preparation:
 
 
 def missing(table: str, other: str | None, name: str) -> str:
-    """The error about a table whose nodes do not compute the number."""
     if other is not None:
         return (
             f"column {other} of {table} has a default, which the coordinator evaluates: its number is that of another "
@@ -121,7 +116,6 @@ def missing(table: str, other: str | None, name: str) -> str:
 
 
 def run(plan: Plan, say: Say) -> int:
-    """In a session of its own; returns how many shards there are."""
     preparation = Preparation(plan, say)
     return once(plan.dsn, preparation.attach, preparation.run)
 

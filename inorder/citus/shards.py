@@ -71,8 +71,6 @@ class ShardSession(Session):
 
 
 class Distributed:
-    """A table that Citus has distributed, in a session on the coordinator."""
-
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
         self.table: Table = session.table(name)

@@ -148,7 +148,6 @@ class Reader:
         return int(str(transactions)), None if rows is None else int(str(rows))
 
     def slices(self, start: str, end: str, parts: int = 1) -> list[Slice]:
-        """The batch between two positions, in at most so many parts."""
         rows = self.ask(
             lambda session, table: session.rows(
                 query("reader_parts"), table=table.oid, start=self.kept(start), until=self.kept(end), parts=parts

@@ -26,7 +26,6 @@ def once(
     dsn: str, attach: Callable[[Session], None], work: Callable[[], Result], *, writes: bool = False,
     kind: type[Session] = Session,
 ) -> Result:  # fmt: skip
-    """Do some work in a session; errors of the server are explained."""
     session = kind(dsn, writes)
     try:
         attach(session)

@@ -25,12 +25,10 @@ class Counter:
         self.table: Table = session.table(self.name)
 
     def ask(self, statement: sql.SQL) -> int:
-        """The number that a function of the extension returns; 0 for none."""
         (number,) = self.session.row(statement, table=self.table.oid)
         return int(str(number)) if number else 0
 
     def fold(self) -> None:
-        """Take new rows into the stored number, and say so."""
         if rows := self.ask(FOLD):
             click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {one_line(self.table.quoted)}  +{rows:,} rows", err=True)
 

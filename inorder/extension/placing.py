@@ -36,7 +36,6 @@ def installed_files(server: Server) -> list[Path]:
 
 
 def package_of(path: Path) -> str | None:
-    """The package of the system that a file belongs to."""
     for command in PACKAGE_MANAGERS:
         if shutil.which(command[0]):
             done = subprocess.run([*command, path], check=False, capture_output=True, text=True)
@@ -104,7 +103,6 @@ def place(stage: Path) -> list[Path]:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Copy beside the old file, then put the new one in its place."""
     partial = target.with_name(target.name + ".partial")
     try:
         shutil.copyfile(source, partial)
@@ -124,7 +122,6 @@ def removable_files(server: Server) -> list[Path]:
 
 
 def remove(files: Sequence[Path]) -> None:
-    """Remove these files, and folders with all that is in them."""
     if is_writable(files):
         for path in files:
             if path.is_dir():

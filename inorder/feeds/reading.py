@@ -10,5 +10,4 @@ class Reading:
         self.session = session
 
     def rows(self) -> list[Row]:
-        """A row for each feed that the role may see."""
         return [row for (row,) in self.session.rows(query("feeds")) if isinstance(row, dict)]

@@ -68,7 +68,6 @@ def plan_of(
     kind: str, count: int, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
     seed: int,
 ) -> Plan:  # fmt: skip
-    """The plan from the options, or an error in one sentence."""
     now = moment(until)
     if not 0 <= lag <= MOST_LAG:  # also false for nan
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")

@@ -94,7 +94,6 @@ def v7_high(times: Words) -> Words:
 
 
 def random_low(random: Words) -> Words:
-    """The low word of a UUID that ends in 62 random bits."""
     return random & LAST_62_BITS | VARIANT
 
 

@@ -108,7 +108,6 @@ def check(target: Target, request: Request) -> None:
 
 
 def possible(installed: Installed | None, kind: str) -> str:
-    """What can be done with an edition that nothing prevents."""
     if installed is None:
         return "can be installed"
     return "is installed" if installed.edition == kind else f"can replace it; {CHANGE}"

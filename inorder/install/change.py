@@ -17,7 +17,6 @@ Row = Mapping[str, Any]
 
 
 def install(target: Target, kind: str) -> Installed:
-    """An edition that can be installed, in the transaction that is open."""
     {C: create_extension, SQL: run_script}[kind](target)
     installed = target.offer().installed
     assert installed is not None
@@ -85,7 +84,6 @@ def refuse_others(target: Target, installed: Installed, what: str) -> None:
 
 
 def refuse(dependents: Iterable[Row], kinds: tuple[str, ...], what: str) -> None:
-    """An error if something else depends on inorder, or something of another role."""
     items = list(dependents)
     if others := [item["described"] for item in items if item["kind"] not in kinds]:
         raise InputError(f"{what}: these depend on it: {listed(others)}; HINT: drop or change them first")

@@ -144,7 +144,6 @@ def plain(sources: Path, name: str) -> str:
 
 
 def version(sources: Path) -> str:
-    """The version of the extension that these are the sources of."""
     found = re.search(r"^default_version *= *'(.*)'", (sources / "inorder.control").read_text(encoding="utf-8"), re.M)
     assert found is not None
     return found[1]
@@ -205,7 +204,6 @@ def without_schema(text: str, statements: tuple[str, ...]) -> str:
 
 
 def script(sources: Path, schema: str) -> str:
-    """The whole edition, with its public functions in a schema."""
     text = parts(sources)
     # The schema of the tests is there already.
     if schema == "public":

@@ -67,7 +67,6 @@ class Target:
         return None
 
     def dependents(self, installed: Installed) -> list[dict[str, Any]]:
-        """Objects of the user's that depend on what is installed."""
         return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
     def own_schemas(self, installed: Installed) -> list[str]:

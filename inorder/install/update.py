@@ -123,5 +123,4 @@ def steps(sources: Path, old: str) -> list[Path]:
 
 
 def update(sources: Path, old: str, schema: str) -> str:
-    """A script that makes an installation of another version one of this."""
     return "".join(step(sources, path) for path in steps(sources, old)).replace(PLACE, schema)

@@ -66,7 +66,6 @@ def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, O
 
 
 def reference(target: Target, installed: Installed) -> str:
-    """The script of this version, for the schemas of the comparison."""
     if installed.edition == C:
         text = edition.c_script(target.sources, SCRATCH)
     else:

@@ -127,7 +127,6 @@ class Preparation:
 
     @contextmanager
     def progress(self, statement: str) -> Iterator[None]:
-        """Say every few seconds how far the build of an index is."""
         ended = Event()
         pid = self.session.connection.info.backend_pid
 

@@ -59,7 +59,6 @@ def check_flat(dimensions: pa.Array, field: Field) -> None:
 
 
 def column_as(array: pa.Array, field: Field, kind: pa.DataType) -> pa.Array:
-    """A column in a type, if all its values have one there."""
     element = field.type.removeprefix("array<").removesuffix(">")
     if element in CHECKED:
         check_range(array.flatten() if field.is_array else array, field, element)

@@ -93,7 +93,6 @@ def field_of(column: Column) -> Field:
 
 
 def fields_of(columns: Sequence[Column], table: str) -> list[Field]:
-    """All columns of a table; an error names those that Spark cannot distinguish."""
     seen: dict[str, str] = {}
     for column in columns:
         other = seen.setdefault(column.name.lower(), column.name)

@@ -118,7 +118,6 @@ def check_known(options: Mapping[str, str]) -> None:
 
 
 def servers_of(options: Mapping[str, str]) -> tuple[Server, ...]:
-    """The servers, by name; those of a list are numbered."""
     listed = options.get("dsn", "").strip()
     if listed.startswith("["):
         options = numbered(options, list_of(listed))
@@ -152,7 +151,6 @@ def numbered(options: Mapping[str, str], listed: list[str]) -> dict[str, str]:
 
 
 def server_of(options: Mapping[str, str], name: str, suffix: str) -> Server:
-    """One server; what is not said of it is said of all."""
     plan = place_of(options, "dsn", suffix)
     if plan is None:
         raise InputError(
@@ -166,7 +164,6 @@ def server_of(options: Mapping[str, str], name: str, suffix: str) -> Server:
 
 
 def place_of(options: Mapping[str, str], key: str, suffix: str) -> Place | None:
-    """Where one server is; None if it is not said."""
     text, variable = options.get(key + suffix), options.get(f"{key}_env{suffix}")
     if text is not None and variable is not None:
         raise InputError(f"the options {key}{suffix} and {key}_env{suffix} exclude each other")

@@ -39,8 +39,6 @@ class Task:
 
 
 class Plan:
-    """The servers of a query; a session with each, once it is asked."""
-
     def __init__(self, options: Options) -> None:
         self.options = options
         self.servers = {server.name: server for server in options.servers}
@@ -77,7 +75,6 @@ class Plan:
             return dict(zip(names, pool.map(ask, names), strict=True))
 
     def fields(self) -> list[Field]:
-        """The columns, which must be the same on all servers."""
         found = self.all(lambda name: fields_of(self.reader(name).columns(), self.servers[name].table))
         (first, fields), *others = found.items()
         for name, other in others:
@@ -100,7 +97,6 @@ class Plan:
         return Kept(self.reader(name).table().database, self.reader(name).start(where))
 
     def read(self, offset: object) -> dict[str, Kept]:
-        """The positions of an offset, if they are of these databases."""
         kept = decoded(offset, self.options.names)
         for name in self.options.names:
             database = self.reader(name).table().database

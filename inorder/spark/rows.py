@@ -110,7 +110,6 @@ def connected(dsn: str) -> Iterator[Connection]:
 
 
 def still_there(dsn: str) -> Connection | None:
-    """The connection that was kept, if it is to this server and answers."""
     connection = KEPT.pop(dsn, None)
     try:
         if connection is not None:
@@ -174,7 +173,6 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
 
 
 def rows_query(connection: Connection, task: Task) -> LiteralString:
-    """The server's own query for the rows of a part."""
     (text,) = connection.row(
         query("reader_rows"), inorder=connection.extension, table=task.source.oid, batch=task.slice.batch
     )

@@ -152,7 +152,6 @@ class ShardsPlan(Plan):
             self.shards[key] = self.placed(unknown[key])
 
     def placed(self, shard: Shard) -> Shard:
-        """A shard, as it is called, where its node is now."""
         if shard.group not in self.nodes:
             raise gone(shard)
         name = self.ask(lambda known: known.shard_name(shard.id))
@@ -209,7 +208,6 @@ class ShardsPlan(Plan):
         return super().end(start)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        """The parts of the batch between two offsets, also where shards were."""
         first, last = self.read(start), self.read(end)
         check_complete(first, last)
         now = self.look()
@@ -221,12 +219,10 @@ class ShardsPlan(Plan):
     # --- shards that move and are split -----------------------------------------
 
     def moved(self, kept: Mapping[str, Kept]) -> dict[str, list[Shard]]:
-        """Those that are not where they were, and what they have become."""
         now = self.look()
         return successors({key: self.shards[key] for key in kept}, list(now.values()))
 
     def hold(self, key: str) -> None:
-        """Keep the old place of a shard until it is read."""
         self.ask(lambda known: self.moves.keep(known.session, self.shards[key]))
 
     def is_frozen(self, key: str) -> bool:
@@ -298,5 +294,4 @@ def has_numbers(shard: Shard) -> bool:
 
 
 def at(shard: Shard, host: str, port: int) -> Shard:
-    """A shard, at the address that its node has now."""
     return replace(shard, host=host, port=port)

@@ -39,7 +39,6 @@ class Part(InputPartition):
 
 
 def plan_of(options: Options) -> Plan:
-    """What asks the servers, or the shards of a table."""
     if not options.shards:
         return Plan(options)
     if not SAYS_START:

@@ -128,7 +128,6 @@ class OutputFile:
         return first.startswith(found) or not any(found)
 
     def cut(self, place: int) -> None:
-        """Nothing is after a place any more; the next row goes there."""
         if self.size() > place:
             os.ftruncate(STANDARD_OUTPUT, place)
         if not self.appends:
@@ -171,7 +170,6 @@ class FileSink(Sink):
             self.file.sync_name()
 
     def at_start(self) -> bool:
-        """A file is a stream, whatever the number of runs."""
         return self.size == 0
 
     def begin(self, name: str, first: bytes) -> str | None:
@@ -200,7 +198,6 @@ class FileSink(Sink):
         self.file.sync()
 
     def check(self) -> None:
-        """An error if somebody else changed or removed the file."""
         status = self.file.status()
         self.is_ours = self.file.before(self.start) == self.recent_at_start
         if self.file.has_name and status.st_nlink == 0:

@@ -166,7 +166,6 @@ def kind_of(column: Column) -> pa.DataType:
 
 
 def table_of(text: IO[bytes], size: int, columns: Sequence[Column]) -> pa.Table:
-    """The rows of a batch, from CSV without a header."""
     if size > MOST_BYTES:
         raise InorderError(f"a batch of {size:,} bytes of text is too large for Parquet; --batch-rows makes it smaller")
     names = [str(place) for place in range(len(columns))]

@@ -8,8 +8,6 @@ OUTPUTS = ("json", "csv", "parquet")
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for: a table and a position file, or a feed."""
-
     dsn: str
     table: str | None
     position: Path | None

@@ -30,7 +30,6 @@ def run(plan: Plan, report: Callable[[int], None]) -> None:
 
 
 def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
-    """A command if there is one, or else what standard output is."""
     if plan.directory is not None:
         from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # pyarrow is for who asks for it
 

@@ -61,8 +61,6 @@ class ShardsFile:
 
 
 class ShardSource(TableSource):
-    """A shard, whose position is in the file of all."""
-
     def __init__(self, plan: Plan, whole: ShardsFile, key: str, sync_output: Callable[[], None]) -> None:
         self.whole, self.key = whole, key
         state = whole.present.of(key)
@@ -102,7 +100,6 @@ class ShardsSource(Source):
     # --- sessions ---------------------------------------------------------------
 
     def attach(self, session: Session) -> None:
-        """Find the table, its shards, and the place in each."""
         self.close()
         self.session = self.coordinator = session
         self.distributed = Distributed(session, self.name)
@@ -294,7 +291,6 @@ class ShardsSource(Source):
         return positions is not None
 
     def take(self, key: str, shards: list[Shard], positions: list[dict[str, object]]) -> None:
-        """The new shards in the place of the old one, in one save."""
         self.sync_output()
         state = self.file.now()
         entries = dict(state.entries)

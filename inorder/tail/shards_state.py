@@ -12,8 +12,6 @@ NUMBERS = ("id", "group", "port", "low", "high")
 
 @dataclass(frozen=True)
 class Entry:
-    """A shard on a node, and how far it is read."""
-
     shard: Shard
     position: Json
 
@@ -69,7 +67,6 @@ def decode(content: bytes) -> ShardsState:
 
 
 def state_of(whole: Json) -> ShardsState:
-    """The parts as objects of ours, checked as those of one table are."""
     if "shards" not in whole:
         raise ValueError("it is a position in one table, not in shards: leave out --shards")
     entries = {entry.shard.key: entry for entry in map(entry_of, whole.pop("shards"))}

@@ -102,8 +102,6 @@ class Source:
 
 
 class TableSource(Source):
-    """A table, with the position in a file."""
-
     def __init__(
         self, plan: Plan, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
     ) -> None:
@@ -268,8 +266,6 @@ class TableSource(Source):
 
 
 class FeedSource(Source):
-    """A feed made by feed_create(), read by its form of two steps."""
-
     def __init__(self, plan: Plan) -> None:
         self.name, self.owner, self.max_rows = plan.feed, plan.owner, plan.batch_rows
         self.form = FORMATS[plan.output]

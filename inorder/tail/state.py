@@ -114,7 +114,6 @@ def state_of(fields: Json) -> State:
 
 
 def pending_of(fields: Json | None) -> Pending | None:
-    """A batch that is being written, if there is one."""
     return None if fields is None else Pending(**fields)
 
 
@@ -210,7 +209,6 @@ def are_transactions(text: object) -> bool:
 
 
 def order_of(position: Json) -> str | None:
-    """The column that a position is ordered by, or none."""
     return (position.get("ordering") or {}).get("column_name")
 
 

@@ -214,7 +214,6 @@ class FeedFileSink(Copied):
         self.file.cut(self.file.end())
 
     def at_start(self) -> bool:
-        """A file is a stream, whatever the number of runs."""
         return self.file.size() == 0
 
     def give(self, batch: IO[bytes], size: int) -> None:
