@@ -26,11 +26,11 @@ def citus(every: float | None, **options: Any) -> None:
     what is readable is left as it is.
     """
     # Loads the driver, which the help does not need.
-    from inorder.citus.preparation import Plan, repeat, run  # noqa: PLC0415
+    from inorder.citus.preparation import Request, repeat, run  # noqa: PLC0415
 
-    plan = Plan(**options)
+    request = Request(**options)
     if every is not None:
-        repeat(plan, every)
-    done = run(plan, click.echo if plan.dry_run else lambda text: click.echo(lines(text), err=True))
-    if not plan.dry_run:
-        click.echo(f"{plan.table}: {done} shards are {'not guarded' if plan.undo else 'readable'}")
+        repeat(request, every)
+    done = run(request, click.echo if request.dry_run else lambda text: click.echo(lines(text), err=True))
+    if not request.dry_run:
+        click.echo(f"{request.table}: {done} shards are {'not guarded' if request.undo else 'readable'}")

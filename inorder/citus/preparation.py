@@ -20,7 +20,7 @@ GENERATED = "bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Request:
     table: str
     column: str | None
     lock_timeout: float  # seconds
@@ -29,23 +29,23 @@ class Plan:
     dry_run: bool
     dsn: str
 
-    def of_shard(self, dsn: str, shard: Shard, column: str) -> steps.Plan:
+    def of_shard(self, dsn: str, shard: Shard, column: str) -> steps.Request:
         """The same for one of them. Its index is that of the table, which Citus makes on each shard."""
-        return steps.Plan(shard.table, column, "btree", self.lock_timeout, self.tries, self.undo, False, dsn)
+        return steps.Request(shard.table, column, "btree", self.lock_timeout, self.tries, self.undo, False, dsn)
 
 
 class Preparation:
-    def __init__(self, plan: Plan, say: Say) -> None:
-        self.plan, self.say = plan, say
+    def __init__(self, request: Request, say: Say) -> None:
+        self.request, self.say = request, say
 
     def attach(self, session: Session) -> None:
         self.session = session
-        self.distributed = Distributed(session, self.plan.table)
+        self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
         """All of them, also those that are moved meanwhile; returns how many there are."""
         shards = self.distributed.shards()
-        column = "" if self.plan.undo else self.column()
+        column = "" if self.request.undo else self.column()
         self.check_nodes(shards)
         seen: set[Shard] = set()
         while waiting := [shard for shard in shards if shard not in seen]:
@@ -56,15 +56,15 @@ class Preparation:
         return len(shards)
 
     def one(self, shard: Shard, column: str, place: str) -> None:
-        plan = self.plan.of_shard(node_dsn(self.session, shard), shard, column)
-        if not self.plan.undo and self.is_readable(shard):
-            self.say(f"{'-- ' if self.plan.dry_run else ''}{shard.place} ({place}) is readable")
-        elif self.plan.dry_run:
-            for statement in steps.listed(plan, ShardSession):
+        request = self.request.of_shard(node_dsn(self.session, shard), shard, column)
+        if not self.request.undo and self.is_readable(shard):
+            self.say(f"{'-- ' if self.request.dry_run else ''}{shard.place} ({place}) is readable")
+        elif self.request.dry_run:
+            for statement in steps.listed(request, ShardSession):
                 self.say(f"{statement};  -- {shard.host}:{shard.port}")
         else:
             self.say(f"{shard.place} ({place})")
-            steps.prepare(plan, lambda text: self.say(f"  {text}"), ShardSession)
+            steps.prepare(request, lambda text: self.say(f"  {text}"), ShardSession)
 
     def is_readable(self, shard: Shard) -> bool:
         """Whether a reader could begin there."""
@@ -86,13 +86,13 @@ class Preparation:
         """The column with the number; an error if nodes would not compute it themselves, or it has no index."""
         table = self.distributed.table
         rows = self.session.rows(
-            query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.plan.column
+            query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column
         )
         generated = [(str(name), indexed) for name, is_generated, indexed in rows if is_generated]
         if len(generated) > 1:
             raise InputError(f"table {table.quoted} has several columns with transaction numbers: give one by --column")
         if not generated:
-            raise InputError(missing(table.quoted, str(rows[0][0]) if rows else None, self.plan.column or "xact"))
+            raise InputError(missing(table.quoted, str(rows[0][0]) if rows else None, self.request.column or "xact"))
         ((name, indexed),) = generated
         if not indexed:
             raise InputError(
@@ -115,14 +115,14 @@ def missing(table: str, other: str | None, name: str) -> str:
     )
 
 
-def run(plan: Plan, say: Say) -> int:
-    preparation = Preparation(plan, say)
-    return once(plan.dsn, preparation.attach, preparation.run)
+def run(request: Request, say: Say) -> int:
+    preparation = Preparation(request, say)
+    return once(request.dsn, preparation.attach, preparation.run)
 
 
-def repeat(plan: Plan, seconds: float) -> NoReturn:
+def repeat(request: Request, seconds: float) -> NoReturn:
     """At an interval, over restarts of the coordinator; says only what it does."""
-    preparation = Preparation(plan, lambda text: None if text.endswith("is readable") else report(text))
+    preparation = Preparation(request, lambda text: None if text.endswith("is readable") else report(text))
 
     def work() -> None:
         try:
@@ -130,4 +130,4 @@ def repeat(plan: Plan, seconds: float) -> NoReturn:
         except psycopg.errors.UndefinedTable as error:
             report(f"trying again: {first_line(error)}")  # a shard that was moved in this moment
 
-    forever(plan.dsn, preparation.attach, work, lambda: time.sleep(seconds))
+    forever(request.dsn, preparation.attach, work, lambda: time.sleep(seconds))

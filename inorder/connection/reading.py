@@ -49,7 +49,7 @@ class Slice:
     lsn: str
 
 
-class Line:
+class LazySession:
     """A session that is opened when it is needed, and again after it was lost. Threads take it in turn."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
@@ -75,17 +75,17 @@ class Reader:
     Readers of several tables of a server may share a line.
     """
 
-    def __init__(self, at: str | Line, table: str, accept_origin: bool = False) -> None:
-        self.line = at if isinstance(at, Line) else Line(at)
+    def __init__(self, at: str | LazySession, table: str, accept_origin: bool = False) -> None:
+        self.lazy = at if isinstance(at, LazySession) else LazySession(at)
         self.name, self.accept_origin = table, accept_origin
         self.found: Table | None = None
 
     def close(self) -> None:
-        self.line.close()
+        self.lazy.close()
 
     def ask(self, step: Callable[[Session, Table], Result]) -> Result:
         for _ in attempts():
-            with self.line.turn:
+            with self.lazy.turn:
                 try:
                     return step(*self.opened())
                 except psycopg.Error as error:
@@ -96,7 +96,7 @@ class Reader:
         raise InorderError(f"the server did not answer in {TRIES} tries: {reason}") from reason
 
     def opened(self) -> tuple[Session, Table]:
-        session = self.line.open()
+        session = self.lazy.open()
         if self.found is None:
             self.found = session.table(self.name)
         return session, self.found
@@ -113,7 +113,7 @@ class Reader:
         (position,) = self.ask(lambda session, table: session.row(query("reader_start"), table=table.oid, start=where))
         return str(position)
 
-    def kept(self, position: str) -> str:
+    def usable(self, position: str) -> str:
         """A position as it is used: without its origin, if another one is accepted."""
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
@@ -121,7 +121,7 @@ class Reader:
         """Whether rows follow, after a wait of at most a second; an error if the position is none of this table."""
         (found,) = self.ask(
             lambda session, table: session.row(
-                query("reader_has_rows"), table=table.oid, position=self.kept(position), wait=f"{wait} s"
+                query("reader_has_rows"), table=table.oid, position=self.usable(position), wait=f"{wait} s"
             )
         )
         return bool(found)
@@ -134,7 +134,7 @@ class Reader:
         def step(session: Session, table: Table) -> str | None:
             with nullcontext() if until is None else in_one_snapshot(session):
                 (after,) = session.row(
-                    query(name), table=table.oid, position=self.kept(position), max_rows=max_rows, whole=whole, **end
+                    query(name), table=table.oid, position=self.usable(position), max_rows=max_rows, whole=whole, **end
                 )
             return None if after is None else str(after)
 
@@ -143,14 +143,14 @@ class Reader:
     def backlog(self, position: str) -> tuple[int, int | None]:
         """The number of transactions that have ended since, and an estimate of their rows if there is one."""
         transactions, rows = self.ask(
-            lambda session, table: session.row(query("reader_backlog"), table=table.oid, position=self.kept(position))
+            lambda session, table: session.row(query("reader_backlog"), table=table.oid, position=self.usable(position))
         )
         return int(str(transactions)), None if rows is None else int(str(rows))
 
     def slices(self, start: str, end: str, parts: int = 1) -> list[Slice]:
         rows = self.ask(
             lambda session, table: session.rows(
-                query("reader_parts"), table=table.oid, start=self.kept(start), until=self.kept(end), parts=parts
+                query("reader_parts"), table=table.oid, start=self.usable(start), until=self.usable(end), parts=parts
             )
         )
         return [Slice(str(batch), str(lsn)) for batch, lsn in rows]

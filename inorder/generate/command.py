@@ -10,7 +10,7 @@ from inorder.errors import InputError
 from inorder.generate.encode import ENCODERS
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
-from inorder.generate.uuids import CHUNK, KINDS, Plan
+from inorder.generate.uuids import CHUNK, KINDS, DataSet
 from inorder.options import count, format_option, option
 
 DEFAULT_DAYS = 365
@@ -59,22 +59,22 @@ def generate(kind: str, out: Path, output: str, **options: Any) -> None:
     uuid-v1 values contain node, clock sequence and time. uuid-v7 values contain the same times. uuid-v4 values are
     random: only --count, --seed, --out and --format affect them.
     """
-    plan = plan_of(kind, **options)
+    data_set = data_set_of(kind, **options)
     with opened(out) as stream:
-        write(plan, ENCODERS[output](CHUNK), stream)
+        write(data_set, ENCODERS[output](CHUNK), stream)
 
 
-def plan_of(
+def data_set_of(
     kind: str, count: int, nodes: int, historic: bool, interval_days: float | None, until: str | None, lag: float,
     seed: int,
-) -> Plan:  # fmt: skip
+) -> DataSet:  # fmt: skip
     now = moment(until)
     if not 0 <= lag <= MOST_LAG:  # also false for nan
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
     times = historic_times(count, now, interval_days) if historic else dense_times(count, now, interval_days)
-    plan = Plan(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
-    check_range(plan)
-    return plan
+    data_set = DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
+    check_range(data_set)
+    return data_set
 
 
 def moment(until: str | None) -> int:
@@ -106,10 +106,12 @@ def dense_times(count: int, now: int, interval_days: float | None) -> Times:
     return Times(now, count, count)
 
 
-def check_range(plan: Plan) -> None:
-    if plan.kind not in RANGES:
+def check_range(data_set: DataSet) -> None:
+    if data_set.kind not in RANGES:
         return
-    lowest, highest, name = RANGES[plan.kind]
-    first, last = plan.times.first - plan.lag, plan.times.first + plan.times.span
+    lowest, highest, name = RANGES[data_set.kind]
+    first, last = data_set.times.first - data_set.lag, data_set.times.first + data_set.times.span
     if first < lowest or last > highest:
-        raise InputError(f"{plan.kind} holds times from {name}; --until, --interval-days and --lag must stay within")
+        raise InputError(
+            f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must stay within"
+        )

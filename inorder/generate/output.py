@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from inorder.errors import InputError
 from inorder.files import replacing
 from inorder.generate.encode import Encoder
-from inorder.generate.uuids import Plan, chunks
+from inorder.generate.uuids import DataSet, chunks
 
 DASH = Path("-")
 STANDARD_OUTPUT = 1
@@ -34,7 +34,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def write(plan: Plan, encoder: Encoder, stream: BinaryIO) -> None:
+def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
     """Everything, in chunks; with a bar on stderr where that is a terminal and the data do not go to one."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
@@ -42,9 +42,9 @@ def write(plan: Plan, encoder: Encoder, stream: BinaryIO) -> None:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=to_terminal or not console.is_terminal) as bar:
-        task = bar.add_task(plan.kind, total=plan.times.count)
+        task = bar.add_task(data_set.kind, total=data_set.times.count)
         stream.write(encoder.header)
-        for high, low in chunks(plan):
+        for high, low in chunks(data_set):
             stream.write(encoder.encode(high, low))
             bar.advance(task, len(high))
         stream.write(encoder.trailer)

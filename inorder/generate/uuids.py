@@ -1,4 +1,4 @@
-"""The values of a data set, as arrays of 64-bit words, chunk by chunk. Pure: the same plan gives the same values.
+"""The values of a data set, as arrays of 64-bit words, chunk by chunk. Pure: the same data set gives the same values.
 
 Every value takes the same number of draws from each stream, so the size of the chunks does not matter; and the
 streams are raw words of PCG64, which numpy promises not to change.
@@ -22,7 +22,7 @@ V7_TICKS_PER_MS = 4096
 
 
 @dataclass(frozen=True)
-class Plan:
+class DataSet:
     """A data set: which kind, its true times, and the simulated nodes that make it.
 
     Clocks are behind by up to ``lag`` ticks: that of the first node by none, that of the last by all.
@@ -107,22 +107,22 @@ def v4_words(random: Words) -> tuple[Words, Words]:
     return pairs[:, 0] & np.uint64(0xFFFFFFFFFFFF0FFF) | np.uint64(0x4000), random_low(pairs[:, 1])
 
 
-def chunks(plan: Plan, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
+def chunks(data_set: DataSet, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
     """The high and low words of all values, in the order in which they were made (by true time).
 
     The streams are apart, so version 7 has the times of version 1 for the same seed.
     """
-    streams = [PCG64(sequence) for sequence in SeedSequence(plan.seed).spawn(4)]
-    fleet = draw_fleet(plan.nodes, plan.lag, streams[0])
-    for begin in range(0, plan.times.count, size):
-        length = min(size, plan.times.count - begin)
-        if plan.kind == "uuid-v4":
+    streams = [PCG64(sequence) for sequence in SeedSequence(data_set.seed).spawn(4)]
+    fleet = draw_fleet(data_set.nodes, data_set.lag, streams[0])
+    for begin in range(0, data_set.times.count, size):
+        length = min(size, data_set.times.count - begin)
+        if data_set.kind == "uuid-v4":
             yield v4_words(streams[3].random_raw(2 * length))
             continue
-        times = plan.times.chunk(begin, streams[1].random_raw(length))
+        times = data_set.times.chunk(begin, streams[1].random_raw(length))
         nodes = fleet.chosen(streams[2].random_raw(length))
         times -= fleet.lag[nodes]
-        if plan.kind == "uuid-v7":
+        if data_set.kind == "uuid-v7":
             yield v7_high(times), random_low(streams[3].random_raw(length))
         else:
             yield v1_high(times), fleet.low[nodes]

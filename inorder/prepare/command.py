@@ -30,14 +30,14 @@ def prepare(dry_run: bool, **options: Any) -> None:
     interrupted run has done is not done again.
     """
     # Loads the driver, which the help does not need.
-    from inorder.prepare.steps import Plan, listed  # noqa: PLC0415
+    from inorder.prepare.steps import Request, listed  # noqa: PLC0415
     from inorder.prepare.steps import prepare as run  # noqa: PLC0415
 
-    plan = Plan(**options)
+    request = Request(**options)
     if dry_run:
-        for statement in listed(plan):
+        for statement in listed(request):
             click.echo(f"{statement};")
         return
-    run(plan, lambda text: click.echo(lines(text), err=True))
-    done = "as it was before" if plan.drop_column else "not guarded" if plan.undo else "readable"
-    click.echo(f"{plan.table} is {done}")
+    run(request, lambda text: click.echo(lines(text), err=True))
+    done = "as it was before" if request.drop_column else "not guarded" if request.undo else "readable"
+    click.echo(f"{request.table} is {done}")

@@ -24,7 +24,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class Request:
     table: str
     column: str
     method: str
@@ -45,22 +45,22 @@ def is_concurrent(statement: str) -> bool:
 
 
 class Preparation:
-    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self.plan, self.say = plan, say
+    def __init__(self, request: Request, say: Callable[[str], None]) -> None:
+        self.request, self.say = request, say
         self.done: list[str] = []
 
     def attach(self, session: Session) -> None:
-        self.session, self.table = session, session.table(self.plan.table)
+        self.session, self.table = session, session.table(self.request.table)
 
     def statements(self) -> list[str]:
-        parts = {"table": self.table.oid, "column": self.plan.column}
-        if self.plan.undo:
+        parts = {"table": self.table.oid, "column": self.request.column}
+        if self.request.undo:
             rows = self.session.rows(
                 query("prepare_undo"), schema=self.session.schema_name, quoted=self.table.quoted,
-                drop_column=self.plan.drop_column, **parts,
+                drop_column=self.request.drop_column, **parts,
             )  # fmt: skip
         else:
-            rows = self.session.rows(query("prepare_steps"), method=self.plan.method, **parts)
+            rows = self.session.rows(query("prepare_steps"), method=self.request.method, **parts)
         return [str(row[0]) for row in rows]
 
     def require_privileges(self, statements: list[str]) -> None:
@@ -88,8 +88,8 @@ class Preparation:
 
     def try_often(self) -> None:
         """What was interrupted or given up begins again where it stopped."""
-        for number in attempts(self.plan.tries):
-            if self.try_all(last=number == self.plan.tries):
+        for number in attempts(self.request.tries):
+            if self.try_all(last=number == self.request.tries):
                 return
 
     def try_all(self, last: bool) -> bool:
@@ -102,7 +102,7 @@ class Preparation:
                     raise
                 if last:
                     raise InorderError(
-                        f"gave up after {self.plan.tries} tries: {first_line(error)}: {statement}\n"
+                        f"gave up after {self.request.tries} tries: {first_line(error)}: {statement}\n"
                         "HINT:  See pg_locks for who holds the table."
                     ) from error
                 self.say(f"trying again: {first_line(error)}")
@@ -113,7 +113,7 @@ class Preparation:
     def execute(self, statement: str) -> None:
         """One of them, with a lock_timeout where writers would wait behind it."""
         connection = self.session.connection
-        wait_ms = 0 if is_concurrent(statement) else round(self.plan.lock_timeout * 1000)
+        wait_ms = 0 if is_concurrent(statement) else round(self.request.lock_timeout * 1000)
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(wait_ms)))
         self.say(statement)
         try:
@@ -131,7 +131,7 @@ class Preparation:
         pid = self.session.connection.info.backend_pid
 
         def watch() -> None:
-            with suppress(psycopg.Error), connect_as_user(self.plan.dsn) as connection:
+            with suppress(psycopg.Error), connect_as_user(self.request.dsn) as connection:
                 while not ended.wait(PROGRESS_SECONDS):
                     row = connection.execute(query("prepare_progress").format(pid=sql.Literal(pid))).fetchone()
                     if row is not None:
@@ -148,11 +148,11 @@ class Preparation:
                 watcher.join()
 
 
-def prepare(plan: Plan, say: Callable[[str], None], kind: type[Session] = Session) -> None:
-    preparation = Preparation(plan, say)
-    once(plan.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
+def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> None:
+    preparation = Preparation(request, say)
+    once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
 
 
-def listed(plan: Plan, kind: type[Session] = Session) -> list[str]:
-    preparation = Preparation(plan, lambda _text: None)
-    return once(plan.dsn, preparation.attach, preparation.statements, kind=kind)
+def listed(request: Request, kind: type[Session] = Session) -> list[str]:
+    preparation = Preparation(request, lambda _text: None)
+    return once(request.dsn, preparation.attach, preparation.statements, kind=kind)

@@ -26,7 +26,7 @@ DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
 
 
 @dataclass(frozen=True)
-class Place:
+class Address:
     """Where a server is: a connection string without a password, or the environment variable that has any."""
 
     text: str
@@ -48,8 +48,8 @@ class Server:
 
     name: str
     table: str
-    plan: Place
-    read: Place
+    plan: Address
+    read: Address
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def numbered(options: Mapping[str, str], listed: list[str]) -> dict[str, str]:
 
 
 def server_of(options: Mapping[str, str], name: str, suffix: str) -> Server:
-    plan = place_of(options, "dsn", suffix)
+    plan = address_of(options, "dsn", suffix)
     if plan is None:
         raise InputError(
             "where is the server? Give the option dsn (a connection string without a password, or service=NAME) "
@@ -160,16 +160,16 @@ def server_of(options: Mapping[str, str], name: str, suffix: str) -> Server:
     table = options.get(f"table{suffix}", options.get("table"))
     if not table:
         raise InputError("which table is read? Give the option table")
-    return Server(name, table, plan, place_of(options, "read_dsn", suffix) or plan)
+    return Server(name, table, plan, address_of(options, "read_dsn", suffix) or plan)
 
 
-def place_of(options: Mapping[str, str], key: str, suffix: str) -> Place | None:
+def address_of(options: Mapping[str, str], key: str, suffix: str) -> Address | None:
     text, variable = options.get(key + suffix), options.get(f"{key}_env{suffix}")
     if text is not None and variable is not None:
         raise InputError(f"the options {key}{suffix} and {key}_env{suffix} exclude each other")
     if variable is not None:
-        return Place(variable, is_variable=True)
-    return None if text is None else Place(without_secrets(text, key + suffix))
+        return Address(variable, is_variable=True)
+    return None if text is None else Address(without_secrets(text, key + suffix))
 
 
 def without_secrets(dsn: str, option: str) -> str:

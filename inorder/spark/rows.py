@@ -21,7 +21,7 @@ from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError
 from inorder.spark.arrow import converted, schema_of
 from inorder.spark.columns import select_list, wanted
-from inorder.spark.plan import Task
+from inorder.spark.driver import Task
 
 BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in the executor's memory several times
 LONGEST_LOOK = 0.1  # seconds between two looks at a standby before PostgreSQL 19
@@ -37,7 +37,7 @@ class Connection:
         self.run("SET application_name = {name}", name=APPLICATION_NAME)
         self.run("SET client_encoding = 'UTF8'")
 
-    def look(self) -> None:
+    def find_extension(self) -> None:
         """Find the schema of the extension, and whether the server is a standby."""
         rows = self.rows(query("extension_schema"))
         if not rows:
@@ -113,7 +113,7 @@ def still_there(dsn: str) -> Connection | None:
     connection = KEPT.pop(dsn, None)
     try:
         if connection is not None:
-            connection.look()
+            connection.find_extension()
     except (adbc_driver_manager.Error, InputError):
         assert connection is not None
         connection.close()
@@ -124,7 +124,7 @@ def still_there(dsn: str) -> Connection | None:
 def opened(dsn: str) -> Connection:
     connection = Connection(dsn)
     try:
-        connection.look()
+        connection.find_extension()
     except BaseException:
         connection.close()
         raise
@@ -194,7 +194,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
     if int(str(version)) >= HAS_WAIT_FOR_LSN:
         reached = connection.wait_for_lsn(lsn, seconds)
     else:
-        reached = looked_for(connection, lsn, seconds)
+        reached = replayed(connection, lsn, seconds)
     if not reached:
         raise InorderError(
             f"the standby has not replayed the WAL up to {lsn} in {seconds} s\n"
@@ -202,7 +202,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
         )
 
 
-def looked_for(connection: Connection, lsn: str, seconds: int) -> bool:
+def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
     """Look every now and then whether so much is replayed; null if it was promoted, which the read notices."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:

@@ -17,34 +17,34 @@ from inorder.citus.handover import NotReadableError, gone, is_frozen, unreadable
 from inorder.citus.moves import Moves
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
 from inorder.connection.database import query
-from inorder.connection.reading import Line, Reader
+from inorder.connection.reading import LazySession, Reader
 from inorder.connection.session import Session
 from inorder.errors import InorderError, InputError
 from inorder.spark.columns import Field, fields_of
+from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import Kept, Offset, encoded, parts_of
 from inorder.spark.options import Options
-from inorder.spark.plan import Plan, Task
 
 Result = TypeVar("Result")
 
 IN_OFFSETS = ("id", "group", "low", "high")  # its name and where its node is, the coordinator says
 
 
-class ShardsPlan(Plan):
+class ShardsDriver(Driver):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         (self.server,) = options.servers
         self.coordinator = Reader(self.server.plan.dsn(), self.server.table)
         self.known: Distributed | None = None
         self.nodes: dict[int, tuple[str, int]] = {}
-        self.lines: dict[int, Line] = {}  # to each node, by its group
+        self.sessions: dict[int, LazySession] = {}  # to each node, by its group
         self.shards: dict[str, Shard] = {}
         self.moves = Moves()
         self.idle: tuple[Offset, object] | None = None  # where nothing followed, and what had ended then
 
     def close(self) -> None:
-        for line in (*self.lines.values(), self.coordinator.line):
-            line.close()
+        for one in (*self.sessions.values(), self.coordinator.lazy):
+            one.close()
         self.moves.close()
 
     # --- where shards are -------------------------------------------------------
@@ -58,10 +58,10 @@ class ShardsPlan(Plan):
 
         return self.coordinator.ask(asked)
 
-    def look(self) -> dict[str, Shard]:
+    def find_shards(self) -> dict[str, Shard]:
         now, nodes = self.ask(lambda known: (known.shards(), known.nodes()))
-        for group in [group for group in self.lines if nodes.get(group) != self.nodes.get(group)]:
-            self.lines.pop(group).close()  # another server took the place of the node
+        for group in [group for group in self.sessions if nodes.get(group) != self.nodes.get(group)]:
+            self.sessions.pop(group).close()  # another server took the place of the node
             self.readers = {key: one for key, one in self.readers.items() if self.shards[key].group != group}
         self.nodes = nodes
         self.shards |= {shard.key: shard for shard in now}
@@ -70,21 +70,21 @@ class ShardsPlan(Plan):
                 self.shards[key] = at(shard, *nodes[shard.group])
         return {shard.key: shard for shard in now}
 
-    def line(self, shard: Shard) -> Line:
-        if shard.group not in self.lines:
+    def lazy_session(self, shard: Shard) -> LazySession:
+        if shard.group not in self.sessions:
             dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.server.plan.dsn())
-            self.lines[shard.group] = Line(dsn, ShardSession)
-        return self.lines[shard.group]
+            self.sessions[shard.group] = LazySession(dsn, ShardSession)
+        return self.sessions[shard.group]
 
     def session(self, shard: Shard) -> ShardSession:
-        session = self.line(shard).open()
+        session = self.lazy_session(shard).open()
         assert isinstance(session, ShardSession)
         return session
 
     def reader(self, name: str) -> Reader:
         if name not in self.readers:
             shard = self.shards[name]
-            self.readers[name] = Reader(self.line(shard), shard.table, self.options.accept_origin)
+            self.readers[name] = Reader(self.lazy_session(shard), shard.table, self.options.accept_origin)
         return self.readers[name]
 
     def node(self, name: str) -> Node:
@@ -94,7 +94,7 @@ class ShardsPlan(Plan):
         return 0
 
     def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
-        return self.each(self.look(), ask)
+        return self.each(self.find_shards(), ask)
 
     def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
 
@@ -110,7 +110,7 @@ class ShardsPlan(Plan):
                 raise type(error)(f"{shard.place}: {error}") from error
 
         for shard in [self.shards[name] for name in names]:
-            self.line(shard)  # by one thread
+            self.lazy_session(shard)  # by one thread
         return super().each(names, asked)
 
     # --- offsets ----------------------------------------------------------------
@@ -147,7 +147,7 @@ class ShardsPlan(Plan):
     def find(self, unknown: Mapping[str, Shard]) -> None:
         """Where shards of an offset are, by one look at all that there are; those that were moved by their names."""
         if unknown:
-            self.look()
+            self.find_shards()
         for key in unknown.keys() - self.shards.keys():
             self.shards[key] = self.placed(unknown[key])
 
@@ -210,7 +210,7 @@ class ShardsPlan(Plan):
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         first, last = self.read(start), self.read(end)
         check_complete(first, last)
-        now = self.look()
+        now = self.find_shards()
         for key in first:
             if key in last and key not in now and first[key].position != last[key].position:
                 self.hold(key)
@@ -219,7 +219,7 @@ class ShardsPlan(Plan):
     # --- shards that move and are split -----------------------------------------
 
     def moved(self, kept: Mapping[str, Kept]) -> dict[str, list[Shard]]:
-        now = self.look()
+        now = self.find_shards()
         return successors({key: self.shards[key] for key in kept}, list(now.values()))
 
     def hold(self, key: str) -> None:

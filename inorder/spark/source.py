@@ -12,11 +12,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from inorder.errors import InputError
+from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import Offset
 from inorder.spark.options import Options, parsed
-from inorder.spark.plan import Plan, Task
 from inorder.spark.rows import read
-from inorder.spark.shards import ShardsPlan
+from inorder.spark.shards import ShardsDriver
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -38,12 +38,12 @@ class Part(InputPartition):
     task: Task
 
 
-def plan_of(options: Options) -> Plan:
+def plan_of(options: Options) -> Driver:
     if not options.shards:
-        return Plan(options)
+        return Driver(options)
     if not SAYS_START:
         raise InputError("the option shards requires PySpark 4.2 or later")
-    return ShardsPlan(options)
+    return ShardsDriver(options)
 
 
 class InorderDataSource(DataSource):

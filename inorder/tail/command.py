@@ -8,8 +8,8 @@ import click
 
 from inorder.errors import InputError
 from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option
-from inorder.tail.plan import OUTPUTS, Plan
 from inorder.tail.progress import RowCount
+from inorder.tail.request import OUTPUTS, Request
 
 MOST_ROWS = 2**31 - 1
 IN_DATABASE = "a feed has its table and its position in the database"
@@ -110,7 +110,7 @@ def tail(**options: Any) -> None:
     from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
 
     with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
-        run(Plan(**options), written.add)
+        run(Request(**options), written.add)
 
 
 def check(

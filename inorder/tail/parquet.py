@@ -10,7 +10,7 @@ from inorder.connection.reading import Column, columns_of
 from inorder.errors import InorderError, InputError
 from inorder.files import sync_folder, write_whole
 from inorder.sources import installer
-from inorder.tail.plan import Plan
+from inorder.tail.request import Request
 from inorder.tail.sinks import Report
 from inorder.tail.sources import Source
 from inorder.tail.state import Mark
@@ -37,10 +37,10 @@ MOST_DIGITS = 38  # of a decimal
 class ParquetSink(WholeBatches):
     """A directory. A batch that comes again replaces its file by the same rows."""
 
-    def __init__(self, report: Report, plan: Plan) -> None:
+    def __init__(self, report: Report, request: Request) -> None:
         super().__init__(report)
-        assert plan.directory is not None
-        self.plan, self.directory = plan, plan.directory
+        assert request.directory is not None
+        self.request, self.directory = request, request.directory
         self.source: Source | None = None
         self.last = self.known = self.given = ""  # a batch: of the directory, of the position file, of this run
         self.accepts = False
@@ -55,7 +55,7 @@ class ParquetSink(WholeBatches):
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         self.known = source.output.last if source.output else ""
-        if self.plan.position is not None:
+        if self.request.position is not None:
             self.refuse_others(source)
 
     def claim(self, source: Source) -> None:
@@ -84,24 +84,24 @@ class ParquetSink(WholeBatches):
             raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
 
     def reader(self, source: Source) -> str:
-        if self.plan.position is not None:
-            return f"position file {self.plan.position.resolve()}"
-        owner = self.plan.owner or source.session.connection.info.user
-        return f"feed '{self.plan.feed}' of role '{owner}' in database '{source.table.database}'"
+        if self.request.position is not None:
+            return f"position file {self.request.position.resolve()}"
+        owner = self.request.owner or source.session.connection.info.user
+        return f"feed '{self.request.feed}' of role '{owner}' in database '{source.table.database}'"
 
     def begin(self, name: str, first: bytes) -> str | None:
         """An error if the directory has files that this reader does not know of, or has forgotten."""
         in_place = self.directory / f"{name}.parquet"
-        if self.plan.position is None:
+        if self.request.position is None:
             if name != self.last and in_place.exists():
                 raise InputError(
-                    f"{in_place} exists, and batch {name} of feed '{self.plan.feed}' is another one\n"
+                    f"{in_place} exists, and batch {name} of feed '{self.request.feed}' is another one\n"
                     "HINT:  The directory has files of another feed of this name: give an empty one."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.known and not self.accepts:
             raise InputError(
-                f"{self.directory} has {self.last}.parquet, of which {self.plan.position} does not know: it is a copy "
-                "from before that batch, or has written elsewhere since\n"
+                f"{self.directory} has {self.last}.parquet, of which {self.request.position} does not know: it is a "
+                "copy from before that batch, or has written elsewhere since\n"
                 "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after that "
                 "position, which come again, and use --accept-output."
             )

@@ -12,8 +12,8 @@ from inorder.connection.stream import Rows
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first, uninterrupted
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
-from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import Sink, is_device
 from inorder.tail.sources import Batch, FeedSource, Source, TableSource
@@ -21,62 +21,62 @@ from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
 
-def run(plan: Plan, report: Callable[[int], None]) -> None:
+def run(request: Request, report: Callable[[int], None]) -> None:
     """Deliver until there is nothing new, or until SIGTERM or SIGHUP."""
     with ExitStack() as stack:
-        sink = stack.enter_context(closing(sink_for(plan, report)))
-        delivery = stack.enter_context(closing(Delivery(plan, source_for(plan, stack, sink), sink)))
+        sink = stack.enter_context(closing(sink_for(request, report)))
+        delivery = stack.enter_context(closing(Delivery(request, source_for(request, stack, sink), sink)))
         delivery.run()
 
 
-def sink_for(plan: Plan, report: Callable[[int], None]) -> Sink:
-    if plan.directory is not None:
+def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
+    if request.directory is not None:
         from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # pyarrow is for who asks for it
 
-        return ParquetSink(report, plan)
-    if plan.command is not None:
-        return CommandSink(report, plan.command, plan.retries)
+        return ParquetSink(report, request)
+    if request.command is not None:
+        return CommandSink(report, request.command, request.retries)
     if is_file() or is_device():
-        if plan.frame:
+        if request.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
-        return Sink(report) if is_device() else FileSink(report) if plan.feed is None else FeedFileSink(report)
-    return PipeSink(report, plan.frame)
+        return Sink(report) if is_device() else FileSink(report) if request.feed is None else FeedFileSink(report)
+    return PipeSink(report, request.frame)
 
 
-def source_for(plan: Plan, stack: ExitStack, sink: Sink) -> Source:
+def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
     """A table, whose position file stays locked as long as the run, or a feed."""
-    if plan.feed is not None:
-        return stack.enter_context(closing(FeedSource(plan)))
-    assert plan.table is not None and plan.position is not None
-    file = stack.enter_context(PositionFile(plan.position))
-    if plan.shards:
-        return stack.enter_context(closing(ShardsSource(plan, file, sink.sync)))
-    return TableSource(plan, plan.table, file, file.read(decode), sink.sync)
+    if request.feed is not None:
+        return stack.enter_context(closing(FeedSource(request)))
+    assert request.table is not None and request.position is not None
+    file = stack.enter_context(PositionFile(request.position))
+    if request.shards:
+        return stack.enter_context(closing(ShardsSource(request, file, sink.sync)))
+    return TableSource(request, request.table, file, file.read(decode), sink.sync)
 
 
 class Delivery:
-    def __init__(self, plan: Plan, source: Source, sink: Sink) -> None:
-        self.plan, self.source, self.sink = plan, source, sink
+    def __init__(self, request: Request, source: Source, sink: Sink) -> None:
+        self.request, self.source, self.sink = request, source, sink
 
     def run(self) -> None:
-        self.sink.resume(self.source, self.plan.accept_output)
-        writes = self.plan.feed is not None
-        if not self.plan.follow:
-            once(self.plan.dsn, self.source.attach, self.deliver_all, writes=writes)
+        self.sink.resume(self.source, self.request.accept_output)
+        writes = self.request.feed is not None
+        if not self.request.follow:
+            once(self.request.dsn, self.source.attach, self.deliver_all, writes=writes)
             self.source.end()
             return
         try:
-            forever(self.plan.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
+            forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
         except Terminated:
             if self.sink.rows:  # a second signal, in the midst of a batch
                 raise
 
     def pause(self) -> None:
         """Between two polls: so many seconds, or until there are rows, at most a second."""
-        if self.plan.interval is None:
+        if self.request.interval is None:
             self.source.wait()
         else:
-            time.sleep(self.plan.interval)
+            time.sleep(self.request.interval)
 
     def close(self) -> None:
         with uninterrupted():

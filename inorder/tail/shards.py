@@ -15,8 +15,8 @@ from inorder.connection.session import Session
 from inorder.connection.stream import Rows
 from inorder.errors import InputError
 from inorder.tail.formats import FORMATS
-from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
 from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text
 from inorder.tail.state import Mark, State
@@ -61,10 +61,10 @@ class ShardsFile:
 
 
 class ShardSource(TableSource):
-    def __init__(self, plan: Plan, whole: ShardsFile, key: str, sync_output: Callable[[], None]) -> None:
+    def __init__(self, request: Request, whole: ShardsFile, key: str, sync_output: Callable[[], None]) -> None:
         self.whole, self.key = whole, key
         state = whole.present.of(key)
-        super().__init__(plan, state.table, whole.file, state, sync_output)
+        super().__init__(request, state.table, whole.file, state, sync_output)
 
     def store(self, state: State, lasting: bool) -> None:
         self.whole.save(self.whole.now({self.key: state}), lasting)
@@ -73,9 +73,10 @@ class ShardSource(TableSource):
 class ShardsSource(Source):
     """The shards of a table, each read as a table of its node. A round asks those with rows in turn."""
 
-    def __init__(self, plan: Plan, file: PositionFile, sync_output: Callable[[], None]) -> None:
-        assert plan.table is not None
-        self.plan, self.name, self.form, self.sync_output = plan, plan.table, FORMATS[plan.output], sync_output
+    def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
+        assert request.table is not None
+        self.request, self.name, self.sync_output = request, request.table, sync_output
+        self.form = FORMATS[request.output]
         self.file = ShardsFile(file)
         state = self.file.state
         self.output = state.output if state else None
@@ -136,7 +137,7 @@ class ShardsSource(Source):
         node = self.node(shard)
         try:
             (position,) = node.row(
-                query("tail_start"), table=node.table(shard.table).oid, start=self.plan.start, order_by=None
+                query("tail_start"), table=node.table(shard.table).oid, start=self.request.start, order_by=None
             )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise unreadable(shard, self.name) from error
@@ -152,7 +153,7 @@ class ShardsSource(Source):
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:
-            self.readers[key] = ShardSource(self.plan, self.file, key, self.sync_output)
+            self.readers[key] = ShardSource(self.request, self.file, key, self.sync_output)
         try:
             self.readers[key].attach(self.node(shard))
         except psycopg.errors.UndefinedTable as error:
@@ -284,7 +285,7 @@ class ShardsSource(Source):
             return True  # one more round reads what was written before
         positions = self.moves.positions(
             self.distributed, self.node(shard), shard, [(one, self.node(one)) for one in shards],
-            is_frozen=key in self.frozen, ends=not self.plan.follow,
+            is_frozen=key in self.frozen, ends=not self.request.follow,
         )  # fmt: skip
         if positions is not None:
             self.take(key, shards, positions)

@@ -19,8 +19,8 @@ from inorder.connection.stream import Rows, Stream
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS, Format
-from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
 from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
@@ -103,19 +103,19 @@ class Source:
 
 class TableSource(Source):
     def __init__(
-        self, plan: Plan, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
+        self, request: Request, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
     ) -> None:
-        self.plan, self.name, self.file, self.saved, self.sync_output = plan, name, file, saved, sync_output
-        self.form = FORMATS[plan.output]
+        self.request, self.name, self.file, self.saved, self.sync_output = request, name, file, saved, sync_output
+        self.form = FORMATS[request.output]
         self.is_new = saved is None
-        self.state = saved.without_origin() if saved and plan.accept_origin else saved
+        self.state = saved.without_origin() if saved and request.accept_origin else saved
         self.output = saved.output if saved else None
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
-        self.asked = plan.batch_rows  # in that
+        self.asked = request.batch_rows  # in that
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -125,7 +125,7 @@ class TableSource(Source):
         self.stream = None
         self.table = table = session.table(self.name)
         if self.state is None:
-            start, order_by = self.plan.start, self.plan.order_by
+            start, order_by = self.request.start, self.request.order_by
             (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
             self.save(State(table.database, table.quoted, as_json(position)))
         elif (self.state.database, self.state.table) != (table.database, table.quoted):
@@ -139,7 +139,7 @@ class TableSource(Source):
 
     def check_order(self, state: State) -> None:
         kept = order_of(state.position)
-        if (wanted := self.plan.order_by) not in (None, kept):
+        if (wanted := self.request.order_by) not in (None, kept):
             order = f"column {kept}" if kept else "transactions"
             raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
@@ -179,7 +179,7 @@ class TableSource(Source):
 
     def found(self) -> Batch | None:
         """The batch after the position, whose rows are read in the same transaction."""
-        stream, self.stream = self.stream or self.ask(self.present.position, self.plan.batch_rows), None
+        stream, self.stream = self.stream or self.ask(self.present.position, self.request.batch_rows), None
         answer = stream.begin()
         if not answer:
             stream.send(b"COMMIT")
@@ -194,7 +194,7 @@ class TableSource(Source):
         self.asked = max_rows
         question = self.session.statement(
             query("tail_batch"), columns=self.form.wanted(self.table), position=as_text(position), max_rows=max_rows,
-            whole=self.plan.whole,
+            whole=self.request.whole,
         )  # fmt: skip
         return self.session.asked(self.table, question)
 
@@ -220,7 +220,7 @@ class TableSource(Source):
         assert batch.after is not None
         joined = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
-            self.stream = self.ask(batch.after, max(joined, self.plan.batch_rows))
+            self.stream = self.ask(batch.after, max(joined, self.request.batch_rows))
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
@@ -266,9 +266,9 @@ class TableSource(Source):
 
 
 class FeedSource(Source):
-    def __init__(self, plan: Plan) -> None:
-        self.name, self.owner, self.max_rows = plan.feed, plan.owner, plan.batch_rows
-        self.form = FORMATS[plan.output]
+    def __init__(self, request: Request) -> None:
+        self.name, self.owner, self.max_rows = request.feed, request.owner, request.batch_rows
+        self.form = FORMATS[request.output]
         self.delivered: int | None = None
         self.held: socket | None = None
 

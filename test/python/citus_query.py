@@ -11,7 +11,7 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.spark.offsets import Offset
 from inorder.spark.options import parsed
-from inorder.spark.shards import ShardsPlan
+from inorder.spark.shards import ShardsDriver
 
 from citus_nodes import Nodes, prepare
 
@@ -28,13 +28,13 @@ class Query:
     def __init__(self, nodes: Nodes, table: str) -> None:
         self.options = parsed({"dsn": nodes.dsn, "table": table, "shards": "true", "parts": "2"})
         self.table = table
-        self.plan = ShardsPlan(self.options)
+        self.plan = ShardsDriver(self.options)
         self.offsets = [self.plan.start()]
         self.columns = COLUMNS
 
     def restart(self) -> None:
         self.plan.close()
-        self.plan = ShardsPlan(self.options)
+        self.plan = ShardsDriver(self.options)
         self.offsets = json.loads(json.dumps(self.offsets))
 
     def batch(self, start: Offset, end: Offset) -> Counter[str]:

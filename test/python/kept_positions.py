@@ -5,9 +5,9 @@ from pathlib import Path
 
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
+from inorder.spark.driver import Driver
 from inorder.spark.offsets import Offset
 from inorder.spark.options import parsed
-from inorder.spark.plan import Plan
 
 from conftest import scalar
 from tail_runs import Tail, numbers
@@ -62,11 +62,11 @@ class KeptPositions:
         value = "(position::feed_position).*" if columns.startswith("OF") else "position::feed_position"
         connection.execute(f"INSERT INTO typed SELECT {value} FROM kept".encode())
 
-    def plan(self) -> Plan:
-        return Plan(parsed({"dsn": f"{self.cluster.dsn} dbname={self.database}", "table": "events"}))
+    def plan(self) -> Driver:
+        return Driver(parsed({"dsn": f"{self.cluster.dsn} dbname={self.database}", "table": "events"}))
 
     @staticmethod
-    def rows_between(connection: Connection, plan: Plan, start: Offset, end: Offset) -> list[int]:
+    def rows_between(connection: Connection, plan: Driver, start: Offset, end: Offset) -> list[int]:
         found = [connection.execute(READ.encode(), [task.slice.batch]).fetchall() for task in plan.tasks(start, end)]
         return [int(str(n)) for rows in found for (n,) in rows]
 

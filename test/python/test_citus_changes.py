@@ -300,13 +300,13 @@ def test_a_driver_that_begins_finds_all_shards_at_once(
 ) -> None:
     query.run()
     query.restart()
-    look, looks = query.plan.look, itertools.count()
+    look, looks = query.plan.find_shards, itertools.count()
 
     def counted() -> dict[str, Shard]:
         next(looks)
         return look()
 
-    monkeypatch.setattr(query.plan, "look", counted)
+    monkeypatch.setattr(query.plan, "find_shards", counted)
     monkeypatch.setattr(query.plan, "placed", lambda shard: pytest.fail(f"{shard.key} was asked for by itself"))
     assert query.plan.read(query.offsets[-1]).keys() == places(coordinator, query.table)
     assert next(looks) == 1

@@ -315,8 +315,8 @@ def test_other_access_methods_are_refused(fresh: Connection) -> None:
 
 def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    plan = preparation.Plan("t", None, 1, 1, undo=False, dry_run=True, dsn="")
-    shards = preparation.Preparation(plan, said.append)
+    request = preparation.Request("t", None, 1, 1, undo=False, dry_run=True, dsn="")
+    shards = preparation.Preparation(request, said.append)
     monkeypatch.setattr(shards, "session", None, raising=False)
     monkeypatch.setattr(preparation, "node_dsn", lambda *_: "")
     monkeypatch.setattr(steps, "listed", lambda *_: ["SELECT feed_enable('t_1')", "ANALYZE t_1"])

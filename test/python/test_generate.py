@@ -21,7 +21,7 @@ from inorder.connection.database import Connection
 from inorder.generate.encode import ENCODERS, TextLines, words_of
 from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
-from inorder.generate.uuids import CHUNK, KINDS, Plan, chunks
+from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 
 import preloaded
 from conftest import ROOT, scalar
@@ -42,12 +42,12 @@ def generated(*arguments: str) -> list[uuid.UUID]:
     return [uuid.UUID(line) for line in done.stdout.decode().splitlines()]
 
 
-def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> Plan:
+def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> DataSet:
     """A data set of a year, several chunks long."""
-    return Plan(kind, Times(UNTIL - YEAR, YEAR, count), **others)
+    return DataSet(kind, Times(UNTIL - YEAR, YEAR, count), **others)
 
 
-def words(asked: Plan, size: int = CHUNK) -> tuple[Words, Words]:
+def words(asked: DataSet, size: int = CHUNK) -> tuple[Words, Words]:
     highs, lows = zip(*chunks(asked, size), strict=True)
     return np.concatenate(highs), np.concatenate(lows)
 
@@ -127,7 +127,7 @@ def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: 
 
 
 def test_a_second_of_ten_million_values_is_full() -> None:
-    dense = Plan("uuid-v1", Times(UNTIL, 100_000, 100_000))
+    dense = DataSet("uuid-v1", Times(UNTIL, 100_000, 100_000))
     assert np.array_equal(v1_times(words(dense)[0]), np.arange(UNTIL, UNTIL + 100_000, dtype=np.uint64))
     values = generated("uuid-v1", "--now", "--count", "1000", *FIXED)
     assert [value.time for value in values] == list(range(UNTIL, UNTIL + 1000))

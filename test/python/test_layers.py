@@ -115,7 +115,7 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
     assert [name for name in others if not is_in(name, *known)] == []
 
 
-@pytest.mark.parametrize("name", ["columns", "offsets", "options", "plan", "shards"])
+@pytest.mark.parametrize("name", ["columns", "driver", "offsets", "options", "shards"])
 def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
     source = MODULES[f"inorder.spark.{name}"].read_text(encoding="utf-8")
     assert not [line for line in source.splitlines() if "import" in line and ("pyspark" in line or "pyarrow" in line)]

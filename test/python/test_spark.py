@@ -198,7 +198,7 @@ def test_shards_require_to_know_where_a_batch_begins(monkeypatch: pytest.MonkeyP
     """PySpark 4.1 does not say it, and then a shard that was moved would lose rows."""
     source = pytest.importorskip("inorder.spark.source")
     options = parsed({"dsn": "service=c", "table": "events", "shards": "true"})
-    assert type(source.plan_of(options)).__name__ == "ShardsPlan"
+    assert type(source.plan_of(options)).__name__ == "ShardsDriver"
     monkeypatch.setattr(source, "SAYS_START", False)
     with pytest.raises(InputError, match=r"requires PySpark 4\.2"):
         source.plan_of(options)

@@ -9,10 +9,10 @@ from inorder.connection.reading import Column, Reader
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import fields_of, wanted
+from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import decoded
 from inorder.spark.options import parsed
-from inorder.spark.plan import Plan, Task
-from inorder.spark.shards import ShardsPlan
+from inorder.spark.shards import ShardsDriver
 
 from tail_runs import insert
 
@@ -116,10 +116,10 @@ class Shop:
 
     def __init__(self, dsn: str, connection: Connection) -> None:
         self.dsn, self.connection = dsn, connection
-        self.plans: list[Plan] = []
+        self.plans: list[Driver] = []
 
-    def plan(self, **options: str) -> Plan:
-        plan = Plan(parsed({"dsn": self.dsn, "table": "events"} | options))
+    def plan(self, **options: str) -> Driver:
+        plan = Driver(parsed({"dsn": self.dsn, "table": "events"} | options))
         self.plans.append(plan)
         return plan
 
@@ -216,7 +216,7 @@ def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster:
     one = shop.plan(**{"dsn": shop.dsn})
     alone = one.next(one.start(), 3)
     options = {"dsn.server": shop.dsn, "dsn.second": second, "table": "events"}
-    both = Plan(parsed(options))
+    both = Driver(parsed(options))
     shop.plans.append(both)
     joined = both.next(alone, 4)
     assert both.tasks(alone, joined) == [] and joined["server"] == alone["server"]
@@ -224,7 +224,7 @@ def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster:
     tasks = both.tasks(joined, after)
     assert [both.options.servers[task.server].name for task in tasks] == ["second", "server"]
     assert shop.read([task for task in tasks if task.server == 1]) == [4, 5]
-    swapped = Plan(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
+    swapped = Driver(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
     shop.plans.append(swapped)
     with pytest.raises(InputError, match="a position in the database 'second' for server 'second', which is in 'tail'"):
         swapped.next(after, None)
@@ -290,7 +290,7 @@ def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPa
 @pytest.mark.server
 def test_shards_are_of_citus(shop: Shop) -> None:
     with (
-        ShardsPlan(parsed({"dsn": shop.dsn, "table": "events", "shards": "true"})) as plan,
+        ShardsDriver(parsed({"dsn": shop.dsn, "table": "events", "shards": "true"})) as plan,
         pytest.raises(InputError, match="has no extension citus"),
     ):
         plan.start()

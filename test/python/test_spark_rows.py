@@ -10,8 +10,8 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
+from inorder.spark.driver import Driver, Task
 from inorder.spark.options import parsed
-from inorder.spark.plan import Plan, Task
 
 from conftest import SETTINGS
 from standby import Standby
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.server
 UTC = datetime.UTC
 
 
-def plan_of(cluster: Cluster, **options: str) -> Plan:
-    return Plan(parsed({"dsn": f"{cluster.dsn} dbname=tail", "table": "events"} | options))
+def plan_of(cluster: Cluster, **options: str) -> Driver:
+    return Driver(parsed({"dsn": f"{cluster.dsn} dbname=tail", "table": "events"} | options))
 
 
-def read(plan: Plan, dsn: str, schema: dict[str, str] | None = None, wait: int = 60) -> list[dict[str, object]]:
+def read(plan: Driver, dsn: str, schema: dict[str, str] | None = None, wait: int = 60) -> list[dict[str, object]]:
     with plan:
         names = schema or {field.name: field.type for field in plan.fields()}
         start = plan.start()
@@ -207,7 +207,7 @@ def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
         standby.catch_up()
         other.execute("SELECT pg_wal_replay_pause()")
         insert(writer, 5)
-        with Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan:
+        with Driver(parsed({"dsn": primary.dsn, "table": "events"})) as plan:
             start = plan.start()
             tasks = plan.tasks(start, plan.next(start, None))
         with pytest.raises(InorderError, match="has not replayed the WAL up to"):
@@ -225,11 +225,11 @@ def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
 
 
 def test_from_19_on_the_server_itself_waits(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "looked_for", lambda *_: pytest.fail("the client looked"))
+    monkeypatch.setattr(rows, "replayed", lambda *_: pytest.fail("the client looked"))
     primary, standby = of_19
     with (
         connect(primary.dsn) as writer, connect(standby.dsn) as other, ThreadPoolExecutor(1) as pool,
-        Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
+        Driver(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
     ):  # fmt: skip
         start = plan.start()
         seen = plan.next(start, None)
@@ -254,7 +254,7 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
         standby.catch_up()
         with (
             connect(primary.dsn) as writer, connect(standby.dsn) as other,
-            Plan(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
+            Driver(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
         ):  # fmt: skip
             other.execute("SELECT pg_wal_replay_pause()")
             seen = plan.next(plan.start(), None)

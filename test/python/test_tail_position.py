@@ -14,8 +14,8 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.errors import InorderError, InputError
 from inorder.tail import position, sources
-from inorder.tail.plan import Plan
 from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
 from inorder.tail.sources import Batch, TableSource
 from inorder.tail.state import NEW, Mark, State, decode, encode
 
@@ -24,7 +24,7 @@ from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE
 
 EVENTS = ("events", "--position", "p")
-READ = Plan(dsn="", table="events", position=None, feed=None, batch_rows=10)
+READ = Request(dsn="", table="events", position=None, feed=None, batch_rows=10)
 STATE: dict[str, Any] = {
     "format": 1, "database": "tail", "table": "public.events", "position": {"transactions": "{[0,7)}"}, "pending": None
 }  # fmt: skip

@@ -38,14 +38,14 @@ class Task:
     node: Node | None = None  # of a shard
 
 
-class Plan:
+class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.servers = {server.name: server for server in options.servers}
         self.readers: dict[str, Reader] = {}
         self.targets: dict[str, str] | None = None  # where a run ends that reads what is available now
 
-    def __enter__(self) -> "Plan":
+    def __enter__(self) -> "Driver":
         return self
 
     def __exit__(

@@ -7,7 +7,7 @@ OUTPUTS = ("json", "csv", "parquet")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Request:
     dsn: str
     table: str | None
     position: Path | None
