@@ -37,7 +37,7 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
 SLOWEST = (
-    "test_regress", "test_sql_edition", "test_cli", "test_tail_output", "test_attacks_tables", "test_clients",
+    "test_regress", "test_sql_edition", "test_attacks_tables", "test_cli", "test_tail_output", "test_clients",
     "test_tail_restart", "test_fuzz", "test_tail", "test_examples", "test_install", "test_stress",
     "test_tail_batches", "test_upgrade", "test_cluster", "test_feed_forged", "test_tail_changes",
     "test_experiments", "test_bench", "test_ground", "test_killed", "test_extension",

@@ -130,12 +130,6 @@ def test_an_interrupted_run_says_so() -> None:
     assert "was interrupted" not in page_of(a_result())
 
 
-def test_a_page_before_the_first_run() -> None:
-    result = a_result(complete=False)
-    result.runs = []
-    assert "Too little was measured to answer." in page_of(result)
-
-
 def test_two_sizes_make_a_line_chart() -> None:
     result = a_result()
     result.plan["rows"] = [1000, 4000]

@@ -165,11 +165,6 @@ def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, pa
     assert len(str(raised.value)) < 200 + len(str(path))
 
 
-def test_a_missing_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*none\.json: No such file"):
-        load(tmp_path / "none.json")
-
-
 @pytest.mark.parametrize(("part", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
 def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, part: str, damage: dict[str, object]) -> None:
     path = tmp_path / "r.json"

@@ -1,6 +1,7 @@
 """The SQL edition in the hands of roles without privileges: who installs it, uses it, attacks it, restores it."""
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
@@ -42,22 +43,36 @@ def as_role(connection: Connection, role: str) -> None:
     run(connection, "RESET ROLE", f"SET ROLE {role}", "SET search_path = inorder, app")
 
 
-@pytest.fixture
-def edition(server: Server, cluster: Cluster, shared_folder: Path) -> Iterator[Connection]:
-    """A database with the SQL edition, installed by a role that only owns the database; a table with a feed."""
+@pytest.fixture(scope="module")
+def installed(server: Server, cluster: Cluster) -> Iterator[str]:
+    """A database with the SQL edition, installed by a role that only owns the database; to be copied."""
     with connect(cluster.dsn) as admin:
-        run(admin, "DROP DATABASE IF EXISTS plain WITH (FORCE)")
+        run(admin, "DROP DATABASE IF EXISTS plain WITH (FORCE)", "DROP DATABASE IF EXISTS plain_made WITH (FORCE)")
         for role in ROLES:
             run(admin, f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")
-        run(admin, "CREATE DATABASE plain OWNER plain_installer")
-    with connect(f"{cluster.dsn} dbname=plain") as connection:
+        run(admin, "CREATE DATABASE plain_made OWNER plain_installer")
+    with connect(f"{cluster.dsn} dbname=plain_made") as connection:
         # What a provider's role may give away by default.
         kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
         given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC" for kind in kinds]
         run(connection, "SET ROLE plain_installer", *given)
-        install(server, cluster, write_edition(shared_folder, "inorder"), "plain", role="plain_installer")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        script = write_edition(Path(folder), "inorder")
+        install(server, cluster, script, "plain_made", role="plain_installer")
+    yield "plain_made"
+    with connect(cluster.dsn) as admin:
+        run(admin, "DROP DATABASE plain_made", *(f"DROP ROLE {role}" for role in ROLES))
+
+
+@pytest.fixture
+def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
+    """The edition in the hands of its users: a table with a feed."""
+    with connect(cluster.dsn) as admin:
+        run(admin, f"CREATE DATABASE plain TEMPLATE {installed} OWNER plain_installer")
+    with connect(f"{cluster.dsn} dbname=plain") as connection:
         run(
-            connection, "RESET ROLE", "CREATE SCHEMA app AUTHORIZATION plain_owner",
+            connection, "CREATE SCHEMA app AUTHORIZATION plain_owner",
             "GRANT USAGE ON SCHEMA app TO plain_reader", "SET ROLE plain_owner", "SET search_path = inorder, app",
             "CREATE TABLE app.events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
             "GRANT SELECT ON app.events TO plain_reader", "SELECT feed_create('f', 'events')",
@@ -65,7 +80,7 @@ def edition(server: Server, cluster: Cluster, shared_folder: Path) -> Iterator[C
         )  # fmt: skip
         yield connection
     with connect(cluster.dsn) as admin:
-        run(admin, "DROP DATABASE plain WITH (FORCE)", *(f"DROP ROLE {role}" for role in ROLES))
+        run(admin, "DROP DATABASE plain WITH (FORCE)")
 
 
 @pytest.mark.server
