@@ -185,7 +185,7 @@ def test_fill_and_measure(server: Server) -> None:
 
 
 TOOL = ROOT / "inorder"
-LAYERS = ("commands/", "lab/session", "lab/runner", "lab/turn", "lab/insert_tables", "lab/targets/", "lab/instruments/")
+LAYERS = ("commands/", "lab/runner", "lab/turn", "lab/insert_tables", "lab/targets/", "lab/instruments/")
 
 
 @pytest.mark.server

@@ -15,39 +15,41 @@ from inorder.lab.report.plots import Chart
 Value = Estimate | float | int | str | None
 
 
-def interval_text(value: Estimate | None, digits: int = 2) -> str:
-    """A median with its interval in brackets.
-
-    >>> interval_text(Estimate(0.4132, 0.40, 0.44, 6)), interval_text(Estimate(0.4, None, None, 1)), interval_text(None)
-    ('0.41 [0.40–0.44]', '0.40 (once)', '')
-    """
-    if value is None:
-        return ""
-    if value.low is None or value.high is None:
-        return f"{value.median:,.{digits}f} (once)"
-    return f"{value.median:,.{digits}f} [{value.low:,.{digits}f}–{value.high:,.{digits}f}]"
+Digits = int | Callable[[float], int]  # behind the point, of any number or by its size
 
 
-def number(digits: int = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
-    """How a column shows a number or an estimate.
+def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
+    """How a column shows a number or an estimate, perhaps with its interval.
 
     >>> show = number(1, "ms")
     >>> show(1234.56), show(Estimate(2.0, 1.0, 3.0, 6)), show(None), show("all")
     ('1,234.6 ms', '2.0 ms', '', 'all')
-    >>> number(2, interval=True)(Estimate(2.0, 1.0, 3.0, 6)), number(1, "%", sign="+")(4.0)
-    ('2.00 [1.00–3.00]', '+4.0 %')
+    >>> interval_text(Estimate(2.0, 1.0, 3.0, 6)), interval_text(Estimate(0.4, None, None, 1))
+    ('2.00 [1.00–3.00]', '0.40 (once)')
+    >>> number(1, "%", sign="+")(4.0), [figures(value) for value in (0.0512, 1.234, 56.78, 1234.5, 0.0)]
+    ('+4.0 %', ['0.051', '1.23', '56.8', '1,234', '0'])
+    >>> percent(76.04), percent(Estimate(99.83, 99.0, 99.9, 6)), percent(100.0)
+    ('76 %', '99.8 %', '100 %')
     """
 
     def show(value: Value) -> str:
         if value is None or isinstance(value, str):
             return value or ""
-        if isinstance(value, Estimate):
-            if interval:
-                return interval_text(value, digits)
-            value = value.median
-        return f"{value:{sign},.{digits}f}" + (f" {unit}" if unit else "")
+        one = value.median if isinstance(value, Estimate) else value
+        some = digits if isinstance(digits, int) else digits(abs(one))
+        shown = f"{one:{sign},.{some}f}"
+        if not interval or not isinstance(value, Estimate):
+            return shown + (f" {unit}" if unit else "")
+        known = value.low is not None and value.high is not None
+        return f"{shown} [{value.low:,.{some}f}–{value.high:,.{some}f}]" if known else f"{shown} (once)"
 
     return show
+
+
+interval_text = number(2, interval=True)
+# Three figures of numbers of very different size, or all that are whole; a tenth of a percent near the hundred.
+figures = number(lambda size: 0 if size == 0 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0)
+percent = number(lambda size: int(99 < size < 99.95), "%")
 
 
 def text(value: Value) -> str:
@@ -60,48 +62,18 @@ def ratio(value: Value) -> str:
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
     """
-    if not isinstance(value, Estimate):
-        return number(2)(value)
-    unresolved = value.rounds >= LEAST_ROUNDS and not value.differs_from(1.0)
-    return interval_text(value) + (" no difference" if unresolved else "")
+    open_yet = isinstance(value, Estimate) and value.rounds >= LEAST_ROUNDS and not value.differs_from(1.0)
+    return interval_text(value) + (" no difference" if open_yet else "")
 
 
 def to_base(value: Value) -> str:
     """How a column shows a ratio to a base that has a row of its own there, which is 1.
 
-    >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(None)
-    ('0.50 [0.40–0.60]', '1', '')
+    >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(1)
+    ('0.50 [0.40–0.60]', '1', '1')
     """
-    if isinstance(value, Estimate) and {value.median, value.low, value.high} <= {1.0, None}:
-        return "1"
-    return interval_text(value) if isinstance(value, Estimate) else number()(value)
-
-
-def figures(value: Value) -> str:
-    """How a column shows numbers of very different size: three figures, or all that are whole.
-
-    >>> [figures(value) for value in (0.0512, 1.234, 56.78, 1234.5, 0.0, None)]
-    ['0.051', '1.23', '56.8', '1,234', '0', '']
-    >>> figures(Estimate(2.0, 1.0, 3.0, 6))
-    '2.00'
-    """
-    if value is None or isinstance(value, str):
-        return value or ""
-    one = value.median if isinstance(value, Estimate) else value
-    digits = 0 if one == 0 else 3 if abs(one) < 1 else 2 if abs(one) < 10 else 1 if abs(one) < 100 else 0
-    return f"{one:,.{digits}f}"
-
-
-def percent(value: Value) -> str:
-    """To a tenth of a percent near the hundred, else whole.
-
-    >>> percent(76.04), percent(Estimate(99.83, 99.0, 99.9, 6)), percent(100.0), percent(None)
-    ('76 %', '99.8 %', '100 %', '')
-    """
-    if value is None or isinstance(value, str):
-        return value or ""
-    value = value.median if isinstance(value, Estimate) else value
-    return f"{value:.1f} %" if 99 < value < 99.95 else f"{value:.0f} %"
+    is_base = value == 1 or (isinstance(value, Estimate) and {value.median, value.low, value.high} <= {1.0, None})
+    return "1" if is_base else interval_text(value)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from inorder.lab.report.section import (
     Value,
     data_only,
     figures,
-    interval_text,
     number,
     table,
     to_base,
@@ -44,8 +43,7 @@ def target_text(*targets: float | None) -> str:
     return " / ".join(f"{target:g}" for target in targets if target is not None)
 
 
-def query_text(value: Value) -> str:
-    return interval_text(value, 3 if value.median < 10 else 1) if isinstance(value, Estimate) else ""
+query_text = number(lambda size: 3 if size < 10 else 1, interval=True)  # milliseconds of a query
 
 
 def ratio_column(base: str, data: str, value: Callable[[Row], Value]) -> Figure:

@@ -18,10 +18,7 @@ CAPTION = (
 NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to 5 ms."
 
 
-def milliseconds(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"
+milliseconds = number(lambda size: int(size < 100), "ms")
 
 
 def of(metric: str) -> Callable[[Run], float | None]:
