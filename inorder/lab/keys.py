@@ -49,11 +49,6 @@ class KeyKind:
 
     @property
     def in_seconds(self) -> bool:
-        """Whether a block of its keys lasts a second.
-
-        >>> [name for name, kind in KEY_KINDS.items() if kind.in_seconds and kind.index_kind == PRIMARY]
-        ['time', 'time_char', 'unix32']
-        """
         return "uuid_time_nextval(1)" in self.column or self.name.startswith("unix32")
 
     @property
@@ -67,11 +62,6 @@ class KeyKind:
 
     @property
     def contrib(self) -> str:
-        """The extension of PostgreSQL's own that makes its keys, which not every server has; or "".
-
-        >>> [name for name in BASE_KINDS if KEY_KINDS[name].contrib]
-        ['random_ossp']
-        """
         return "uuid-ossp" if "uuid_generate_v4(" in self.column else ""
 
     def statements(self, tablespace: str = "") -> list[str]:
@@ -83,7 +73,6 @@ class KeyKind:
         return self.index_statements(tablespace) if self.index_kind == PACKED else []
 
     def table_statements(self) -> list[str]:
-        """The SQL that makes the empty table without its index."""
         names = {"schema": SCHEMA, "name": self.name}
         return [
             *([self.setup.format(**names)] if self.setup else []),

@@ -13,7 +13,6 @@ CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
 
 def checkpoint_wal(max_wal_size: int | None) -> int:
-    """Bytes of WAL after which a checkpoint comes by itself."""
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 
@@ -68,11 +67,6 @@ class Result(Head):
 
     @property
     def clients(self) -> tuple[int, ...]:
-        """The numbers of sessions; eight where the plan names none.
-
-        >>> Result("writers", "now", "0", 1, {"clients": 16}, {}, {}, "").clients
-        (16,)
-        """
         clients = self.plan.get("clients", 8)
         return tuple(clients) if isinstance(clients, list | tuple) else (int(clients),)
 
@@ -83,7 +77,6 @@ class Result(Head):
         return sorted(chosen, key=lambda run: run.round)
 
     def metric(self, name: str, runs: Iterable[Run]) -> list[float]:
-        """One metric of the given runs; runs without it are left out."""
         return [run.metrics[name] for run in runs if name in run.metrics]
 
 

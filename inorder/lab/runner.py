@@ -53,7 +53,6 @@ class Runner:
             self.known -= there
 
     def take_turn(self, stage: Stage, turn: Turn, number: int) -> None:
-        """Its measurements, unless the result has them all."""
         before = f"round {number} of {stage.rounds}: " if stage.rounds > 1 else ""
         has = [place.key(number) in self.known for place in turn.places]
         if all(has) and not stage.redone:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inorder.commands.compare import compare_records, compare_section
 from inorder.errors import InputError
 from inorder.lab.analysis.compare import (
     BETTER,
@@ -23,7 +24,6 @@ from inorder.lab.analysis.compare import not_compared as not_compared_by
 from inorder.lab.experiments import all_experiments, experiment_named
 from inorder.lab.journal import save
 from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.compare import compare_records, compare_section
 from inorder.lab.report.formats import as_json
 from inorder.lab.report.section import Figure
 from inorder.lab.results import Result, Run

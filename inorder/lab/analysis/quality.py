@@ -147,7 +147,6 @@ def has_checkpoint(result: Result, run: Run) -> bool:
 
 
 def checkpoint_within(run: Run) -> Finding:
-    """A measurement with so much WAL that a checkpoint fell into it."""
     step = "pages were logged whole again after it, and its writes took part of the time: ask for less at once"
     return Finding("checkpoint", run.step, run.kind, run.rows, run.round, "full_page_images", None, step)
 

@@ -131,7 +131,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         return f"index {metrics['index_bytes'] / MB:,.1f} MB"
 
     def serve_small(self) -> None:
-        """Small memory, durable; nothing of the index is in memory yet."""
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def measure(self, kind: str, step: str, seed: int) -> Metrics:

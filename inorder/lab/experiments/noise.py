@@ -205,11 +205,6 @@ def comparisons_section(result: Result, plan: NoisePlan) -> Section:
 
 
 def verdict(value: Estimate) -> str:
-    """The verdict of a report on a ratio.
-
-    >>> [verdict(Estimate(1.2, 1.1, 1.3, rounds)) for rounds in (3, 6)], verdict(Estimate(1.0, 0.9, 1.1, 6))
-    (['too few rounds', 'different (wrongly)'], 'no difference')
-    """
     if value.rounds < LEAST_ROUNDS:
         return "too few rounds"
     return "different (wrongly)" if value.differs_from(1.0) else "no difference"

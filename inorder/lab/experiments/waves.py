@@ -191,11 +191,7 @@ def splits_of(pages: Sequence[float], batch: int) -> list[float]:
 
 
 def figures_of(series: Series, plan: WavesPlan) -> Metrics:
-    """The highest step, when it came, and the average of all steps.
-
-    >>> figures_of({"pages": [100, 101, 104, 104]}, WavesPlan(rows=10_000))
-    {'peak_splits': 15.0, 'peak_at': 4.0, 'mean_splits': 6.666666666666667, 'pages_first': 100, 'pages_last': 104}
-    """
+    """The highest step, when it came, and the average of all steps."""
     splits = splits_of(series["pages"], plan.batch)
     found = {
         "peak_splits": max(splits),

@@ -190,9 +190,4 @@ def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
 
 
 def is_of_the_dead(group: Path) -> bool:
-    """Whether the process that made a group, whose id is in its name, has ended.
-
-    >>> is_of_the_dead(Path(f"{NAME}{os.getpid()}")), is_of_the_dead(Path(f"{NAME}4194305"))
-    (False, True)
-    """
     return not Path("/proc", group.name.removeprefix(NAME)).exists()

@@ -74,7 +74,6 @@ class EndedSessions:
 
 
 def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float = ENDING_SECONDS) -> None:
-    """Poll; after so many seconds an error."""
     deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:

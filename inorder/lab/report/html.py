@@ -62,7 +62,6 @@ class Terms:
         self.ids: dict[tuple[str, str], str] = {}
 
     def link(self, name: str, meaning: str) -> str:
-        """The id of a meaning; "" where there is none."""
         if not meaning:
             return ""
         return self.ids.setdefault((name, meaning), f"{self.prefix}-term-{len(self.ids) + 1}")
@@ -102,11 +101,6 @@ def with_options(words: str) -> Markup:
 
 
 def setting_text(value: Any) -> str:
-    """A setting of the plan.
-
-    >>> setting_text([1000, 2000000]), setting_text(None), setting_text(True), setting_text("x")
-    ('1 k, 2 M', 'none', 'True', 'x')
-    """
     if isinstance(value, (list, tuple)):
         return ", ".join(map(setting_text, value))
     if value is None:
@@ -115,11 +109,6 @@ def setting_text(value: Any) -> str:
 
 
 def machine_text(machine: dict[str, Any]) -> str:
-    """Where it ran, as far as that is known.
-
-    >>> machine_text({"cpu": "Z80", "cores": 2, "memory_bytes": 2**34, "filesystem": None})
-    'Z80, 2 cores, 16 GB'
-    """
     cores, memory, kernel = (machine.get(name) for name in ("cores", "memory_bytes", "kernel"))
     parts = [
         machine.get("cpu"),
@@ -182,5 +171,4 @@ def render(results: Sequence[Labelled]) -> str:
 
 
 def write(results: Sequence[Labelled], path: Path) -> None:
-    """Write the page; a half-written one is never left."""
     write_whole(path, render(results))

@@ -21,11 +21,6 @@ PERCENTILES_APART = 10.0  # largest to smallest latency from which the axis is l
 
 
 def colour(css: str) -> str:
-    """The colour that the style sheet gives a name; marks of an unknown name are drawn, too.
-
-    >>> colour("kind-v7 dashed")
-    'var(--kind-v7, var(--series-1))'
-    """
     return f"var(--{css.split(maxsplit=1)[0]}, var(--series-1))"
 
 
@@ -116,7 +111,6 @@ def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
 
 
 def y_scale(axis: Axis, ys: Sequence[float]) -> Scale:
-    """From zero, or from power to power of ten."""
     ticks = powers(min(ys), max(ys)) if axis.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
     return Scale(axis, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
 
@@ -134,7 +128,6 @@ class Chart:
     steps: bool = False
 
     def __bool__(self) -> bool:
-        """Whether there is something to show."""
         return bool(self.drawn)
 
     @property
@@ -149,7 +142,6 @@ class Chart:
         return sorted(found, key=lambda line: line.points[-1][1], reverse=True)
 
     def svg(self, width: int = SCREEN) -> Markup:
-        """For one width; nothing of nothing."""
         if not self.drawn:
             return Markup("")
         x = x_scale(self.x, sorted({px for line in self.drawn for px, _ in line.points} | set(self.marks)), width)
@@ -202,7 +194,6 @@ class Chart:
                 yield dot(f"M{px - 3.3:.1f},{py}a3.3,3.3,0,1,1,6.6,0a3.3,3.3,0,1,1,-6.6,0", line, told, "transparent")
 
     def __html__(self) -> str:
-        """For a page, which shows the one that fits, with a legend."""
         if not self:
             return ""
         legend = Markup("").join(
@@ -236,7 +227,6 @@ def dot(path: str, line: Line, told: str, border: str) -> Markup:
 def line_chart(
     caption: str, x_title: str, y_title: str, lines: Sequence[Line], log_x: bool = False, log_y: bool = False
 ) -> Chart:
-    """Lines over a linear axis from zero, or logarithmic ones."""
     return Chart(caption, Axis(x_title, log_x), Axis(y_title, log_y), lines)
 
 

@@ -59,18 +59,11 @@ class Verdict:
     bars: Sequence[Bar] = ()
 
     def __post_init__(self) -> None:
-        """More bars would be no picture of one glance."""
         if len(self.bars) > MOST_BARS:
             raise ValueError(f"the verdict on {self.question!r} has {len(self.bars)} bars")
 
     @property
     def lines(self) -> str:
-        """For a terminal, two lines at most: the answer; what it holds for, and what would decide it.
-
-        >>> print(Verdict("Does it?", "No", "0 of 5 rows.", "8 writers.", "Counted.").lines)
-        Does it? No. 0 of 5 rows.
-          8 writers. Counted.
-        """
         first = f"{self.question} {self.answer + '. ' if self.answer else ''}{self.figures}"
         second = " ".join(filter(None, (self.holds, self.sure)))
         return f"{first}\n  {second}" if second else first
@@ -92,22 +85,12 @@ def capital(words: str) -> str:
 
 
 def times_text(found: Estimate, interval: bool = True) -> str:
-    """A factor, with its interval.
-
-    >>> times_text(Estimate(1.5, 1.4, 1.6, 6)), times_text(Estimate(22.3, 21.0, 23.0, 6), False)
-    ('1.50 [1.40–1.60]', '22.3')
-    """
     digits = 2 if found.median < 10 else 1
     shown = interval and found.low is not None and found.high is not None
     return f"{found.median:,.{digits}f}" + (f" [{found.low:,.{digits}f}–{found.high:,.{digits}f}]" if shown else "")
 
 
 def percent_text(found: Estimate, interval: bool = True) -> str:
-    """A share, with its interval.
-
-    >>> percent_text(Estimate(0.59, 0.56, 0.61, 6))
-    '59 % [56–61 %]'
-    """
     shown = f" [{100 * found.low:.0f}–{100 * found.high:.0f} %]" if interval and found.low and found.high else ""
     return f"{100 * found.median:.0f} %{shown}"
 
@@ -128,7 +111,6 @@ class Compared:
 
     @cached_property
     def found(self) -> Estimate | None:
-        """The median of the ratios; None where nothing was measured."""
         return estimated(self.ratios.values())
 
     @property
@@ -216,7 +198,6 @@ def surety(compared: Sequence[Compared]) -> str:
 
 
 def answer_of(compared: Sequence[Compared]) -> str:
-    """Yes if any ratio is worse than its base, no if all exclude it."""
     if any(one.worse for one in compared):
         return "Yes"
     return "No" if all(one.decided for one in compared) else UNDECIDED

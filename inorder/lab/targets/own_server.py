@@ -65,7 +65,6 @@ class OwnServer(Target):
 
     @property
     def marks_checkpoints(self) -> bool:
-        """Where pg_control_checkpoint() may be called."""
         return self.found.sees_checkpoints
 
     @property
@@ -163,7 +162,6 @@ class OwnServer(Target):
             return apart(connection, time.time)
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """On this machine: the server's files are out of reach."""
         require_room(self.folder.parent, needed)
         folder = self.folder / name
         folder.mkdir(mode=0o700)
@@ -205,30 +203,18 @@ def described(found: Capabilities) -> dict[str, object]:
 
 
 def schema_exists(database: str, left_over: bool) -> str:
-    """What to say of a schema that is in the way; it is never removed, by whatever role it was created.
-
-    >>> schema_exists("shop", False)
-    "the database 'shop' has a schema inorder_lab already, which is not of this run; nothing was changed"
-    """
     whose = "left by a run that was killed, or of one that goes on" if left_over else "which is not of this run"
     hint = f"; if none goes on, DROP SCHEMA {SCHEMA} CASCADE removes it" if left_over else "; nothing was changed"
     return f"the database '{database}' has a schema {SCHEMA} already, {whose}{hint}"
 
 
 def require_unchanged(before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """An error if half of a result would come from another server, or from one with other settings.
-
-    >>> require_unchanged({"version": "15.1"}, {"version": "15.2"})
-    Traceback (most recent call last):
-    inorder.errors.InputError: the server is not as it was when the run began: version
-    """
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         raise InputError(f"the server is not as it was when the run began: {', '.join(changed)}")
 
 
 def require_usable(found: Capabilities) -> None:
-    """An error in one sentence where no experiment can be run."""
     if found.in_recovery:
         raise InputError("the server is a standby, on which nothing can be inserted")
     if found.schema_comment is not None:

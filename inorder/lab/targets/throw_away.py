@@ -63,7 +63,6 @@ class ThrowAway(Target):
         execute_all(self.dsn, statements)
 
     def serve(self, settings: Mapping[str, str]) -> None:
-        """Stop it cleanly if it runs, then start it."""
         self.cluster.restart(settings)
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
@@ -77,7 +76,6 @@ class ThrowAway(Target):
             self.cluster.limit.lift()
 
     def create_schema(self, connection: Connection) -> None:
-        """Ours, and pgstattuple if this server has it."""
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
         with connect(self.cluster.dsn) as session:
             create_extensions(session, self.cluster.server)

@@ -108,7 +108,6 @@ FEEDBACK = (
 
 
 def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[Line]) -> Section:
-    """Images add WAL, hence the next checkpoint, which adds images."""
     caption = (
         "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
         "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."

@@ -34,7 +34,6 @@ class Line(Row):
 
     @property
     def index_bytes(self) -> float:
-        """Before the first round; 0 without an index."""
         return last_of(self.result, FILL, self.kind, "index_bytes", self.rows) or 0.0
 
 

@@ -182,7 +182,6 @@ def newest_of(rows: int) -> int:
 
 
 def require_no_variables(shape: Shape) -> None:
-    """An error if a name would be taken for a variable of pgbench."""
     for column in shape.columns:
         if re.search(r":\w", column.name):
             raise InputError(f"pgbench takes a part of the column {column.name} for a variable; HINT: --leave-out it")

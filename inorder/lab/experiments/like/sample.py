@@ -204,7 +204,6 @@ class Prepared:
         return [float(value or 0) for value in one_row(self.session, text.replace("{raw}", RAW))]
 
     def sample(self) -> Sample:
-        """Each rising column sorted by itself; what each other has once."""
         unique, plain = unique_columns(self.shape)
         indexed = {name for index in self.shape.indexes for name in index.mentions} | self.shape.dividing
         spreads = {

@@ -244,11 +244,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """The single column of a primary key, but for those by which the table is partitioned.
-
-    >>> key_of(("id", "created_at"), {"created_at"})
-    'id'
-    """
+    """The single column of a primary key, but for those by which the table is partitioned."""
     left = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(left) != 1:
         has = f"its primary key is ({', '.join(primary)})" if primary else "it has no primary key"

@@ -68,7 +68,6 @@ class Greatest:
         return ids(rows)
 
     def held(self, connection: Connection) -> set[int]:
-        """None: what is not above its place now never will be."""
         return set()
 
 

@@ -42,7 +42,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     @classmethod
     def adapt(cls, plan: SequencePlan, can: Capabilities) -> Adapted[SequencePlan]:
-        """The CPU time of its processes is not to be seen."""
         return adapted(plan, can, unseen="CPU time")
 
     def prepare(self) -> None:

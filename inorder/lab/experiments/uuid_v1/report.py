@@ -101,13 +101,6 @@ def lines_of(result: Result, aside: bool) -> list[list[Value]]:
 
 
 def ratio_text(value: Value) -> str:
-    """A ratio, with its interval where there is one; one to next to nothing as what it surely is.
-
-    >>> ratio_text(Estimate(7.84, 7.5, 8.1, 6)), ratio_text(Estimate(1.04, None, None, 1)), ratio_text(None)
-    ('7.8 [7.5–8.1]', '1.04', '')
-    >>> ratio_text(Estimate(3015319.0, None, None, 1))
-    '>1,000'
-    """
     if not isinstance(value, Estimate):
         return ""
     if value.median > MOST_SHOWN:
