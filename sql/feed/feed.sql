@@ -189,8 +189,13 @@ CREATE FUNCTION inorder_internal.keep_number_of_name()
 RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    state inorder_internal.feed_state;
 BEGIN
-    PERFORM inorder_internal.keep_number(OLD, inorder_internal.state_of(OLD.id));
+    -- An older snapshot, which does not show the last number, is a serialization failure here.
+    SELECT * INTO state FROM inorder_internal.feed_state AS s WHERE s.feed = OLD.id ORDER BY s.seq DESC LIMIT 1
+    FOR NO KEY UPDATE;
+    PERFORM inorder_internal.keep_number(OLD, state);
     RETURN NULL;
 END $$;
 CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed

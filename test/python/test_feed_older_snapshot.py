@@ -88,3 +88,20 @@ def test_a_batch_that_is_retried_meanwhile_is_not_passed(cluster: Cluster, fresh
         assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
         run(other, "ROLLBACK")
     assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == aside
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("frees", ["feed_rename('f', 'g')", "feed_drop('f')"])
+def test_a_number_that_came_meanwhile_is_not_used_again(
+    cluster: Cluster, fresh: Connection, frees: str, level: str
+) -> None:
+    """Who frees a name knows the last number under it."""
+    run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
+        run(other, f"BEGIN ISOLATION LEVEL {level}")
+        assert scalar(other, "SELECT count(*) FROM t") == 21
+        number = scalar(fresh, "SELECT feed_next_batch('f')")
+        assert state(other, f"SELECT {frees}") == "40001"
+        run(other, "ROLLBACK")
+    run(fresh, f"SELECT {frees}", "SELECT feed_create('f', 't')")
+    assert int(str(scalar(fresh, "SELECT feed_next_batch('f')"))) > int(str(number))
