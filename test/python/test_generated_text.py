@@ -228,10 +228,10 @@ def filled(text: str) -> str:
     return f"SELECT FROM {text}" if text.startswith("public.") else text
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "inorder" / "queries").glob("*.sql")), ids=lambda path: path.stem)
-def test_queries_of_the_tool_lead_to_nothing_of_a_user(path: Path) -> None:
-    found = [] if path.stem in OUR_ROWS else foreign(filled(path.read_text()))
-    assert not found
+def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
+    paths = [path for path in sorted((ROOT / "inorder" / "queries").glob("*.sql")) if path.stem not in OUR_ROWS]
+    assert len(paths) > 50
+    assert {path.stem: found for path in paths if (found := foreign(filled(path.read_text())))} == {}
 
 
 def test_no_source_makes_text_with_the_name_of_a_type() -> None:
