@@ -29,7 +29,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/feed-waiting.md", "while True:"): "a loop without end, of calls that other examples have",
     ("docs/feed-waiting.md", "import psycopg"): "test_feed_notify",
     ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
-    ("docs/feed-workers.md", "DEAD ="): "test_feed_batches",
     ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-07-28 --out v1.txt"): MINUTES,
     ("docs/install.md", "pipx install inorder"): PRISTINE,
     ("docs/install.md", "inorder extension uninstall"): PRISTINE,

@@ -89,7 +89,7 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
     process_all: Callable[..., None] = example()["process_all"]
     sent: Counter[int] = Counter()
 
-    def send(batch: int, rows: Rows, tries: int) -> None:
+    def send(batch: int, rows: Rows) -> None:
         numbers = [int(str(number)) for _, number in rows]
         if 77 in numbers:
             raise ValueError("number 77")
@@ -115,26 +115,6 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
     assert sent + Counter(poison) == Counter(range(1, 400))
     assert scalar(feed, "SELECT feed_finish_batch('mailer', %s)", shown[0][0]) is True
     assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
-
-
-def test_a_row_that_cannot_be_processed_is_put_aside_alone(feed: Connection, cluster: Cluster) -> None:
-    sent: set[int] = set()
-
-    def send(batch: int, rows: Rows) -> None:
-        numbers = {int(str(number)) for _, number in rows}
-        if 7 in numbers:
-            raise ValueError("number 7")
-        sent.update(numbers)
-
-    names = example()
-    exec(python_with("docs/feed-workers.md", "def with_dead_letters"), names)
-    feed.execute("CREATE TABLE dead_letters (batch bigint, id uuid, reason text, PRIMARY KEY (batch, id))")
-    insert(feed, 1, 15)
-    with psycopg.connect(dsn_of(cluster, "mails"), autocommit=True) as connection:
-        names["process_all"](connection, "one", names["with_dead_letters"](connection, send))
-    dead = "SELECT body, reason FROM dead_letters JOIN events USING (id)"
-    assert feed.execute(dead.encode()).fetchall() == [(7, "ValueError('number 7')")]
-    assert sent == set(range(1, 16)) - {7} and scalar(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
 def test_the_batch_of_a_session_that_was_ended(feed: Connection, cluster: Cluster) -> None:
