@@ -30,6 +30,22 @@ def empty_result(kind: type[Experiment[Any]], plan: Plan) -> Result:
     return Result(kind.name, "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
 
 
+def on_paper(kind: type[Experiment[Any]], **answers: Callable[..., Any]) -> type[Experiment[Any]]:
+    """The experiment, whose methods of these names write down what they are asked, and answer so."""
+
+    def method(name: str) -> Callable[..., Any]:
+        def answered(self: Any, *words: Any) -> Any:
+            self.asked.append(words or (name,))
+            return answers[name](*words)
+
+        return answered
+
+    def prepare(self: Any) -> None:
+        self.asked = []
+
+    return type("OnPaper", (kind,), {"prepare": prepare} | {name: method(name) for name in answers})
+
+
 def run_on_paper(
     kind: type[Experiment[Any]], plan: Plan, result: Result | None = None, save: Callable[[], None] = lambda: None
 ) -> tuple[Result, Any]:

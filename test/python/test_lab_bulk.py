@@ -1,6 +1,8 @@
 """The bulk experiment: the order of its steps, its tables beside P1, and small runs on a server."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from inorder.errors import InorderError
@@ -26,45 +28,35 @@ from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import scalar
-from on_paper import run_on_paper
+from on_paper import on_paper, run_on_paper
 from tool import LabRun
 
 SMALL = BulkPlan(kinds=("series", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
 
 
-class OnPaper(BulkExperiment):
-    """Writes down what it is asked; random keys take four times as long as bigint."""
-
-    density = True
-
-    def prepare(self) -> None:
-        self.asked: list[tuple[object, ...]] = []
-
-    def measure(self, kind: str, step: str, rows: int) -> Metrics:
-        self.asked.append((kind, step, rows))
-        seconds = FACTORS.get(kind, 1.0) * (1.5 if step == PLAIN else 1.0)
-        metrics = {
-            "seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 100.0 * rows, "full_page_images": rows / 100,
-            "table_bytes": 1e6, "total_bytes": 2e6 * FACTORS.get(kind, 1.0),
-        }  # fmt: skip
-        if step in LEAVE_KEY:
-            metrics |= {"index_bytes": 1e6} | ({"leaf_density": 90.0} if self.density else {})
-        return metrics | ({"file_bytes": 5e5} if step == COPY_OUT else {})
-
-    def clear(self, kind: str) -> None:
-        self.asked.append(("clear",))
+def measured(density: bool, kind: str, step: str, rows: int) -> Metrics:
+    """Random keys take four times as long as bigint."""
+    seconds = FACTORS.get(kind, 1.0) * (1.5 if step == PLAIN else 1.0)
+    metrics = {
+        "seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 100.0 * rows, "full_page_images": rows / 100,
+        "table_bytes": 1e6, "total_bytes": 2e6 * FACTORS.get(kind, 1.0),
+    }  # fmt: skip
+    if step in LEAVE_KEY:
+        metrics |= {"index_bytes": 1e6} | ({"leaf_density": 90.0} if density else {})
+    return metrics | ({"file_bytes": 5e5} if step == COPY_OUT else {})
 
 
-class WithoutDensity(OnPaper):
-    density = False
+OnPaper, WithoutDensity = (
+    on_paper(BulkExperiment, measure=partial(measured, density), clear=lambda _kind: None) for density in (True, False)
+)
 
 
-def lives_of(bench: OnPaper) -> list[list[tuple[object, ...]]]:
+def lives_of(bench: Any) -> list[list[tuple[object, ...]]]:
     lives: list[list[tuple[object, ...]]] = [[]]
     for asked in bench.asked:
         lives[-1].append(asked)
-        if asked == ("clear",):
+        if len(asked) == 1:  # clear()
             lives.append([])
     return lives[:-1]
 

@@ -30,37 +30,17 @@ from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import scalar
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result, on_paper, run_on_paper
 from tool import LabRun
 
 TURNS = [(s, k) for s in WRITES for k in WRITTEN] + [(s, k) for s in SUMMARIES for k in READERS]
 
 
-class OnPaper(FeedExperiment):
-    def prepare(self) -> None:
-        self.asked: list[tuple[str, ...]] = []
+def taken(*_words: str) -> Metrics:
+    return {"seconds": 1.0, "cpu_seconds": 1.0}
 
-    def note(self, *words: str) -> Metrics:
-        self.asked.append(words)
-        return {"seconds": 1.0, "cpu_seconds": 1.0}
 
-    def write(self, step: str, kind: str) -> Metrics:
-        return self.note(step, kind)
-
-    def read(self, step: str, kind: str) -> Metrics:
-        return self.note(step, kind)
-
-    def time_query(self, step: str, form: str) -> Metrics:
-        return self.note(step, form)
-
-    def fill(self) -> None:
-        self.note("fill")
-
-    def hold(self) -> None:
-        self.note("hold")
-
-    def release(self) -> None:
-        self.note("release")
+OnPaper = on_paper(FeedExperiment, **dict.fromkeys(("write", "read", "time_query", "fill", "hold", "release"), taken))
 
 
 def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from inorder.errors import InorderError
 from inorder.lab.experiments.sequence import SequenceExperiment
-from inorder.lab.experiments.sequence.plan import BULK, CONSTANT, TABLE, SequencePlan
+from inorder.lab.experiments.sequence.plan import CONSTANT, TABLE, SequencePlan
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
@@ -16,7 +16,7 @@ from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
 from conftest import scalar
-from on_paper import empty_result, run_on_paper
+from on_paper import empty_result, on_paper, run_on_paper
 from tool import LabRun
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
@@ -34,22 +34,19 @@ def bulk_table(result: Result) -> Section:
     return SequenceExperiment.sections(result)[1]
 
 
-class OnPaper(SequenceExperiment):
-    """Writes down what is measured; nextval has half the TPS, and takes twice the time."""
+def load(_statement: str, kind: str, clients: int, _seed: int) -> Metrics:
+    """nextval has half the TPS, and takes twice the time."""
+    tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
+    gaps = {} if kind == CONSTANT else {"gaps": 99.0 if kind != "cache_1" else 0.0}
+    return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800} | gaps
 
-    def prepare(self) -> None:
-        self.asked: list[tuple[object, ...]] = []
 
-    def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
-        self.asked.append((statement, kind, clients))
-        tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
-        gaps = {} if kind == CONSTANT else {"gaps": 99.0 if kind != "cache_1" else 0.0}
-        return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800} | gaps
+def bulk(kind: str) -> Metrics:
+    seconds = 0.05 if kind == CONSTANT else 0.1
+    return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 
-    def bulk(self, kind: str) -> Metrics:
-        self.asked.append((BULK, kind))
-        seconds = 0.05 if kind == CONSTANT else 0.1
-        return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
+
+OnPaper = on_paper(SequenceExperiment, load=load, bulk=bulk)
 
 
 def test_the_caption_counts_the_rounds_there_are() -> None:
