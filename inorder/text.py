@@ -1,6 +1,6 @@
 """Names that other roles chose, as they are shown to people."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate
 from unicodedata import combining, east_asian_width
 
@@ -61,3 +61,17 @@ def filled(text: str, places: int, to_the_right: bool = False) -> str:
         text = text[: sum(end < places for end in ends)] + "…"
     spaces = " " * (places - cells(text))
     return spaces + text if to_the_right else text + spaces
+
+
+def widths_of(table: Iterable[Sequence[str]]) -> list[int]:
+    return [max(map(cells, column)) for column in zip(*table, strict=True)]
+
+
+def aligned(row: Sequence[str], widths: Sequence[int], to_the_right: Container[int]) -> str:
+    """A row of a table, with two spaces between columns.
+
+    >>> aligned(["注文", "7", ""], [6, 3, 2], {1})
+    '注文      7'
+    """
+    places = enumerate(zip(row, widths, strict=True))
+    return "  ".join(filled(cell, width, place in to_the_right) for place, (cell, width) in places).rstrip()

@@ -1,7 +1,6 @@
 """``inorder choose``: its options, their checks, and how a choice is printed."""
 
 import json
-from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -11,6 +10,7 @@ from inorder.choose.choice import DAY, FOREVER, NONE, READERS, Candidate, Choice
 from inorder.errors import InputError
 from inorder.lab.keys import KEY_KINDS
 from inorder.options import Value, count, duration, format_option, option, size
+from inorder.text import aligned, widths_of
 from inorder.units import parse_duration, size_text, time_text
 
 ALWAYS = "always"
@@ -101,18 +101,8 @@ def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
 
 def as_text(choice: Choice, needs: Needs) -> str:
     lines = [HEAD, *(line(one, choice, needs) for one in (choice.chosen, *choice.others))]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    table = [aligned(cells, widths) for cells in lines]
+    table = [aligned(cells, widths_of(lines), range(1, len(HEAD) - 1)) for cells in lines]
     setup = ["CREATE SEQUENCE numbers;"] if choice.chosen.kind == "sequence" else []
     title = f"{needs.rows:,.0f} rows, {needs.rate:,.0f} more a second"
     parts = [*setup, f"id {choice.chosen.column}", "", *(f"* {one}" for one in choice.reasons), "", title, *table]
     return "\n".join(parts)
-
-
-def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A line of the table: the first and the last column on the left, the others on the right."""
-    places = range(len(cells))
-    return "  ".join(
-        cells[place].ljust(widths[place]) if place in (0, places[-1]) else cells[place].rjust(widths[place])
-        for place in places
-    ).rstrip()

@@ -1,11 +1,11 @@
 """How readings of feeds are written: for people, for programs, for Prometheus."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from inorder.text import cells, filled, one_line, plural
+from inorder.text import aligned, filled, one_line, plural, widths_of
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of queries/feeds.sql
@@ -37,28 +37,18 @@ def as_table(rows: Sequence[Row], width: int | None = None) -> str:
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
-        return "\n".join(as_line(row, widths_of(table)) for row in table)
+        return "\n".join(aligned(row, widths_of(table), TO_THE_RIGHT) for row in table)
     widths = fitted(widths_of(row[:-1] for row in table), line)
     lines = []
     for *row, last in table:
-        lines.append(as_line(row, widths))
+        lines.append(aligned(row, widths, TO_THE_RIGHT))
         if last and last != HEADERS[-1]:
             lines.append(filled(f"  {HEADERS[-1]} {last}", line).rstrip())
     return "\n".join(lines)
 
 
-def widths_of(table: Iterable[Sequence[str]]) -> list[int]:
-    return [max(map(cells, column)) for column in zip(*table, strict=True)]
-
-
 def length(widths: Sequence[int]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
-
-
-def as_line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(
-        filled(cell, width, place in TO_THE_RIGHT) for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ).rstrip()
 
 
 def fitted(widths: list[int], line: int) -> list[int]:
