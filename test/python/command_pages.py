@@ -1,4 +1,4 @@
-"""docs/commands.md and the man page docs/inorder.1: the help of every command. ``script/reference`` writes both."""
+"""The help of every command: the man page docs/inorder.1, which ``script/reference`` writes, and a page of the site."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,12 @@ import click
 from inorder.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "commands.md"
+PAGE = ROOT / "docs" / "commands.md"  # while script/site builds
 MAN = ROOT / "docs" / "inorder.1"
 WIDE = 10_000  # lines are broken by what shows them
 HEAD = """# Commands
 
-What `--help` of each command says, as does the man page [inorder.1](inorder.1), which pip and the
-package of Debian install. Both files are written by `script/reference`.
+What `--help` of each command says, as does the man page `inorder(1)`, which pip and the package of Debian install.
 
 What the commands are for: [tail and count](tail.md), [the lab](lab.md), [choosing a key](choose.md),
 [data sets](generate.md), [existing tables](feed-tables.md), [feeds](feed-operations.md#which-feed-is-behind-and-why),
@@ -120,7 +119,6 @@ def manual() -> str:
 
 
 def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
     MAN.write_text(manual(), encoding="utf-8")
 
 

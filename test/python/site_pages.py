@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command_pages
+
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = "README.html"
 
@@ -13,10 +15,16 @@ def build(site: Path, source: Path = ROOT) -> str:
     """Write all pages anew; what is wrong, empty if nothing is."""
     shutil.rmtree(site, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", str(source / "docs")]
-    done = subprocess.run(
-        [*command, "-d", f"{site}.cache", str(source), str(site)], check=False, text=True, cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    if source == ROOT:
+        command_pages.PAGE.write_text(command_pages.page(), encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [*command, "-d", f"{site}.cache", str(source), str(site)], check=False, text=True, cwd=ROOT,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    finally:
+        if source == ROOT:
+            command_pages.PAGE.unlink()
     shutil.rmtree(f"{site}.cache", ignore_errors=True)
     if done.returncode == 0:
         images = source / "docs" / "images"
