@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -114,6 +115,16 @@ def make_template(name: str, server: Server, cluster: Cluster) -> str:
     return database
 
 
+@contextmanager
+def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
+    """A session of a database that is a copy, and goes with all that is connected to it."""
+    with connect(cluster.dsn) as admin:
+        run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name} TEMPLATE {template}")
+        with connect(f"{cluster.dsn} dbname={name}") as connection:
+            yield connection
+        run(admin, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture(scope="session")
 def template(server: Server, cluster: Cluster) -> str:
     return make_template("c", server, cluster)
@@ -164,10 +175,7 @@ def without_lab(connection: Connection) -> Iterator[Connection]:
 def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
     template = request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name])
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS tail WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE tail TEMPLATE {template}".encode())
-    with connect(f"{cluster.dsn} dbname=tail") as connection:
+    with copy_of(template, cluster, "tail") as connection:
         make_table(connection)
         yield connection
 

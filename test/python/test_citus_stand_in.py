@@ -22,7 +22,7 @@ import pytest
 from inorder.citus import moves, preparation
 from inorder.citus.handover import NotReadableError
 from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection
 from inorder.connection.session import Session, Table
 from inorder.count.counter import FOLD, SHOW
 from inorder.count.shards import ShardsCounter
@@ -33,7 +33,7 @@ from inorder.tail import shards_state, state
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from conftest import scalar
+from conftest import copy_of, scalar
 from tail_runs import Tail
 
 pytestmark = pytest.mark.server
@@ -70,11 +70,8 @@ def database(cluster: Cluster, template: str) -> Iterator[Connection]:
     (folder / "citus.control").write_text(CONTROL)
     (folder / "citus--1.0.sql").write_text(SCRIPT)
     name = f"stand_in_{uuid.uuid4().hex[:8]}"
-    with connect(cluster.dsn) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
-        with connect(f"{cluster.dsn} dbname={name}") as connection:
-            yield connection
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with copy_of(template, cluster, name) as connection:
+        yield connection
 
 
 def make(connection: Connection, name: str) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar, text
+from conftest import copy_of, scalar, text
 from examples import programs
 
 pytestmark = pytest.mark.server
@@ -21,13 +21,8 @@ PROGRAMS = programs("docs/clients/orm.md")
 
 @pytest.fixture
 def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS orm WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE orm TEMPLATE {template}".encode())
-    with connect(f"{cluster.dsn} dbname=orm") as connection:
+    with copy_of(template, cluster, "orm") as connection:
         yield connection
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE orm WITH (FORCE)")
 
 
 def write(folder: Path, kind: str) -> None:

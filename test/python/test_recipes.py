@@ -13,7 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 from pyarrow import parquet
 
-from conftest import scalar, text
+from conftest import copy_of, scalar, text
 from examples import programs
 from tail_runs import Tail
 
@@ -26,13 +26,8 @@ DAY = "2024-05-01"
 
 @pytest.fixture
 def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS recipes WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE recipes TEMPLATE {template}".encode())
-    with connect(f"{cluster.dsn} dbname=recipes") as connection:
+    with copy_of(template, cluster, "recipes") as connection:
         yield connection
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE recipes WITH (FORCE)")
 
 
 @pytest.fixture
