@@ -145,10 +145,6 @@ class TailExperiment(Experiment[TailPlan]):
         idle = single(NOTHING, kind_of(self.plan.batch_rows[0]), 0, "tail, nothing new", self.find_nothing)
         return [Stage(every_round([*turns, idle]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
-    def outcome(self, metrics: Metrics) -> str:
-        """How long it took."""
-        return f"{metrics['seconds']:.2f} s"
-
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
         """All rows into a new file; an error unless each is a line of it."""
         output, position = self.files / "rows", self.files / "position"

@@ -93,10 +93,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
 
-    def outcome(self, metrics: Metrics) -> str:
-        """How long it took."""
-        return f"{metrics['seconds']:.2f} s"
-
     def work(self, many: int, _seed: int) -> Metrics:
         """All rows, until no worker gets a batch; an error unless each was processed once."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'beginning')")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from sys import modules
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from inorder.connection.database import Connection
 from inorder.errors import InputError
@@ -25,16 +25,6 @@ TURNS = (
     "In each round everything is measured once, in shuffled order, so that a disturbance of a round affects all; "
     "ratios are paired within the round."
 )
-
-
-class Reports(Protocol):
-    """A module that has the sections and verdicts of an experiment, and the figures that they are made of."""
-
-    def sections(self, result: Result, plan: Any, /) -> Sequence[Section]:
-        """The tables."""
-
-    def verdicts(self, result: Result, plan: Any, question: str, /) -> Sequence[Verdict]:
-        """The answers."""
 
 
 class Experiment(ABC, Generic[P]):
@@ -59,7 +49,7 @@ class Experiment(ABC, Generic[P]):
     checkpoints: ClassVar[bool] = False
     order: ClassVar[str] = TURNS
     method: ClassVar[str] = ""
-    reports: ClassVar[Reports]
+    reports: ClassVar[Any]
     Plan: ClassVar[type[Plan]]
 
     def __init__(self, plan: P, target: Target, progress: Progress) -> None:
@@ -110,7 +100,8 @@ class Experiment(ABC, Generic[P]):
         """All that is measured, in stages."""
 
     def outcome(self, metrics: Metrics) -> str:
-        return ""
+        """The result of a measurement, for its line of progress: how long it took, unless an experiment says more."""
+        return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def show_step(self, text: str) -> None:
         self.progress.step(f"{self.measuring}: {text}")
@@ -125,12 +116,14 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
-        return cls.reports.sections(result, cls.plan_in(result))
+        found: Sequence[Section] = cls.reports.sections(result, cls.plan_in(result))
+        return found
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
         """The questions that it answers, for the top of its page; none if too little was measured."""
-        return cls.reports.verdicts(result, cls.plan_in(result), cls.question)
+        found: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
+        return found
 
     @classmethod
     def compared_by(cls) -> list[Judged]:

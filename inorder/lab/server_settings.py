@@ -42,13 +42,13 @@ FILL_SETTINGS = {
 
 def reading_method(server: Server, plan: Any) -> str:
     if page_cache := getattr(plan, "page_cache", None):
-        if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.place():
+        if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.parent():
             raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "
                              f"usually), and {cgroup.LEAST_BYTES // 2**20} MB with --memory")  # fmt: skip
         return CGROUP
     if server.has_direct_io and takes_direct_io(temporary_folder(service_account())):
         return DIRECT_IO
-    return CGROUP if plan.memory_bytes >= cgroup.LEAST_BYTES and cgroup.place() else EXACT_COUNTERS
+    return CGROUP if plan.memory_bytes >= cgroup.LEAST_BYTES and cgroup.parent() else EXACT_COUNTERS
 
 
 def fill_memory() -> int:
@@ -90,7 +90,7 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit = limit_disks(cluster, small, small.iops, method) if small.iops else None
     if method == CGROUP:
-        where = cgroup.place()
+        where = cgroup.parent()
         assert where is not None
         drop_page_cache(cluster.data)
         buffers = memory if small.page_cache else memory // 4
@@ -103,7 +103,7 @@ def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgrou
     if method != DIRECT_IO:
         raise InputError("--iops needs direct I/O, that is PostgreSQL 16 and a file system on a disk: "
                          "else the page cache answers")  # fmt: skip
-    where = cgroup.place(cgroup.IO)
+    where = cgroup.parent(cgroup.IO)
     if where is None:
         raise InputError("--iops needs a control group for disks, which may not be made here (as root it may, usually)")
     folders = [cluster.data, *([Path(small.tablespace)] if small.tablespace else [])]

@@ -9,7 +9,7 @@ from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments import cgroup
-from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Place, memory_limit
+from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Parent, memory_limit
 from inorder.lab.instruments.device import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
@@ -21,11 +21,11 @@ from inorder.servers import Server
 USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
 
 
-def used(place: Place, group: Path) -> int:
+def used(place: Parent, group: Path) -> int:
     return int((group / USAGE[place.limit_file]).read_text())
 
 
-def own_group(place: Place) -> Path:
+def own_group(place: Parent) -> Path:
     return place.folder / f"{cgroup.NAME}{os.getpid()}"
 
 
@@ -35,15 +35,15 @@ def tables_on(cluster: Cluster, small: Small) -> InsertTables:
 
 
 @pytest.fixture(name="place")
-def a_place() -> Place:
-    place = cgroup.place()
+def a_place() -> Parent:
+    place = cgroup.parent()
     if place is None:
         pytest.skip("no memory control group may be made here")
     return place
 
 
 @pytest.mark.server
-def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> None:
+def test_a_server_uses_no_more_than_its_limit(server: Server, place: Parent) -> None:
     with Cluster(server) as cluster:
         limit = memory_limit(place, LEAST_BYTES)
         cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
@@ -62,7 +62,7 @@ def test_a_server_uses_no_more_than_its_limit(server: Server, place: Place) -> N
 
 
 @pytest.mark.server
-def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Place) -> None:
+def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Parent) -> None:
     small = Small(LEAST_BYTES)
     if server.has_direct_io:
         assert reading_method(server, small) != CGROUP
@@ -81,7 +81,7 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
 
 
 @pytest.mark.server
-def test_a_page_cache_behind_shared_buffers(server: Server, place: Place) -> None:
+def test_a_page_cache_behind_shared_buffers(server: Server, place: Parent) -> None:
     small = Small(LEAST_BYTES, page_cache=LEAST_BYTES)
     assert reading_method(server, small) == CGROUP
     with pytest.raises(InputError, match="--page-cache needs a memory control group"):
@@ -96,7 +96,7 @@ def test_a_page_cache_behind_shared_buffers(server: Server, place: Place) -> Non
             assert connection.execute("SELECT current_setting('debug_io_direct', true)").fetchone() in ((None,), ("",))
 
 
-def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
+def test_what_a_killed_process_has_left_is_removed(place: Parent) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     running = subprocess.Popen(["sleep", "60"])
@@ -112,7 +112,7 @@ def test_what_a_killed_process_has_left_is_removed(place: Place) -> None:
         new.rmdir()
 
 
-def test_a_limit_that_cannot_be_is_an_error(place: Place) -> None:
+def test_a_limit_that_cannot_be_is_an_error(place: Parent) -> None:
     with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
         memory_limit(place, -2)
     assert not own_group(place).exists()
@@ -125,7 +125,7 @@ def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
         with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):
             tables_on(cluster, small).serve_for_measuring()
         return
-    where = cgroup.place(cgroup.IO)
+    where = cgroup.parent(cgroup.IO)
     if where is None:
         pytest.skip("no control group for disks may be made here")
     with Cluster(server) as cluster:

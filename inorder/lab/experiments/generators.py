@@ -64,17 +64,8 @@ QUERIES = {
 }
 EXAMPLE = "fb2893ae-9265-11e8-90d8-e03f496e733b"
 
-SERVER_SETTINGS = {
-    "shared_buffers": "1GB",
-    "fsync": "off",
-    "max_wal_size": "16GB",
-    "checkpoint_timeout": "1h",
-}
-SESSION_SETTINGS = {
-    "max_parallel_workers_per_gather": "0",
-    "enable_mergejoin": "off",
-    "enable_nestloop": "off",
-}
+SERVER_SETTINGS = {"shared_buffers": "1GB", "fsync": "off", "max_wal_size": "16GB", "checkpoint_timeout": "1h"}
+SESSION_SETTINGS = {"max_parallel_workers_per_gather": "0", "enable_mergejoin": "off", "enable_nestloop": "off"}
 TABLES = (
     f"CREATE SEQUENCE {SCHEMA}.cached CACHE 100",
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",

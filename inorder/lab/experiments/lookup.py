@@ -252,11 +252,7 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     title = f"{LABELS[step]}, {plan.rows:,} rows"
     query = QUERIES[step].format(table="…", key="…", moment="…")
     return table(
-        f"lookup_{step}",
-        title,
-        FIGURES,
-        [Row(result, step, kind) for kind in kinds],
-        f"{query}. {memory(result)}",
+        f"lookup_{step}", title, FIGURES, [Row(result, step, kind) for kind in kinds], f"{query}. {memory(result)}"
     )
 
 

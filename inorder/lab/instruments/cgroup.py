@@ -3,7 +3,7 @@
 Version 1 (a hierarchy of its own for each controller) and version 2 (one for
 all) of the kernel's interface: admin-guide/cgroup-v1/memory and
 blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is
-no error: ``place`` says None.
+no error: ``parent`` says None.
 """
 
 import os
@@ -33,7 +33,7 @@ LIMIT_FILES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Parent:
     """A folder in which a group with a controller can be made, in a version of the interface."""
 
     folder: Path
@@ -81,7 +81,7 @@ def own_paths(memberships: str, controller: str) -> dict[str, str]:
     return found
 
 
-def candidates(controller: str) -> Iterator[Place]:
+def candidates(controller: str) -> Iterator[Parent]:
     paths = own_paths(Path("/proc/self/cgroup").read_text(encoding="utf-8"), controller)
     for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
@@ -90,7 +90,7 @@ def candidates(controller: str) -> Iterator[Place]:
             if folder.is_relative_to(root) and folder.is_dir() and (
                 version == "v1" or NAMES[controller, version] in enabled_below(folder)
             ):  # fmt: skip
-                yield Place(folder, version, controller)
+                yield Parent(folder, version, controller)
 
 
 def enabled_below(folder: Path) -> list[str]:
@@ -100,7 +100,7 @@ def enabled_below(folder: Path) -> list[str]:
         return []
 
 
-def place(controller: str = MEMORY) -> Place | None:
+def parent(controller: str = MEMORY) -> Parent | None:
     try:
         places = list(candidates(controller))
     except OSError:
@@ -121,7 +121,7 @@ def place(controller: str = MEMORY) -> Place | None:
 class ControlGroup:
     """A group with limits; ``take`` puts a server into it, ``close`` removes it once the server has ended."""
 
-    def __init__(self, where: Place) -> None:
+    def __init__(self, where: Parent) -> None:
         for left in where.groups():
             if is_of_the_dead(left):
                 with suppress(OSError):
@@ -154,7 +154,7 @@ class ControlGroup:
         self.stack.close()
 
 
-def memory_limit(where: Place, limit: int) -> ControlGroup:
+def memory_limit(where: Parent, limit: int) -> ControlGroup:
     group = ControlGroup(where)
     group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
     # Otherwise what does not fit goes to swap, which may be memory again (zram).
@@ -164,7 +164,7 @@ def memory_limit(where: Place, limit: int) -> ControlGroup:
     return group
 
 
-def iops_limit(where: Place, disks: Sequence[str], iops: int) -> ControlGroup:
+def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
     """A group for which each disk ("major:minor") does so many reads and as many writes a second."""
     group = ControlGroup(where)
     for disk in disks:

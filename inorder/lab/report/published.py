@@ -91,7 +91,7 @@ def metric_of(words: str) -> Metric:
 
 
 @dataclass(frozen=True)
-class Beside(Row):
+class PublishedRow(Row):
     """A published figure and the measurements that it stands beside."""
 
     label: str = ""
@@ -110,7 +110,7 @@ class Beside(Row):
         return to(kind, metric_of(self.cell.metric), base_step=step)(self) if known else None
 
 
-def rows_beside(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
+def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
     """As many rows as in the study; few for an empty table, a size for a word; None if they were not measured."""
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
@@ -121,7 +121,7 @@ def rows_beside(result: Result, cell: Published, step: str, sizes: Mapping[str, 
     return max(there, default=None) if cell.table.get("nearest") or wanted == "" else None
 
 
-def of_cell(name: str) -> Callable[[Beside], Value]:
+def of_cell(name: str) -> Callable[[PublishedRow], Value]:
     return lambda line: getattr(line.cell, name)
 
 
@@ -159,8 +159,8 @@ def published_sections(
             lines = []
             for cell in cells_of(study, one) if one["experiment"] == result.experiment else ():
                 step, (base_step, base) = steps.get(cell.step, cell.step), cell.base_place
-                rows = rows_beside(result, cell, step, sizes)
-                lines.append(Beside(result, step, cell.kind, rows, label(cell.step, cell.kind), cell=cell,
+                rows = rows_here(result, cell, step, sizes)
+                lines.append(PublishedRow(result, step, cell.kind, rows, label(cell.step, cell.kind), cell=cell,
                                     base=(steps.get(base_step, base_step), base)))  # fmt: skip
             lines = [line for line in lines if line.here or line.ratio]
             told = any(line.ratio for line in lines) if "base" in one else lines
@@ -169,7 +169,7 @@ def published_sections(
     return found
 
 
-def section_of(study: str, one: Mapping[str, Any], lines: Sequence[Beside], label: Label) -> Section:
+def section_of(study: str, one: Mapping[str, Any], lines: Sequence[PublishedRow], label: Label) -> Section:
     step, _, kind = one.get("base", "").rpartition("/")
     said = [f"ratio: to {label(step, kind)}." if kind else "", one.get("note", "")]
     said += ["Reckoned from what the study prints."] * any(line.cell.how != "printed" for line in lines)

@@ -63,12 +63,7 @@ def open_umask() -> Iterator[None]:
 
 
 class Cluster:
-    """A server that lives as long as the ``with`` block; without the extension if there are None extra sources.
-
-    >>> with Cluster(find_server()) as cluster:      # doctest: +SKIP
-    ...     cluster.start({"shared_buffers": "1GB"})
-    ...     psycopg.connect(cluster.dsn)
-    """
+    """A server that lives as long as the ``with`` block; without the extension if there are None extra sources."""
 
     def __init__(self, server: Server, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server

@@ -85,9 +85,6 @@ class BulkExperiment(Experiment[BulkPlan]):
             lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
         )  # fmt: skip
 
-    def outcome(self, metrics: Metrics) -> str:
-        return f"{metrics['seconds']:.2f} s"
-
     def clear(self, kind: str) -> None:
         execute(self.control, *steps.KINDS[kind].removal())
         self.file.unlink(missing_ok=True)

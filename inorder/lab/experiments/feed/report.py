@@ -7,16 +7,7 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.experiments.feed import tables
 from inorder.lab.experiments.feed.tables import FeedPlan
 from inorder.lab.log_tables import BATCH_ROWS
-from inorder.lab.report.section import (
-    Figure,
-    Section,
-    Value,
-    data_only,
-    figures,
-    number,
-    table,
-    to_base,
-)
+from inorder.lab.report.section import Figure, Section, Value, data_only, figures, number, table, to_base
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
 
@@ -112,12 +103,7 @@ def read_section(result: Result, step: str) -> Section:
     lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
     amount = next((run.rows for run in result.select(step)), 0)
     words = f"{amount:,} new rows {tables.SUMMARIES[step]}"
-    return table(
-        step,
-        f"{words}, seconds, and the ratio to a plain query",
-        READING,
-        lines,
-    )
+    return table(step, f"{words}, seconds, and the ratio to a plain query", READING, lines)
 
 
 def count_of(row: Row) -> int:

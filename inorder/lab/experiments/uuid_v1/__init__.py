@@ -94,9 +94,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         ]
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
 
-    def outcome(self, metrics: Metrics) -> str:
-        return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
-
     def write_keys(self) -> None:
         """Two files of each set of keys: the first rows, and the further ones."""
         plan = self.plan
