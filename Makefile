@@ -28,22 +28,25 @@ SQL_SOURCES = \
     ports/state.sql \
     ports/dump.sql \
     ports/restoring.sql \
+    ports/guard.sql \
     ports/table.sql \
     ports/ports.sql \
     feed/query.sql \
     feed/order.sql \
     feed/next_batch.sql \
-    feed/next.sql \
+    feed/found.sql \
     feed/column.sql \
     feed/piece.sql \
-    feed/take.sql \
-    feed/feed.sql \
-    feed/workers.sql \
-    feed/shares.sql \
+    feed/next.sql \
+    feed/kept.sql \
     feed/batches.sql \
+    feed/shares.sql \
+    feed/workers.sql \
+    feed/feed.sql \
+    feed/take.sql \
     feed/reader.sql \
     feed/split.sql \
-    feed/guard.sql \
+    feed/readable.sql \
     feed/enable.sql \
     feed/notify.sql \
     feed/restore.sql \

@@ -119,13 +119,6 @@ END $$;
 -- The view feed_batches
 ---------------------------------------------------------------------------
 
--- The owner of a feed, as an oid if the role was dropped or belongs to another server.
-CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
-RETURNS name
-LANGUAGE sql STABLE
-RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
-            THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
-
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, number bigint, worker text, pid int, tries int, max_tries int,
     lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,

@@ -338,6 +338,14 @@ BEGIN
     RETURN inorder_internal.exact_count_fold(caller, relation);
 END $$;
 
+CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation), inorder_internal.stop_count(relation, caller);
+END $$;
+
 CREATE FUNCTION @extschema@.exact_count(relation regclass)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;

@@ -3,18 +3,6 @@
 -- The statements of DDL run with the privileges of the caller; their result is checked afterwards, by the oids of the
 -- table and of the guard's function.
 
--- Error in a transaction whose snapshot stays the same: it does not show what came since.
-CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))
-        USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
-    END IF;
-END $$;
-
 -- Lock a table with its partitions. It may have another owner, or be gone, by the time the lock is granted.
 CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text)
 RETURNS void
@@ -198,12 +186,4 @@ BEGIN
     PERFORM inorder_internal.create_feed(
         name, caller, relation, inorder_internal.first_position(t, coalesce(start, 'beginning'), order_column),
         coalesce(whole_transactions, false), partition_by, shares);
-END $$;
-
-CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation), inorder_internal.stop_count(relation, caller);
 END $$;

@@ -242,32 +242,3 @@ BEGIN
     RETURN format('(SELECT %s %s)', columns,
                   inorder_internal.from_ranges(t, source, numbers, ending));
 END $$;
-
--- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
--- transactions, the first part of one.
-CREATE FUNCTION inorder_internal.batch_query(
-    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    source text := inorder_internal.source(t, parts);
-    query text;
-BEGIN
-    IF (b.ordering).column_name IS NOT NULL AND NOT isempty(b.transactions) THEN
-        RETURN inorder_internal.ordered_query(t, b, columns, in_order);
-    ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
-        query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
-    ELSE
-        query := concat_ws(' UNION ALL ',
-            CASE WHEN b.resumed IS NOT NULL
-                 THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
-                                             CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
-            inorder_internal.ranges(t, source, inorder_internal.minus(
-                b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)), columns, in_order),
-            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
-                 THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
-    END IF;
-    RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
-END $$;

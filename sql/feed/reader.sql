@@ -58,28 +58,6 @@ BEGIN
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 
--- Error unless a batch is of this table, and all its transactions have ended in the current snapshot.
-CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    missing int8multirange;
-BEGIN
-    PERFORM inorder_internal.check_same(t, b.members, 'batch');
-    IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
-        PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
-    END IF;
-    missing := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
-    IF NOT isempty(missing) THEN
-        RAISE 'this batch is newer than what this transaction sees'
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
-              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
-                     'on a standby wait until it has come so far.';
-    END IF;
-END $$;
-
 -- Error unless a batch kept by a reader can be one of this server.
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
 RETURNS void

@@ -4,15 +4,6 @@
 -- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
 -- had its turn meanwhile: see begin_turn().
 
-CREATE TYPE inorder_internal.taken AS (
-    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
-    at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
-    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz,
-    next inorder_internal.next_found
-);
-COMMENT ON TYPE inorder_internal.taken IS
-'Internal type. A feed as it is now, and what follows its position.';
-
 -- A feed that the caller may move, and its table.
 CREATE FUNCTION inorder_internal.open_feed(
     caller oid, name text, owner oid, OUT feed bigint, OUT relation oid

@@ -68,58 +68,6 @@ BEGIN
                  'way: the view feed_batches shows them.';
 END $$;
 
--- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open
--- for long keeps those that were finished since it began: from the lowest number on each look would meet all of them.
-CREATE FUNCTION inorder_internal.first_batch(feed bigint)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-END $$;
-
--- Whether workers have unfinished batches of a feed that are not set aside.
-CREATE FUNCTION inorder_internal.is_shared(feed bigint)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here
-                     AND b.number >= inorder_internal.first_batch(is_shared.feed));
-END $$;
-
-CREATE FUNCTION inorder_internal.keep_batch(
-    feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Only a row that the extension did not write can have this number.
-    DELETE FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
-    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
-    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
-END $$;
-
--- The number of the next batch of a feed, for a worker; lowest is what is known then of first_batch.
-CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text, lowest bigint)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-DECLARE
-    number bigint;
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = lowest,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
-    RETURNING s.batch INTO number;
-    RETURN number;
-END $$;
-
 -- Move a feed over a batch, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
     feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
@@ -156,18 +104,6 @@ BEGIN
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = state.seq;
 END $$;
-
--- Whether the session with this number, which has a batch, is still running; false on a standby.
-CREATE FUNCTION inorder_internal.session_lives(number oid)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
--- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
--- has ended.
-CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
-RETURNS boolean
-LANGUAGE sql STABLE
-RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
 
 -- Whether a worker that asks would get a batch that another one had, or that waits for one.
 CREATE FUNCTION inorder_internal.has_free(feed bigint)

@@ -173,13 +173,6 @@ BEGIN
     RETURN processed;
 END $$;
 
----- lock_feed: plpgsql keys
-BEGIN
-    -- A row lock, which only those can take who may move the feed; any role could take an advisory lock. It writes, so it
-    -- is taken when there is something to write.
-    PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
-    FOR NO KEY UPDATE;
-END
 ---- feed_apply: sql
 BEGIN ATOMIC
     SELECT inorder_internal.apply_batch(name, statement, max_rows, owner, current_setting('search_path'::text),

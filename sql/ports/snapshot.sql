@@ -89,3 +89,15 @@ AS 'MODULE_PATHNAME', 'numbers_near' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint)
 RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- Error in a transaction whose snapshot stays the same: it does not show what came since.
+CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))
+        USING ERRCODE = 'active_sql_transaction', DETAIL = detail;
+    END IF;
+END $$;

@@ -185,6 +185,12 @@ RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
+CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(t), (t).is_uuid, (t).is_generated,
+                                   (t).base, inorder_internal.guard_function());
+
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;

@@ -22,7 +22,7 @@ SECTIONS = {
     "uuid_v1": "The type uuid_v1",
     "time_bounds": "Comparing keys with a time",
     "uuid_extras": "Columns of type uuid",
-    "guard": "Making a table readable",
+    "readable": "Making a table readable",
     "prepare": "Existing tables",
     "feed": "Feeds",
     "workers": "Workers of a feed",

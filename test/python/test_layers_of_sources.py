@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from sources import C_FILES, ROOT
+from sources import C_FILES, ROOT, SQL_FILES
 
 # Each may use those before it, and what is in no folder.
 FOLDERS = ["keys", "types", "ports", "feed"]
@@ -66,3 +66,36 @@ def test_there_is_no_circle_in_c() -> None:
 
 def test_no_source_in_c_uses_a_higher_layer() -> None:
     assert [(part, each) for part, used in users_in_c().items() for each in too_high(part, used)] == []
+
+
+SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
+SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
+SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
+# What every file made, in what order it may be called, is what these say, last.
+RIGHTS = ("revoke", "rights")
+
+
+def users_in_sql() -> dict[str, set[str]]:
+    """For each file of sql/, the others whose functions, types and tables it uses.
+
+    A name that two files have, with other arguments, is of the first of them.
+    """
+    texts = {
+        str(path.relative_to(ROOT / "sql").with_suffix("")): SQL_COMMENT.sub("", path.read_text()) for path in SQL_FILES
+    }
+    made = {name: set(SQL_OBJECT.findall(text)) for name, text in texts.items()}
+    places = {each: name for name in reversed(made) for each in made[name]}
+    return {
+        name: {places[each] for each in set(SQL_USE.findall(text)) - made[name] if each in places} - {name}
+        for name, text in texts.items()
+        if name not in RIGHTS
+    }
+
+
+def test_there_is_no_circle_in_sql() -> None:
+    """Of files: make joins them in an order in which none uses a later one, but for what is looked up when it runs."""
+    assert circle(users_in_sql()) == set()
+
+
+def test_no_source_in_sql_uses_a_higher_layer() -> None:
+    assert [(file, each) for file, used in users_in_sql().items() for each in too_high(file, used)] == []

@@ -1,0 +1,322 @@
+-- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
+
+CREATE TYPE inorder_internal.taken AS (
+    feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
+    at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
+    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz,
+    next inorder_internal.next_found
+);
+COMMENT ON TYPE inorder_internal.taken IS
+'Internal type. A feed as it is now, and what follows its position.';
+
+CREATE FUNCTION inorder_internal.role_name(id oid)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
+
+-- The owner of a feed, as an oid if the role was dropped or belongs to another server.
+CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
+RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
+            THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
+
+CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    others text;
+BEGIN
+    SELECT string_agg(quote_literal(quote_ident(inorder_internal.shown_owner(f))), ' or ' ORDER BY f.owner_name)
+    INTO others
+    FROM inorder_internal.feed AS f
+    WHERE f.name = feed_name AND f.owner <> say_unknown.owner AND inorder_internal.may_move(caller, f);
+    RAISE 'feed % of role % does not exist', quote_literal(feed_name),
+          coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
+    USING ERRCODE = 'undefined_object',
+          HINT = 'A feed of another role is named with its owner, as in owner => '
+              || coalesce(others, '''name_of_role''') || '.';
+END $$;
+
+-- Whether a feed is the one of this name and owner, and the caller a member of the owner.
+CREATE FUNCTION inorder_internal.is_own(f inorder_internal.feed, feed_name text, owner oid, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (f).name = feed_name AND (f).owner = owner AND (f).system = inorder_internal.server_system()
+    AND pg_has_role(caller, (f).owner, 'USAGE'::text);
+
+CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+BEGIN
+    IF feed_name IS NULL THEN
+        RAISE 'the name of a feed must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    owner := coalesce(owner, caller);
+    SELECT * INTO f FROM inorder_internal.feed AS known
+    WHERE known.name = feed_name AND known.owner = find_feed.owner
+      -- A feed whose role belongs to another server is visible to the owner of the table only.
+      AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
+           OR inorder_internal.owns(caller, known.relation));
+    -- A role that may not see a feed gets the same error as for a missing one.
+    IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
+        PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
+        RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
+              HINT = 'Its owner or the owner of its table may call feed_grant().';
+    END IF;
+    RETURN f.id;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
+        RAISE 'feed % was restored from a dump, and the numbers of its table were recomputed', quote_literal(f.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its position does not apply to the new numbers, so which rows it has read is not known.',
+              HINT = format('Let it read all rows by feed_seek(%L, ''beginning''), or none of them by '
+                            'feed_seek(%1$L, ''now'').', f.name);
+    END IF;
+    RAISE 'feed % was restored from a dump, and does not move yet', quote_literal(f.name)
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its position is of another server, or of another time.',
+          HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
+END $$;
+
+-- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
+CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed, s inorder_internal.feed_state)
+RETURNS boolean
+LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
+RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares IS NULL)
+    OR (s).position.partial IS NOT NULL OR (s).position.ordering.frozen IS NOT NULL
+    OR coalesce((s).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+
+-- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
+CREATE FUNCTION inorder_internal.checked_feed(
+    feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
+    OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
+    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
+    OUT is_poll_due boolean, OUT shared boolean, OUT shared_by inorder_internal.share_key
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f inorder_internal.feed;
+    s inorder_internal.feed_state := inorder_internal.state_of(feed);
+BEGIN
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    IF f.id IS NULL OR s.feed IS NULL THEN
+        RAISE 'the feed was dropped' USING ERRCODE = 'undefined_object';
+    ELSIF NOT inorder_internal.may_move(caller, f) THEN
+        -- The privilege was revoked while the caller waited for the lock.
+        RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) THEN
+        RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
+              HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
+    ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
+        PERFORM inorder_internal.say_restored(f);
+    END IF;
+    -- An unfinished batch can be finished regardless of the state of the table.
+    IF coalesce(reads, (s.pending).transactions IS NULL) THEN
+        PERFORM inorder_internal.check_reader(caller, f.relation);
+        t := inorder_internal.table_of(f.relation);
+    END IF;
+    name := f.name;
+    relation := f.relation;
+    at_position := s.position;
+    batch := s.batch;
+    finished := s.finished;
+    whole_transactions := f.whole_transactions;
+    is_poll_due := inorder_internal.is_poll_due(f, s);
+    pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
+    shared := inorder_internal.is_shared(feed);
+    shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
+END $$;
+
+-- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
+-- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
+CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+-- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns a
+-- batch each microsecond, so no batch returned anywhere has this number or a higher one, also if two promotions follow
+-- within a second. Up to the year 2255 the number is below 2^53, which a double, as of JavaScript, holds exactly.
+RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
+            ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
+
+-- Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and whether the batch has
+-- all rows that were committed then.
+CREATE FUNCTION inorder_internal.move_feed(
+    feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    WITH moved_feed AS (
+        UPDATE inorder_internal.feed_state AS s
+        SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
+            polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+            finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    )
+    -- The current name of the role, for a dump.
+    UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
+    WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
+      AND f.system = inorder_internal.server_system();
+END $$;
+
+-- Record a poll that found no rows; the batch, if not null, has none.
+CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
+    UPDATE inorder_internal.feed_state AS s
+    SET position = CASE WHEN past_batch IS NULL THEN s.position
+                        ELSE inorder_internal.advance(s.position, past_batch) END,
+        polled = asked,
+        -- In a feed that is divided rows may wait for a worker.
+        caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                         WHERE b.feed = s.feed AND b.is_open AND b.written_here)
+                            THEN s.caught_up_at ELSE asked END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+END $$;
+
+-- Store an unfinished batch under the next number, with the session that has it.
+CREATE FUNCTION inorder_internal.keep_pending(
+    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
+        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
+        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
+    RETURN number;
+END $$;
+
+CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET holder = hand_over.holder, holder_pid = hand_over.holder_pid,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'batch % of feed % is in use by another session', batch, quote_literal(feed_name)
+    USING ERRCODE = 'object_in_use',
+          DETAIL = format('It belongs to the session with process ID %s.', holder_pid),
+          HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
+END $$;
+
+-- Make readers of one feed take turns, until the transaction ends.
+CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+BEGIN
+    PERFORM inorder_internal.lock_feed(feed);
+    RETURN feed;
+END $$;
+
+-- Whether the session with this number, which has a batch, is still running; false on a standby.
+CREATE FUNCTION inorder_internal.session_lives(number oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
+-- has ended.
+CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
+
+CREATE FUNCTION inorder_internal.keep_batch(
+    feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Only a row that the extension did not write can have this number.
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
+    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
+    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
+END $$;
+
+-- The number of the next batch of a feed, for a worker; lowest is what is known then of first_batch.
+CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text, lowest bigint)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    number bigint;
+BEGIN
+    UPDATE inorder_internal.feed_state AS s
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = lowest,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    RETURNING s.batch INTO number;
+    RETURN number;
+END $$;
+
+-- Whether workers have unfinished batches of a feed that are not set aside.
+CREATE FUNCTION inorder_internal.is_shared(feed bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= inorder_internal.first_batch(is_shared.feed));
+END $$;
+
+-- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open
+-- for long keeps those that were finished since it began: from the lowest number on each look would meet all of them.
+CREATE FUNCTION inorder_internal.first_batch(feed bigint)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
+END $$;
