@@ -11,7 +11,8 @@
 --  3. The set is fixed, its transactions have ended, and rows do not change: each is in exactly one piece, whatever the
 --     values are. Rows of equal value are in the same piece.
 --
--- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an ordering.
+-- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
+-- ordering.
 
 -- The order by a column of a position between two sets; null without a column.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
@@ -149,8 +150,8 @@ BEGIN
     ELSIF budget IS NULL THEN
         RETURN format('FROM %s AND %s', walked, inorder_internal.number_in(t, b.transactions));
     END IF;
-    RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, (b.ordering).column_name, budget,
-                  inorder_internal.number_in(t, b.transactions));
+    RETURN format('FROM (SELECT e.* FROM %s ORDER BY e.%I LIMIT %s) AS e WHERE %s', walked, (b.ordering).column_name,
+                  budget, inorder_internal.number_in(t, b.transactions));
 END $$;
 
 -- The query for the rows of an ordered batch, in its order or not.

@@ -105,7 +105,8 @@ BEGIN
                              t, b, (b.ordering).column_name, -9223372036854775808), true, caller);
     END IF;
     -- No row of transactions that have ended is above this value, now and later.
-    s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
+    s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true,
+                                            caller);
     IF s.walked_from IS NULL OR s.up_to IS NULL THEN
         s.amount := 0;
         RETURN s;
@@ -158,7 +159,8 @@ BEGIN
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
         next := inorder_internal.next_value(t, b, s, max_rows, caller);
         IF next IS NOT NULL AND s.up_to IS NULL THEN
-            s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
+            s.up_to := inorder_internal.find_number(
+                t, inorder_internal.highest_query(t, (b.ordering).column_name), true, caller);
         END IF;
     END IF;
     n.batch := b;

@@ -24,8 +24,8 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
     || jsonb_build_object('transactions'::text, inorder_internal.numbers_text((batch).transactions));
 
--- A position or batch from an object: kind is one with its sets, in the format that this version writes, nothing a null of its type. A
--- later version converts those of lower formats here.
+-- A position or batch from an object: kind is one with its sets, in the format that this version writes, nothing a null
+-- of its type. A later version converts those of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(kind anyelement, nothing anyelement, value jsonb, known_format int)
 RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp

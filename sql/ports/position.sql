@@ -55,8 +55,8 @@ CREATE TYPE @extschema@.feed_position AS (
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions by number, rows of one more (partial) up to a key or, with an order column, '
-'of a set of them (ordering) up to a value; the partitions at that time, and server and timeline.';
+'What a reader has read: whole transactions by number, rows of one more (partial) up to a key or, with an order '
+'column, of a set of them (ordering) up to a value; the partitions at that time, and server and timeline.';
 
 CREATE TYPE @extschema@.feed_batch AS (
     format int,
@@ -118,8 +118,8 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
             OR (p).ordering.column_name <> '' AND (p).ordering.attnum >= 0
                AND num_nulls((p).ordering.from_value, (p).ordering.walked_from) = 2
                AND CASE num_nulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to)
-                       WHEN 0 THEN inorder_internal.are_numbers((p).ordering.frozen) AND NOT isempty((p).ordering.frozen)
-                                   AND NOT (p).ordering.frozen && (p).transactions
+                       WHEN 0 THEN inorder_internal.are_numbers((p).ordering.frozen)
+                                   AND NOT isempty((p).ordering.frozen) AND NOT (p).ordering.frozen && (p).transactions
                        ELSE num_nonnulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to) = 0 END)
        IS TRUE;
 
