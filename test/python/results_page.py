@@ -95,7 +95,14 @@ def summary(results: Results) -> str:
         apart = [study_pages.answered(claim, results) for claim in claims if not claim.has_figure]
         link = f"[{study}]({study.lower()}.md)"
         holds = f"{apart.count(Answer.HOLDS)} of {len(apart)}"
-        rows.append([link, STUDIES[study]["title"], *(str(given.count(answer)) for answer in Answer), holds])
+        rows.append(
+            [
+                link,
+                f"{STUDIES[study]['author']}: {STUDIES[study]['title']}",
+                *(str(given.count(answer)) for answer in Answer),
+                holds,
+            ]
+        )
     heads = ["study", "title", *(answer.value for answer in Answer), "without a figure: holds"]
     return study_pages.table(heads, rows)
 
