@@ -6,6 +6,7 @@ import psycopg
 from psycopg import sql
 
 from inorder.citus.shards import Distributed, Shard, on_node
+from inorder.connection.patience import attempts
 from inorder.connection.session import Session, explained
 from inorder.count.counter import FOLD, SHOW, STOP, Counter
 from inorder.errors import InorderError, InputError
@@ -27,7 +28,7 @@ class ShardsCounter(Counter):
         A fold is not asked for twice: what it has added before shards were moved is part of the sum.
         """
         found: dict[str, int] = {}
-        for _ in range(TRIES):
+        for _ in attempts(TRIES):
             shards = self.distributed.shards()
             if statement is not FOLD:
                 found.clear()
