@@ -20,7 +20,7 @@ Waiting = Callable[[str], bool]
 # In the SQL edition by pg_sleep().
 IS_WAITING = (
     "SELECT count(*) = 1 FROM pg_stat_activity "
-    "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ 'feed_wait'"
+    "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ '(feed|reader)_wait'"
 )
 
 
