@@ -36,7 +36,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Place:
+class ShardTable:
     """A shard that is read: by the extension, which looks that the name leads to the table that it has proved."""
 
     node: ShardSession
@@ -83,10 +83,10 @@ def positions_in(
         raise InputError(
             f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n{ANEW}"
         )
-    before = Place(old, old.table(was.table), key)
+    before = ShardTable(old, old.table(was.table), key)
     positions, copied = [], 0
     for shard, node in new:
-        after = Place(node, node.table(shard.table), key)
+        after = ShardTable(node, node.table(shard.table), key)
         (position,) = node.row(query("tail_start"), table=after.table.oid, start="now", order_by=None)
         assert isinstance(position, dict)
         seen = transactions(after, column, position["transactions"])
@@ -112,20 +112,20 @@ def key_columns(node: ShardSession, table: Table) -> list[str]:
     return [str(name) for (name,) in node.rows(query("shard_key_columns"), table=table.oid)]
 
 
-def transactions(place: Place, column: str, ended: object) -> list[Seen]:
+def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:
     """Those of a set that have rows in a shard."""
     rows = place.rows("shard_numbers", column=sql.Identifier(column), transactions=ended)
     return [Seen(int(str(number)), int(str(amount)), str(key)) for number, amount, key in rows]
 
 
-def not_in(old: Place, seen: list[Seen]) -> Iterator[Seen]:
+def not_in(old: ShardTable, seen: list[Seen]) -> Iterator[Seen]:
     rest = iter(seen)
     while some := list(islice(rest, LOOKED_UP)):
         found = {str(key) for (key,) in old.rows("shard_has", keys=[one.key for one in some])}
         yield from (one for one in some if one.key not in found)
 
 
-def check_copied(old: Place, was: Shard, copied: int) -> None:
+def check_copied(old: ShardTable, was: Shard, copied: int) -> None:
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Source:
+class TableName:
     """A table, by the names that its server has for it."""
 
     database: str
@@ -33,7 +33,7 @@ class Task:
     """What one task reads: a part of a batch, of the server at a place in the options, or of a node that it knows."""
 
     server: int
-    source: Source
+    source: TableName
     slice: Slice
     node: Node | None = None  # of a shard
 
@@ -171,7 +171,7 @@ class Driver:
 
     def tasks_of(self, name: str, start: str, end: str) -> list[Task]:
         table = self.reader(name).table()
-        source = Source(table.database, table.oid, table.schema, table.name)
+        source = TableName(table.database, table.oid, table.schema, table.name)
         slices = self.reader(name).slices(start, end, self.options.parts)
         return [Task(self.place(name), source, part, self.node(name)) for part in slices]
 
