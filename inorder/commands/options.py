@@ -88,7 +88,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     return [
         bindir_option,
         dsn_option(kind),
-        *size_options("A short run.", "The published sizes: hours."),
+        *size_options("A short run.", "The published sizes: days."),
         *(
             option(one.option(name), SET + name, type=one.type, help=described(kind, name))
             for name, one in asked(kind).items()

@@ -71,7 +71,13 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
     cells = [
         with_interval(found[place][0]) + NOTED.get(found[place][1], "") if place in found else "" for place in PLACES
     ]
-    return [claim.says, claim.published, *cells, f"**{answered(claim, results).value}**", f"`{claim.run}`"]
+    return [claim.says, claim.published, *cells, f"**{answered(claim, results).value}**", linked(claim.run, results)]
+
+
+def linked(run: str, results: Results) -> str:
+    """A run, with its page, which has its command; or its name alone."""
+    places = [place for place in PLACES if f"{run}-{place}" in results]
+    return f"[{run}]({run}-{places[0]}.md)" if places else f"`{run}`"
 
 
 def claims_part(study: str, results: Results) -> Iterator[str]:
