@@ -1,16 +1,5 @@
 -- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
 
--- An unfinished batch that workers have or had, set aside or not, and its share; nulls if there is none with this
--- number.
-CREATE FUNCTION inorder_internal.batch_of(
-    feed bigint, number bigint, OUT batch @extschema@.feed_batch, OUT share int
-)
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT b.batch, b.share FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = batch_of.feed AND b.number = batch_of.number AND NOT b.is_open AND b.written_here;
-END;
-
 -- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
 -- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
 -- are not too large to be joined for all who see the feed.

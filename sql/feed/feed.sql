@@ -183,43 +183,6 @@ BEGIN
     PERFORM inorder_internal.forget_feed(feed), inorder_internal.sweep();
 END $$;
 
-CREATE FUNCTION inorder_internal.rename_feed(feed bigint, caller oid, new_name text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
-BEGIN
-    -- Not the owner of its table: readers of the other role would find a feed that they did not create.
-    IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
-        RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
-    PERFORM inorder_internal.continue_numbers(feed);
-EXCEPTION WHEN unique_violation THEN
-    PERFORM inorder_internal.say_exists(new_name, f.owner);
-END $$;
-
-CREATE FUNCTION inorder_internal.set_mover(feed bigint, caller oid, grantee oid, allowed boolean)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    f inorder_internal.feed := inorder_internal.given_feed(feed, caller);
-    rest inorder_internal.role_ref[];
-BEGIN
-    IF inorder_internal.role_name(grantee) IS NULL THEN
-        RAISE 'role with OID % does not exist', grantee USING ERRCODE = 'undefined_object';
-    END IF;
-    -- Dropped roles are removed, too.
-    rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
-                  WHERE m.id <> grantee AND inorder_internal.role_name(m.id) IS NOT NULL);
-    IF allowed THEN
-        rest := rest || ROW(grantee, inorder_internal.role_name(grantee))::inorder_internal.role_ref;
-    END IF;
-    UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
-END $$;
-
 -- Error unless this is the number of the unfinished batch.
 CREATE FUNCTION inorder_internal.check_pending(
     feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
@@ -239,18 +202,6 @@ BEGIN
               HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
                      'in another batch.';
     END IF;
-END $$;
-
-CREATE FUNCTION inorder_internal.say_pending(feed_name text, batch bigint)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'feed % has an unfinished batch, %', quote_literal(feed_name), batch
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
-                        'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
-                        feed_name, batch);
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
@@ -287,42 +238,6 @@ BEGIN
     WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL;
 END $$;
 
-CREATE FUNCTION inorder_internal.seek_start(feed bigint, t inorder_internal.feed_table, start text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    f inorder_internal.feed;
-    state inorder_internal.feed_state := inorder_internal.state_of(feed);
-BEGIN
-    CASE start
-        WHEN 'beginning' THEN PERFORM inorder_internal.seek_to(feed, t, '{}'::int8multirange);
-        WHEN 'now' THEN PERFORM inorder_internal.seek_to(feed, t, inorder_internal.ended_transactions(t.base));
-        WHEN 'here' THEN
-            SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-            IF state.written_here IS NOT TRUE THEN
-                PERFORM inorder_internal.say_restored(f);
-            ELSIF (state.position).partial IS NOT NULL THEN
-                PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
-            END IF;
-            UPDATE inorder_internal.feed_state AS s
-            SET position.members = inorder_internal.members(t), pending = NULL,
-                -- In the middle of a set the order is that of the set.
-                position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
-                    ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
-            WHERE s.feed = seek_start.feed;
-            UPDATE inorder_internal.feed AS known
-            SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
-            WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL
-              AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                              WHERE b.feed = known.id AND b.written_here);
-            PERFORM inorder_internal.renew_batches(state, t);
-        ELSE
-            RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
-            USING ERRCODE = 'invalid_parameter_value';
-    END CASE;
-END $$;
-
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
@@ -343,10 +258,18 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    f inorder_internal.feed;
 BEGIN
-    PERFORM inorder_internal.check_name(new_name);
-    PERFORM inorder_internal.lock_feed(feed);
-    PERFORM inorder_internal.rename_feed(feed, caller, new_name);
+    PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
+    f := inorder_internal.given_feed(feed, caller);
+    -- Not the owner of its table: readers of the other role would find a feed that they did not create.
+    IF NOT inorder_internal.is_role(caller, f.owner, f.owner_name, f.system) THEN
+        RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
+    PERFORM inorder_internal.continue_numbers(feed);
+EXCEPTION WHEN unique_violation THEN
+    PERFORM inorder_internal.say_exists(new_name, f.owner);
 END $$;
 
 CREATE FUNCTION inorder_internal.change_mover(caller oid, name text, role oid, owner regrole, allowed boolean)
@@ -356,12 +279,24 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    f inorder_internal.feed;
+    rest inorder_internal.role_ref[];
 BEGIN
     IF role IS NULL THEN
         RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     PERFORM inorder_internal.lock_feed(feed);
-    PERFORM inorder_internal.set_mover(feed, caller, role, allowed);
+    f := inorder_internal.given_feed(feed, caller);
+    IF inorder_internal.role_name(role) IS NULL THEN
+        RAISE 'role with OID % does not exist', role USING ERRCODE = 'undefined_object';
+    END IF;
+    -- Dropped roles are removed, too.
+    rest := ARRAY(SELECT m FROM unnest(f.movers) AS m
+                  WHERE m.id <> role AND inorder_internal.role_name(m.id) IS NOT NULL);
+    IF allowed THEN
+        rest := rest || ROW(role, inorder_internal.role_name(role))::inorder_internal.role_ref;
+    END IF;
+    UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
@@ -389,24 +324,33 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
-    s record;
+    k inorder_internal.taken;
+    b inorder_internal.worker_batch;
 BEGIN
-    IF token IS NOT NULL THEN
-        SELECT f.name INTO s FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
-        PERFORM inorder_internal.finish_batch(s.name, feed, number, token);
-        RETURN true;
+    IF token IS NULL THEN
+        PERFORM inorder_internal.lock_feed(feed);
     END IF;
-    PERFORM inorder_internal.lock_feed(feed);
-    SELECT f.name, f.batch, f.finished, f.pending INTO s
-    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
+    k := inorder_internal.checked_feed(feed, caller, false, false);
     -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-    IF number <> 0 AND number = s.finished THEN
+    IF token IS NULL AND number <> 0 AND number = k.finished THEN
         RETURN false;
-    ELSIF inorder_internal.drop_aside(s.name, feed, number) THEN
-        RETURN true;
     END IF;
-    PERFORM inorder_internal.check_pending(s.name, number, s.batch, s.finished, s.pending);
-    PERFORM inorder_internal.move_feed(feed, s.pending, NULL, false);
+    SELECT * INTO b FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = feed AND w.number = number AND w.written_here
+      AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
+    IF b.number IS NOT NULL THEN
+        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = feed AND w.number = number;
+    ELSIF token IS NOT NULL THEN
+        PERFORM inorder_internal.say_lost(name, feed, number);
+    ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
+                  WHERE w.feed = feed AND w.number = number AND w.written_here) THEN
+        RAISE 'batch % of feed % is a worker''s', number, quote_literal(name)
+        USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the token that feed_take_batch() returned with it.';
+    ELSE
+        PERFORM inorder_internal.check_pending(name, number, k.batch, k.finished, k.pending),
+                inorder_internal.move_feed(feed, k.pending, NULL, false);
+    END IF;
     RETURN true;
 END $$;
 

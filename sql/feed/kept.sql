@@ -100,17 +100,14 @@ RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares 
 
 -- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
 -- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
-CREATE FUNCTION inorder_internal.checked_feed(
-    feed bigint, caller oid, reads boolean, seeks boolean, OUT name text, OUT relation oid,
-    OUT t inorder_internal.feed_table, OUT at_position @extschema@.feed_position, OUT batch bigint,
-    OUT finished bigint, OUT pending @extschema@.feed_batch, OUT whole_transactions boolean,
-    OUT is_poll_due boolean, OUT shared boolean, OUT shared_by inorder_internal.share_key
-)
+CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, reads boolean, seeks boolean)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f inorder_internal.feed;
     s inorder_internal.feed_state := inorder_internal.state_of(feed);
+    k inorder_internal.taken;
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
     IF f.id IS NULL OR s.feed IS NULL THEN
@@ -127,18 +124,23 @@ BEGIN
     -- An unfinished batch can be finished regardless of the state of the table.
     IF coalesce(reads, (s.pending).transactions IS NULL) THEN
         PERFORM inorder_internal.check_reader(caller, f.relation);
-        t := inorder_internal.table_of(f.relation);
+        k.t := inorder_internal.table_of(f.relation);
     END IF;
-    name := f.name;
-    relation := f.relation;
-    at_position := s.position;
-    batch := s.batch;
-    finished := s.finished;
-    whole_transactions := f.whole_transactions;
-    is_poll_due := inorder_internal.is_poll_due(f, s);
-    pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
-    shared := inorder_internal.is_shared(feed);
-    shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
+    k.feed := feed;
+    k.caller := caller;
+    k.name := f.name;
+    k.relation := f.relation;
+    k.at_position := s.position;
+    k.batch := s.batch;
+    k.finished := s.finished;
+    k.pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
+    k.whole := f.whole_transactions;
+    k.shared := EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                        WHERE b.feed = s.feed AND b.set_aside IS NULL AND b.written_here
+                          AND b.number >= coalesce(s.first_batch, -9223372036854775808));
+    k.shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
+    k.is_poll_due := inorder_internal.is_poll_due(f, s);
+    RETURN k;
 END $$;
 
 -- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
@@ -217,29 +219,6 @@ BEGIN
     RETURN number;
 END $$;
 
-CREATE FUNCTION inorder_internal.hand_over(feed bigint, holder oid, holder_pid int)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET holder = hand_over.holder, holder_pid = hand_over.holder_pid,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
-END $$;
-
-CREATE FUNCTION inorder_internal.say_held(feed_name text, batch bigint, holder_pid int)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'batch % of feed % is in use by another session', batch, quote_literal(feed_name)
-    USING ERRCODE = 'object_in_use',
-          DETAIL = format('It belongs to the session with process ID %s.', holder_pid),
-          HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
-END $$;
-
 -- Make readers of one feed take turns, until the transaction ends.
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
 RETURNS void
@@ -298,17 +277,6 @@ BEGIN
     WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
     RETURNING s.batch INTO number;
     RETURN number;
-END $$;
-
--- Whether workers have unfinished batches of a feed that are not set aside.
-CREATE FUNCTION inorder_internal.is_shared(feed bigint)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = is_shared.feed AND b.set_aside IS NULL AND b.written_here
-                     AND b.number >= inorder_internal.first_batch(is_shared.feed));
 END $$;
 
 -- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open

@@ -142,18 +142,6 @@ BEGIN
     RETURN f.fault IS NOT NULL;
 END $$;
 
--- Whether a table has rows from the first transaction of a batch on. If not, the batch has none, nor are there numbers
--- that this server has not reached.
-CREATE FUNCTION inorder_internal.has_above(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN inorder_internal.has_row(t, format(
-        'SELECT 1::pg_catalog.int8 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s', inorder_internal.named(t.relation),
-        t.key_column, inorder_internal.bound(t, lower(b.transactions))), caller);
-END $$;
-
 -- Whether a batch has rows, or may have some, by queries; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.find_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
@@ -170,8 +158,12 @@ DECLARE
                t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
     probe text;
 BEGIN
-    -- Most looks find nothing.
-    IF NOT has_rows AND p.members = b.members AND NOT inorder_internal.has_above(t, b, caller) THEN
+    -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
+    -- numbers that this server has not reached.
+    IF NOT has_rows AND p.members = b.members AND NOT inorder_internal.has_row(t, format(
+           'SELECT 1::pg_catalog.int8 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s',
+           inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))),
+           caller) THEN
         RETURN false;
     END IF;
     probe := inorder_internal.probe_query(t, p, b, caller);
@@ -231,22 +223,6 @@ BEGIN
     -- An index does not show which rows of a transaction were read.
     n.has_rows := NOT n.is_all OR b.resumed IS NULL
         OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller);
-    RETURN n;
-END $$;
-
--- The same batch once its rows were read: as many as the limit, of which the last one has this number and key, or
--- fewer.
-CREATE FUNCTION inorder_internal.cut_by_reading(
-    t inorder_internal.feed_table, n inorder_internal.next_found, number bigint, last_key text[]
-)
-RETURNS inorder_internal.next_found
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    n.is_all := number IS NULL AND n.ends_in IS NULL;
-    IF NOT n.is_all THEN
-        n.batch := inorder_internal.cut_batch(t, n.batch, coalesce(number, n.ends_in), last_key);
-    END IF;
     RETURN n;
 END $$;
 

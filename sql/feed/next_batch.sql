@@ -7,33 +7,7 @@
 --   3. cut_query()     finds the last row within the limit (after stored_query(), if the index has no order)
 --   4. cut_batch()     the batch that ends there
 --
--- With an order column steps 3 and 4 are those of piece.sql: first_rows_query() and look_in_order().
-
-CREATE FUNCTION inorder_internal.say_beyond(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'table % has transaction numbers that this server has not reached', relation
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to come.',
-                          inorder_internal.next_transaction(0)),
-          HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers then go on above those in the '
-                        'table. Keys of another kind carry no transaction: feed_prepare(%1$L, ''xact'') shows how to '
-                        'add a column that does.', relation);
-END $$;
-
-CREATE FUNCTION inorder_internal.say_unnumbered(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
-    USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
-          HINT = format('While the guard is not on them (before feed_enable, in a partition before it is attached) '
-                        'give them one: UPDATE %s SET %I = %s.',
-                        t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
-END $$;
+-- With an order column steps 3 and 4 are those of piece.sql: first_by_either() and look_in_order().
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid)
 RETURNS void
@@ -41,8 +15,20 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     CASE fault
-        WHEN 'beyond' THEN PERFORM inorder_internal.say_beyond(t.relation);
-        WHEN 'unnumbered' THEN PERFORM inorder_internal.say_unnumbered(t);
+        WHEN 'beyond' THEN
+            RAISE 'table % has transaction numbers that this server has not reached', t.relation
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = format('The next one is %s. Rows restored from another server look newer than anything to '
+                                  'come.', inorder_internal.next_transaction(0)),
+                  HINT = format('If they are such rows, call feed_rebase(%1$L): new numbers then go on above those in '
+                                'the table. Keys of another kind carry no transaction: feed_prepare(%1$L, ''xact'') '
+                                'shows how to add a column that does.', t.relation);
+        WHEN 'unnumbered' THEN
+            RAISE 'table % has rows without a transaction number in column %', t.relation, quote_ident(t.key_column)
+            USING ERRCODE = 'check_violation', DETAIL = 'They are in no batch: no feed would ever deliver them.',
+                  HINT = format('While the guard is not on them (before feed_enable, in a partition before it is '
+                                'attached) give them one: UPDATE %s SET %I = %s.',
+                                t.relation, t.key_column, CASE WHEN t.is_uuid THEN 'DEFAULT' ELSE '0' END);
         WHEN 'passed' THEN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',

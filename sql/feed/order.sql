@@ -168,39 +168,6 @@ BEGIN
                   CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
 END $$;
 
--- The query for the number, the lowest and the highest value of the first so many rows of an ordered batch.
-CREATE FUNCTION inorder_internal.first_rows_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint,
-    amount bigint
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN format('SELECT pg_catalog.count(*), pg_catalog.min(e.value)::pg_catalog.int8, '
-                  'pg_catalog.max(e.value)::pg_catalog.int8 '
-                  'FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
-                  (b.ordering).column_name, inorder_internal.piece(t, b, walked_from, up_to, budget), amount);
-END $$;
-
--- The query that has a row if the index of the column has as many rows in a range as the budget is.
-CREATE FUNCTION inorder_internal.exhausted_query(
-    t inorder_internal.feed_table, order_column text, walked_from bigint, up_to bigint, budget bigint
-)
-RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT 1::pg_catalog.int8 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
-              'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
-              order_column, inorder_internal.whole_table(t), walked_from, up_to, budget - 1);
-
-CREATE FUNCTION inorder_internal.set_size_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, budget bigint
-)
-RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
-              inorder_internal.set_rows(t, (b).transactions), budget);
-
 -- The query for the lowest value in a set that is not below another.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint

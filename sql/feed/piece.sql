@@ -41,9 +41,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     SELECT q.* INTO s.amount, s.lowest, s.highest
-    FROM inorder_internal.as_caller(t, inorder_internal.first_rows_query(
-        t, b, s.walked_from, s.up_to, budget, max_rows + 1::bigint), true, caller)
-        AS q(amount bigint, lowest bigint, highest bigint);
+    FROM inorder_internal.as_caller(t, format(
+        'SELECT pg_catalog.count(*), pg_catalog.min(e.value)::pg_catalog.int8, '
+        'pg_catalog.max(e.value)::pg_catalog.int8 FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
+        (b.ordering).column_name, inorder_internal.piece(t, b, s.walked_from, s.up_to, budget),
+        max_rows + 1::bigint), true, caller) AS q(amount bigint, lowest bigint, highest bigint);
     RETURN s;
 END $$;
 
@@ -56,7 +58,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN coalesce(inorder_internal.count_by_index(t, b.transactions, budget),
-                    inorder_internal.find_number(t, inorder_internal.set_size_query(t, b, budget), true, caller));
+                    inorder_internal.find_number(
+                        t, format('SELECT pg_catalog.count(*) FROM (SELECT %s LIMIT %s) AS e',
+                                  inorder_internal.set_rows(t, b.transactions), budget), true, caller));
 END $$;
 
 -- The first rows, by a walk along the index of the column or by number, whichever ends first.
@@ -72,8 +76,12 @@ DECLARE
 BEGIN
     LOOP
         s := inorder_internal.first_rows(t, b, s, budget, max_rows, caller);
-        IF s.amount > max_rows OR inorder_internal.find_number(t, inorder_internal.exhausted_query(
-               t, (b.ordering).column_name, s.walked_from, s.up_to, budget), true, caller) IS NULL THEN
+        -- Or the index of the column has no more rows in the range than the budget is.
+        IF s.amount > max_rows OR inorder_internal.find_number(t, format(
+               'SELECT 1::pg_catalog.int8 FROM %2$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8 '
+               'AND e.%1$I OPERATOR(pg_catalog.<=) %4$L::pg_catalog.int8 ORDER BY e.%1$I OFFSET %5$s LIMIT 1',
+               (b.ordering).column_name, inorder_internal.whole_table(t), s.walked_from, s.up_to, budget - 1),
+               true, caller) IS NULL THEN
             RETURN s;
         END IF;
         EXIT WHEN inorder_internal.set_size(t, b, budget, caller) < budget;

@@ -63,20 +63,6 @@ RETURN CASE WHEN (k).shares IS NOT NULL
             THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
                      (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
 
--- Error unless a feed can be divided into so many shares.
-CREATE FUNCTION inorder_internal.check_shares(shares int, is_divided boolean)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF shares IS NOT NULL AND NOT is_divided THEN
-        RAISE 'shares requires partition_by' USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Pass the column by which workers divide the feed as partition_by.';
-    ELSIF shares NOT BETWEEN 1 AND 1024 THEN
-        RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-END $$;
-
 -- Error if keys may belong to other shares than when the feed was divided.
 CREATE FUNCTION inorder_internal.check_fingerprint(feed_name text, k inorder_internal.share_key)
 RETURNS void
@@ -92,18 +78,6 @@ BEGIN
               HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
                      'by feed_seek(), which discards unfinished batches.';
     END IF;
-END $$;
-
-CREATE FUNCTION inorder_internal.say_divided(feed_name text, k inorder_internal.share_key)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'feed % is divided among workers by column %', quote_literal(feed_name), quote_ident(k.column_name)
-    USING ERRCODE = 'feature_not_supported',
-          DETAIL = 'A reader of all its rows would not know which of them workers have.',
-          HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
-                 'partition_by.';
 END $$;
 
 ---------------------------------------------------------------------------
@@ -254,20 +228,6 @@ BEGIN ATOMIC
     WHERE f.set_aside IS NULL;
 END;
 
--- Give a batch its number, when its first worker gets it. A copy of the server that was made before, and that takes its
--- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
-CREATE FUNCTION inorder_internal.number_open(feed bigint, number bigint)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    new_number bigint := inorder_internal.number_batch(feed, inorder_internal.server_origin(), NULL);
-BEGIN
-    UPDATE inorder_internal.worker_batch AS b SET number = new_number
-    WHERE b.feed = number_open.feed AND b.number = number_open.number;
-    RETURN new_number;
-END $$;
-
 -- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
 -- null if there is none. Of those to which rows may still be added, only with so many rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
@@ -295,8 +255,13 @@ BEGIN
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
+    -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes its
+    -- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
     IF found_batch.is_open THEN
-        found_batch.number := inorder_internal.number_open(feed, found_batch.number);
+        UPDATE inorder_internal.worker_batch AS b
+        SET number = inorder_internal.number_batch(share_batch.feed, inorder_internal.server_origin(), NULL)
+        WHERE b.feed = share_batch.feed AND b.number = found_batch.number
+        RETURNING b.number INTO found_batch.number;
     END IF;
     RETURN found_batch;
 END $$;

@@ -45,13 +45,7 @@ BEGIN
         WHERE f.id = look_at.feed AND (s.pending).transactions IS NULL AND s.written_here
           AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f);
     END IF;
-    IF k.feed IS NULL THEN
-        SELECT look_at.feed, caller, s.name, s.relation, s.t, s.at_position, s.batch, s.finished, s.pending,
-               s.whole_transactions, s.shared, s.shared_by, s.is_poll_due, NULL::timestamptz,
-               NULL::inorder_internal.next_found
-        INTO k FROM inorder_internal.checked_feed(look_at.feed, caller, reads, false) AS s;
-    END IF;
-    RETURN k;
+    RETURN CASE WHEN k.feed IS NULL THEN inorder_internal.checked_feed(look_at.feed, caller, reads, false) ELSE k END;
 END $$;
 
 -- Error if workers have batches of a feed that is read without them: its order would be another.
@@ -61,21 +55,21 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF (k.shared_by).shares IS NOT NULL THEN
-        PERFORM inorder_internal.say_divided(k.name, k.shared_by);
+        RAISE 'feed % is divided among workers by column %', quote_literal(k.name),
+              quote_ident((k.shared_by).column_name)
+        USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'A reader of all its rows would not know which of them workers have.',
+              HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
+                     'partition_by.';
     ELSIF k.shared THEN
-        PERFORM inorder_internal.say_shared(k.name, k.feed);
+        RAISE 'workers of feed % have unfinished batches', quote_literal(k.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
+                                                       WHERE b.feed = k.feed AND b.set_aside IS NULL
+                                                         AND b.written_here)),
+              HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
+                     'way: the view feed_batches shows them.';
     END IF;
-END $$;
-
-CREATE FUNCTION inorder_internal.refuse_pending(k inorder_internal.taken)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (k.pending).transactions IS NOT NULL THEN
-        PERFORM inorder_internal.say_pending(k.name, k.batch);
-    END IF;
-    PERFORM inorder_internal.refuse_shared(k);
 END $$;
 
 -- Error if another session that lives has the unfinished batch of a feed.
@@ -87,7 +81,10 @@ DECLARE
     held inorder_internal.feed_state := inorder_internal.state_of(k.feed);
 BEGIN
     IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
-        PERFORM inorder_internal.say_held(k.name, k.batch, held.holder_pid);
+        RAISE 'batch % of feed % is in use by another session', k.batch, quote_literal(k.name)
+        USING ERRCODE = 'object_in_use',
+              DETAIL = format('It belongs to the session with process ID %s.', held.holder_pid),
+              HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
     END IF;
 END $$;
 
@@ -164,9 +161,13 @@ BEGIN
             locked := version IS NULL;
         END IF;
         k := inorder_internal.look_at(o.feed, o.relation, caller, reads);
-        IF reads AND ((k.pending).transactions IS NOT NULL OR k.shared OR (k.shared_by).shares IS NOT NULL) THEN
-            PERFORM inorder_internal.refuse_pending(k);
-        ELSIF moves AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
+        IF reads AND (k.pending).transactions IS NOT NULL THEN
+            RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
+                                'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
+                                k.name, k.batch);
+        ELSIF (reads OR moves) AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
             PERFORM inorder_internal.refuse_shared(k);
         END IF;
         IF (k.pending).transactions IS NOT NULL THEN
@@ -199,7 +200,11 @@ BEGIN
         PERFORM inorder_internal.note_empty_poll(k);
         RETURN;
     ELSIF (k.next).query IS NOT NULL THEN
-        k.next := inorder_internal.cut_by_reading(k.t, k.next, number, last_key);
+        k.next.is_all := number IS NULL AND (k.next).ends_in IS NULL;
+        IF NOT (k.next).is_all THEN
+            k.next.batch := inorder_internal.cut_batch(k.t, (k.next).batch, coalesce(number, (k.next).ends_in),
+                                                       last_key);
+        END IF;
     END IF;
     PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
 END $$;
@@ -214,8 +219,12 @@ RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_shares(shares, partition_by IS NOT NULL);
-    IF whole_transactions AND partition_by IS NOT NULL THEN
+    IF shares IS NOT NULL AND partition_by IS NULL THEN
+        RAISE 'shares requires partition_by' USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the column by which workers divide the feed as partition_by.';
+    ELSIF shares NOT BETWEEN 1 AND 1024 THEN
+        RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
+    ELSIF whole_transactions AND partition_by IS NOT NULL THEN
         RAISE 'whole_transactions and partition_by exclude each other' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
     END IF;
@@ -349,24 +358,16 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (k.shared_by).shares IS NULL THEN
-        PERFORM inorder_internal.check_unordered(k.name, k.at_position);
-    ELSE
+    IF (k.shared_by).shares IS NULL AND ((k.at_position).ordering).column_name IS NOT NULL THEN
+        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(k.name)
+        USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
+              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
+                     'are processed in order.';
+    ELSIF (k.shared_by).shares IS NOT NULL THEN
         PERFORM inorder_internal.lock_ground(k.t, k.caller), inorder_internal.proved_members(k.t, k.caller);
         PERFORM inorder_internal.prove_share_key(k);
     END IF;
-END $$;
-
--- Whether there is an unfinished batch for a worker: its own, or a free one.
-CREATE FUNCTION inorder_internal.has_batch(feed bigint, worker text)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = has_batch.feed AND b.worker = has_batch.worker AND b.set_aside IS NULL
-                     AND b.written_here AND b.number >= inorder_internal.first_batch(has_batch.feed))
-        OR inorder_internal.has_free(feed);
 END $$;
 
 -- A feed with what follows its position, if that was not found yet.
@@ -392,7 +393,10 @@ BEGIN
     PERFORM inorder_internal.refuse_workers(k);
     IF version IS NULL THEN
         RETURN k;
-    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_batch(feed, worker) THEN
+    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(feed)
+          AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                          WHERE b.feed = k.feed AND b.worker = look_for_work.worker AND b.set_aside IS NULL
+                            AND b.written_here AND b.number >= inorder_internal.first_batch(k.feed)) THEN
         k := inorder_internal.find_after(k, max_rows, false);
         IF NOT (k.next).has_rows THEN
             k := inorder_internal.pass_rest(k);
@@ -457,7 +461,11 @@ BEGIN
         k.batch := inorder_internal.keep_pending(k.feed, (k.next).batch, session, pg_backend_pid(), k.asked,
                                                  (k.next).is_all);
     ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
-        PERFORM inorder_internal.refuse_held(k, session), inorder_internal.hand_over(k.feed, session, pg_backend_pid());
+        PERFORM inorder_internal.refuse_held(k, session);
+        UPDATE inorder_internal.feed_state AS s
+        SET holder = session, holder_pid = pg_backend_pid(),
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed AND s.seq = (inorder_internal.state_of(k.feed)).seq;
     END IF;
     PERFORM inorder_internal.make_durable(true);
     RETURN k.batch;
@@ -503,13 +511,19 @@ CREATE FUNCTION inorder_internal.feed_renew_batch(
 RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
-    o record;
+    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
     renewed timestamptz;
 BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
-    renewed := inorder_internal.renew_batch(
-        (inorder_internal.look_at(o.feed, o.relation, caller, false)).name, o.feed, number, token, lease);
+    PERFORM inorder_internal.checked_feed(feed, caller, false, false),
+            inorder_internal.check_lease('lease', lease, '1 second');
+    UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
+    WHERE b.feed = feed AND b.number = number AND b.token = token AND b.written_here
+    RETURNING b.lease_end INTO renewed;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(name, feed, number);
+    END IF;
     -- The worker relies on it, whether or not the server crashes.
     PERFORM inorder_internal.make_durable(true);
     RETURN renewed;
@@ -549,7 +563,8 @@ BEGIN
     SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
     k := inorder_internal.look_at(o.feed, o.relation, caller, true);
     PERFORM inorder_internal.lock_ground(k.t, caller);
-    SELECT * INTO w FROM inorder_internal.batch_of(o.feed, number);
+    SELECT b.batch, b.share INTO w FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = o.feed AND b.number = unfinished_batch.number AND NOT b.is_open AND b.written_here;
     IF w.batch IS NULL THEN
         PERFORM inorder_internal.check_pending(k.name, number, k.batch, k.finished, k.pending);
         w.batch := k.pending;
@@ -562,23 +577,44 @@ BEGIN
 END $$;
 
 -- Set the position of a feed to these transactions or, if they are null, by a word.
-CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner oid)
+CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record;
-    s record;
+    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+    t inorder_internal.feed_table := (inorder_internal.checked_feed(feed, caller, true, true)).t;
+    state inorder_internal.feed_state;
+    f inorder_internal.feed;
 BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
-    PERFORM inorder_internal.lock_feed(o.feed);
-    SELECT * INTO s FROM inorder_internal.checked_feed(o.feed, caller, true, true);
-    PERFORM inorder_internal.lock_ground(s.t, caller), inorder_internal.proved_members(s.t, caller);
-    IF transactions IS NULL THEN
-        PERFORM inorder_internal.seek_start(o.feed, s.t, start);
-    ELSE
-        PERFORM inorder_internal.seek_to(o.feed, s.t, transactions);
+    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    IF start IS DISTINCT FROM 'here' THEN
+        IF start NOT IN ('beginning', 'now') THEN
+            RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
+            USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        PERFORM inorder_internal.seek_to(feed, t, CASE start WHEN 'beginning' THEN '{}'::int8multirange
+            WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE transactions END);
+        RETURN;
     END IF;
+    state := inorder_internal.state_of(feed);
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    IF state.written_here IS NOT TRUE THEN
+        PERFORM inorder_internal.say_restored(f);
+    ELSIF (state.position).partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
+    END IF;
+    UPDATE inorder_internal.feed_state AS s
+    SET position.members = inorder_internal.members(t), pending = NULL,
+        -- In the middle of a set the order is that of the set.
+        position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
+            ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
+    WHERE s.feed = f.id;
+    UPDATE inorder_internal.feed AS known
+    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+    WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
+      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
+    PERFORM inorder_internal.renew_batches(state, t);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, transactions int8multirange, owner regrole)

@@ -40,34 +40,6 @@ BEGIN
     PERFORM inorder_internal.check_lease('lease', lease, '1 second');
 END $$;
 
-CREATE FUNCTION inorder_internal.check_unordered(feed_name text, p @extschema@.feed_position)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (p.ordering).column_name IS NOT NULL THEN
-        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(feed_name)
-        USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
-              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
-                     'are processed in order.';
-    END IF;
-END $$;
-
-CREATE FUNCTION inorder_internal.say_shared(feed_name text, feed bigint)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'workers of feed % have unfinished batches', quote_literal(feed_name)
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
-                                                   WHERE b.feed = say_shared.feed AND b.set_aside IS NULL
-                                                     AND b.written_here)),
-          HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
-                 'way: the view feed_batches shows them.';
-END $$;
-
 -- Move a feed over a batch, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
     feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
@@ -211,104 +183,6 @@ BEGIN
                  'feed_take_batch().';
 END $$;
 
-CREATE FUNCTION inorder_internal.finish_batch(feed_name text, feed bigint, batch bigint, token bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch AND b.token = finish_batch.token
-      AND b.written_here
-    FOR UPDATE;
-    IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
-    END IF;
-    DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = finish_batch.feed AND b.number = finish_batch.batch;
-END $$;
-
-CREATE FUNCTION inorder_internal.fail_batch(
-    feed_name text, feed bigint, batch bigint, token bigint, reason text, retry_after interval
-)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    aside boolean;
-BEGIN
-    IF reason IS NULL THEN
-        RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    PERFORM inorder_internal.check_lease('retry_after', retry_after, '0');
-    UPDATE inorder_internal.worker_batch AS b
-    SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(fail_batch.reason, 2000),
-        failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
-        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
-    WHERE b.feed = fail_batch.feed AND b.number = fail_batch.batch AND b.token = fail_batch.token AND b.written_here
-    RETURNING b.set_aside IS NOT NULL INTO aside;
-    IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
-    END IF;
-    RETURN aside;
-END $$;
-
-CREATE FUNCTION inorder_internal.renew_batch(
-    feed_name text, feed bigint, batch bigint, token bigint, lease interval
-)
-RETURNS timestamptz
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    renewed timestamptz;
-BEGIN
-    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
-    UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
-    WHERE b.feed = renew_batch.feed AND b.number = renew_batch.batch AND b.token = renew_batch.token AND b.written_here
-    RETURNING b.lease_end INTO renewed;
-    IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(feed_name, feed, batch);
-    END IF;
-    RETURN renewed;
-END $$;
-
--- Finish a batch that is set aside; false if there is no such batch. Error if it is a worker's.
-CREATE FUNCTION inorder_internal.drop_aside(feed_name text, feed bigint, batch bigint)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.set_aside IS NOT NULL AND b.written_here
-    FOR UPDATE;
-    IF FOUND THEN
-        DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch;
-        RETURN true;
-    ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                  WHERE b.feed = drop_aside.feed AND b.number = drop_aside.batch AND b.written_here) THEN
-        RAISE 'batch % of feed % is a worker''s', batch, quote_literal(feed_name)
-        USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Pass the token that feed_take_batch() returned with it.';
-    END IF;
-    RETURN false;
-END $$;
-
-CREATE FUNCTION inorder_internal.retry_batch(feed_name text, feed bigint, batch bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
-    WHERE b.feed = retry_batch.feed AND b.number = retry_batch.batch AND b.set_aside IS NOT NULL AND b.written_here;
-    IF NOT FOUND THEN
-        RAISE 'feed % has no batch % that is set aside', quote_literal(feed_name), batch
-        USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
-    END IF;
-    -- Always: who has an older snapshot, in which the batch is set aside, fails instead of passing it.
-    UPDATE inorder_internal.feed_state AS s
-    SET first_batch = CASE WHEN s.first_batch > retry_batch.batch THEN retry_batch.batch ELSE s.first_batch END,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = retry_batch.feed AND s.seq = (inorder_internal.state_of(retry_batch.feed)).seq;
-END $$;
-
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
@@ -322,9 +196,23 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    aside boolean;
 BEGIN
-    RETURN (SELECT inorder_internal.fail_batch(f.name, feed, number, token, reason, retry_after)
-            FROM inorder_internal.checked_feed(feed, caller, false, false) AS f);
+    PERFORM inorder_internal.checked_feed(feed, caller, false, false);
+    IF reason IS NULL THEN
+        RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.check_lease('retry_after', retry_after, '0');
+    UPDATE inorder_internal.worker_batch AS b
+    SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(reason, 2000),
+        failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
+        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+    WHERE b.feed = feed AND b.number = number AND b.token = token AND b.written_here
+    RETURNING b.set_aside IS NOT NULL INTO aside;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(name, feed, number);
+    END IF;
+    RETURN aside;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
@@ -335,8 +223,18 @@ AS $$
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
 BEGIN
-    PERFORM inorder_internal.retry_batch(f.name, feed, number)
-    FROM inorder_internal.checked_feed(feed, caller, false, false) AS f;
+    PERFORM inorder_internal.checked_feed(feed, caller, false, false);
+    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
+    WHERE b.feed = feed AND b.number = number AND b.set_aside IS NOT NULL AND b.written_here;
+    IF NOT FOUND THEN
+        RAISE 'feed % has no batch % that is set aside', quote_literal(name), number
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
+    END IF;
+    -- Always: who has an older snapshot, in which the batch is set aside, fails instead of passing it.
+    UPDATE inorder_internal.feed_state AS s
+    SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
 END $$;
 
 ---------------------------------------------------------------------------

@@ -44,29 +44,22 @@ AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
 CREATE TABLE inorder_internal.feed_table (
     relation inorder_internal.table_ref PRIMARY KEY,
-    key_column name NOT NULL,
+    key_column name NOT NULL,  -- column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint
     is_uuid boolean NOT NULL,
     is_generated boolean NOT NULL,
+    -- Columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
+    -- What is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
-    ordered boolean NOT NULL,
+    ordered boolean NOT NULL,  -- whether a btree index returns rows in the order of the number; false for a BRIN index
+    -- Null; in the description of a table of which one share is read, the condition for its rows: see of_share()
     share_condition text CHECK (share_condition IS NULL),
+    -- Whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be
+    -- neither read nor written until feed_rebase()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
-COMMENT ON COLUMN inorder_internal.feed_table.key_column IS
-'column with the transaction number: a uuid by uuid_xact_nextval(), or a bigint';
-COMMENT ON COLUMN inorder_internal.feed_table.order_columns IS
-'columns that distinguish rows of one transaction, in order; if empty, transactions are read as a whole';
-COMMENT ON COLUMN inorder_internal.feed_table.base IS 'what is added to transaction ids, 0 to 281474976710655';
-COMMENT ON COLUMN inorder_internal.feed_table.ordered IS
-'whether a btree index returns rows in the order of the number; false for a BRIN index';
-COMMENT ON COLUMN inorder_internal.feed_table.share_condition IS
-'null; in the description of a table of which one share is read, the condition for its rows: see of_share()';
-COMMENT ON COLUMN inorder_internal.feed_table.written_here IS
-'whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be neither '
-'read nor written until feed_rebase()';
 
 CREATE TYPE inorder_internal.share_key AS (
     column_name text, attnum smallint, kind text, shares int, fingerprint text
@@ -76,14 +69,15 @@ COMMENT ON TYPE inorder_internal.share_key IS
 'its type has, the number of shares, and what identifies the hash on this server: see new_share_key().';
 
 CREATE TABLE inorder_internal.feed (
-    id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),
+    id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),  -- object id of the feed's lock
     name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
-    owner oid NOT NULL,
-    owner_name name NOT NULL,
-    system text NOT NULL,
-    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',
+    owner oid NOT NULL,  -- role that created it: see role_ref
+    owner_name name NOT NULL,  -- its name when the feed last moved
+    system text NOT NULL,  -- system identifier of the server whose roles these are
+    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles that may move it, by feed_grant()
     relation inorder_internal.table_ref NOT NULL,
-    whole_transactions boolean NOT NULL DEFAULT false,
+    whole_transactions boolean NOT NULL DEFAULT false,  -- whether batches end with a transaction only
+    -- Column by which workers share it; null if none: see shares.sql
     shared_by inorder_internal.share_key
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
@@ -94,13 +88,6 @@ CREATE TABLE inorder_internal.feed (
 );
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
-COMMENT ON COLUMN inorder_internal.feed.id IS 'object id of the feed''s lock';
-COMMENT ON COLUMN inorder_internal.feed.owner IS 'role that created it: see role_ref';
-COMMENT ON COLUMN inorder_internal.feed.owner_name IS 'its name when the feed last moved';
-COMMENT ON COLUMN inorder_internal.feed.system IS 'system identifier of the server whose roles these are';
-COMMENT ON COLUMN inorder_internal.feed.movers IS 'roles that may move it, by feed_grant()';
-COMMENT ON COLUMN inorder_internal.feed.whole_transactions IS 'whether batches end with a transaction only';
-COMMENT ON COLUMN inorder_internal.feed.shared_by IS 'column by which workers share it; null if none: see shares.sql';
 
 -- Whether a feed can have this state. All in one function, since the server reads and prepares the expressions of CHECK
 -- constraints anew for each statement: a dozen took 50 of the 700 us that a read of 500 rows takes.
@@ -126,84 +113,68 @@ END $$;
 -- index: each new entry would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
-    seq bigint NOT NULL DEFAULT 0,
-    page bigint,
+    seq bigint NOT NULL DEFAULT 0,  -- goes up when the row has left a page: see state_of()
+    page bigint,  -- page that the row was in when it was last updated
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
     -- Numbers are counts, or microseconds since 1970: see next_number().
-    batch bigint NOT NULL DEFAULT 0,
-    batch_origin text,
-    finished bigint NOT NULL DEFAULT 0,
+    batch bigint NOT NULL DEFAULT 0,  -- number of the last batch returned by feed_next_batch(): see next_number()
+    batch_origin text,  -- server and timeline on which that number was assigned; null if it was another server
+    finished bigint NOT NULL DEFAULT 0,  -- number of the batch that was finished last
+    -- No lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not
+    -- known
     first_batch bigint,
-    pending @extschema@.feed_batch,
-    holder oid,
-    holder_pid int,
-    moved timestamptz,
-    polled timestamptz,
+    pending @extschema@.feed_batch,  -- that batch, until it is finished
+    holder oid,  -- number of the session that has that batch: the session holds a lock on the number until it ends
+    holder_pid int,  -- process id of that session
+    moved timestamptz,  -- when the position last moved
+    polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded: see is_poll_due()
+    -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
     caught_up_at timestamptz,
+    -- Whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until
+    -- feed_rebase() or feed_seek()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     CHECK (inorder_internal.is_state(seq, "position", batch, finished, pending, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
-COMMENT ON COLUMN inorder_internal.feed_state.seq IS 'goes up when the row has left a page: see state_of()';
-COMMENT ON COLUMN inorder_internal.feed_state.page IS 'page that the row was in when it was last updated';
-COMMENT ON COLUMN inorder_internal.feed_state.batch IS
-'number of the last batch returned by feed_next_batch(): see next_number()';
-COMMENT ON COLUMN inorder_internal.feed_state.batch_origin IS
-'server and timeline on which that number was assigned; null if it was another server';
-COMMENT ON COLUMN inorder_internal.feed_state.finished IS 'number of the batch that was finished last';
-COMMENT ON COLUMN inorder_internal.feed_state.first_batch IS
-'no lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not known';
-COMMENT ON COLUMN inorder_internal.feed_state.pending IS 'that batch, until it is finished';
-COMMENT ON COLUMN inorder_internal.feed_state.holder IS
-'number of the session that has that batch: the session holds a lock on the number until it ends';
-COMMENT ON COLUMN inorder_internal.feed_state.holder_pid IS 'process id of that session';
-COMMENT ON COLUMN inorder_internal.feed_state.moved IS 'when the position last moved';
-COMMENT ON COLUMN inorder_internal.feed_state.polled IS
-'when a reader last asked for rows, as far as that is recorded: see is_poll_due()';
-COMMENT ON COLUMN inorder_internal.feed_state.caught_up_at IS
-'when a reader last asked for rows and was given all that were committed, as far as that is recorded';
-COMMENT ON COLUMN inorder_internal.feed_state.written_here IS
-'whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until '
-'feed_rebase() or feed_seek()';
 
 CREATE TABLE inorder_internal.gone_feed (
     name text NOT NULL,
-    owner oid NOT NULL,
+    owner oid NOT NULL,  -- role that owned the feed: see role_ref
     owner_name name NOT NULL,
-    batch bigint NOT NULL CHECK (batch BETWEEN 0 AND 9007199254740991),
-    batch_origin text,
+    batch bigint NOT NULL CHECK (batch BETWEEN 0 AND 9007199254740991),  -- number of the last batch under this name
+    batch_origin text,  -- as in the feed
+    -- Whether the extension wrote the number here; after a restore higher ones may have been assigned elsewhere
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     PRIMARY KEY (name, owner, owner_name)
 );
 COMMENT ON TABLE inorder_internal.gone_feed IS
 'Names whose feeds were dropped or renamed after they returned batches: see continue_numbers().';
-COMMENT ON COLUMN inorder_internal.gone_feed.owner IS 'role that owned the feed: see role_ref';
-COMMENT ON COLUMN inorder_internal.gone_feed.batch IS 'number of the last batch under this name';
-COMMENT ON COLUMN inorder_internal.gone_feed.batch_origin IS 'as in the feed';
-COMMENT ON COLUMN inorder_internal.gone_feed.written_here IS
-'whether the extension wrote the number here; after a restore higher ones may have been assigned elsewhere';
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
+    -- Number of the batch; while it is open negative, only its place among those of its share
     number bigint NOT NULL CHECK (number <> 0),
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
-    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),
-    token bigint,
-    holder oid,
+    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has it; null if none has
+    token bigint,  -- what that worker finishes it with: another one each time
+    holder oid,  -- number of the session that asked for it: see feed.holder
     holder_pid int,
-    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),
-    max_tries int CHECK (max_tries > 0),
-    lease_end timestamptz NOT NULL,
-    reason text CHECK (char_length(reason) <= 2000),
-    failed timestamptz,
-    set_aside timestamptz,
+    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker
+    max_tries int CHECK (max_tries > 0),  -- after how many tries it is set aside; null for never
+    lease_end timestamptz NOT NULL,  -- when another worker may have it
+    reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
+    failed timestamptz,  -- when it failed last
+    set_aside timestamptz,  -- when it was set aside; null if it was not
+    -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
-    rows bigint CHECK (rows > 0),
+    rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
+    -- Whether rows may still be added, since no worker has had it
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
+    -- Whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
@@ -211,36 +182,17 @@ CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS 
 CREATE INDEX ON inorder_internal.worker_batch (feed, share, is_open, number) WHERE share IS NOT NULL;
 COMMENT ON TABLE inorder_internal.worker_batch IS
 'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
-COMMENT ON COLUMN inorder_internal.worker_batch.number IS
-'number of the batch; while it is open negative, only its place among those of its share';
-COMMENT ON COLUMN inorder_internal.worker_batch.worker IS 'worker that has it; null if none has';
-COMMENT ON COLUMN inorder_internal.worker_batch.token IS 'what that worker finishes it with: another one each time';
-COMMENT ON COLUMN inorder_internal.worker_batch.holder IS 'number of the session that asked for it: see feed.holder';
-COMMENT ON COLUMN inorder_internal.worker_batch.tries IS 'how often it was given to a worker';
-COMMENT ON COLUMN inorder_internal.worker_batch.max_tries IS 'after how many tries it is set aside; null for never';
-COMMENT ON COLUMN inorder_internal.worker_batch.lease_end IS 'when another worker may have it';
-COMMENT ON COLUMN inorder_internal.worker_batch.reason IS 'why it failed last, by feed_fail_batch()';
-COMMENT ON COLUMN inorder_internal.worker_batch.failed IS 'when it failed last';
-COMMENT ON COLUMN inorder_internal.worker_batch.set_aside IS 'when it was set aside; null if it was not';
-COMMENT ON COLUMN inorder_internal.worker_batch.share IS
-'share of the feed whose rows it has; null if the feed is not divided: see shares.sql';
-COMMENT ON COLUMN inorder_internal.worker_batch.rows IS 'number of its rows; null if the feed is not divided';
-COMMENT ON COLUMN inorder_internal.worker_batch.is_open IS
-'whether rows may still be added, since no worker has had it';
-COMMENT ON COLUMN inorder_internal.worker_batch.written_here IS
-'whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed';
 
 CREATE TABLE inorder_internal.share_worker (
     feed bigint NOT NULL,
     share int NOT NULL,
     relation inorder_internal.table_ref NOT NULL,
     worker text NOT NULL,
-    turn bigint NOT NULL,
+    turn bigint NOT NULL,  -- number of the last give of the share, among all of the feed
     PRIMARY KEY (feed, share)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.share_worker IS
 'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
-COMMENT ON COLUMN inorder_internal.share_worker.turn IS 'number of the last give of the share, among all of the feed';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
@@ -248,24 +200,20 @@ CREATE TABLE inorder_internal.counted_table (
 COMMENT ON TABLE inorder_internal.counted_table IS 'Tables that exact_count_start() was called for.';
 
 CREATE TABLE inorder_internal.count_part (
-    relation regclass NOT NULL,
-    part regclass NOT NULL,
+    relation regclass NOT NULL,  -- table that has an exact count
+    part regclass NOT NULL,  -- that table, or a partition that holds rows
+    -- Files and server that were counted; the number is invalid for other files (after a restore, TRUNCATE,
+    -- VACUUM FULL, or when attached again)
     storage text NOT NULL,
+    -- Transactions whose rows are included in the number
     counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
-    rows bigint NOT NULL CHECK (rows >= 0),
+    rows bigint NOT NULL CHECK (rows >= 0),  -- the number
     folded timestamptz NOT NULL,
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE inorder_internal.count_part IS
 'Stored numbers of exact counts, one row per table or partition. Not dumped: a number is valid for the files of one '
 'server, and only a fold writes it.';
-COMMENT ON COLUMN inorder_internal.count_part.relation IS 'table that has an exact count';
-COMMENT ON COLUMN inorder_internal.count_part.part IS 'that table, or a partition that holds rows';
-COMMENT ON COLUMN inorder_internal.count_part.storage IS
-'files and server that were counted; the number is invalid for other files (after a restore, TRUNCATE, VACUUM FULL, or '
-'when attached again)';
-COMMENT ON COLUMN inorder_internal.count_part.counted IS 'transactions whose rows are included in the number';
-COMMENT ON COLUMN inorder_internal.count_part.rows IS 'the number';
 
 CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorder_internal.upgrade_mark);
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
