@@ -7,7 +7,6 @@ interruption leaves can be read, and a run that is resumed goes on with it.
 import gzip
 import re
 import zlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated
@@ -48,8 +47,6 @@ class Sample:
 
 
 class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """A line of the file; one of these."""
-
     result: FirstLine | None = None
     run: Sample | None = None
     note: str | None = None
@@ -92,15 +89,13 @@ class Journal:
 
     def save(self, result: Result) -> None:
         before = head_of(result), list(result.notes)
-        if self.before == before and self.path.exists() and self.grows_into(result.runs):
+        grown = len(result.runs) >= self.written and (self.written == 0 or result.runs[self.written - 1] is self.last)
+        if grown and self.before == before and self.path.exists():
             self.append(b"".join(map(run_line, result.runs[self.written :])) + (END if result.complete else b""))
         else:
             write_whole(self.path, lines_of(result).decode())
         self.before, self.written = before, len(result.runs)
         self.last = result.runs[-1] if result.runs else None
-
-    def grows_into(self, runs: Sequence[Run]) -> bool:
-        return len(runs) >= self.written and (self.written == 0 or runs[self.written - 1] is self.last)
 
     def append(self, lines: bytes) -> None:
         """Add lines; what a full disk leaves of one is no line."""
@@ -157,7 +152,6 @@ def parse(content: bytes, name: str) -> Result:
 
 
 def require_version(content: bytes, name: str) -> None:
-    """An error unless the first line has the version that is known."""
     try:
         first = msgspec.json.decode(content.partition(b"\n")[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -176,7 +170,8 @@ def parse_lines(content: bytes) -> Result:
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("its first line, and no other, says what was run")
     result = result_of(lines[0].result)
-    result.runs = [run_of(line.run) for line in lines if line.run]
+    samples = [line.run for line in lines if line.run]
+    result.runs = [Run(s.step, s.kind, s.rows, s.round, dict(s.metrics), dict(s.series)) for s in samples]
     result.notes = [line.note for line in lines if line.note is not None]
     result.complete = any(line.complete for line in lines)
     return result
@@ -184,7 +179,3 @@ def parse_lines(content: bytes) -> Result:
 
 def result_of(head: Head) -> Result:
     return Result(**{f.name: getattr(head, f.name) for f in fields(Head)})
-
-
-def run_of(sample: Sample) -> Run:
-    return Run(sample.step, sample.kind, sample.rows, sample.round, dict(sample.metrics), dict(sample.series))

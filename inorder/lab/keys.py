@@ -80,7 +80,6 @@ class KeyKind:
         ]
 
     def removal(self) -> list[str]:
-        """The SQL that removes the table, its index and its sequence, if they are there."""
         return [f"DROP TABLE IF EXISTS {self.table}", f"DROP SEQUENCE IF EXISTS {self.table}_numbers"]
 
     def index_statements(self, tablespace: str = "") -> list[str]:

@@ -55,7 +55,6 @@ class Plan:
 
 
 def require_of_throw_away(plan: type[Plan], given: Mapping[str, object]) -> None:
-    """An error if a setting of a throw-away server is given for the user's own."""
     for name in given:
         one = settings_of(plan)[name]
         if one.of_server:

@@ -90,8 +90,6 @@ class Runner:
 
 @dataclass(frozen=True)
 class Session:
-    """A run: what it is of, where, and what it fills."""
-
     kind: type[Experiment[Any]]
     plan: Plan
     host: Host

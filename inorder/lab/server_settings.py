@@ -121,7 +121,6 @@ def serve_afresh(cluster: Cluster, small: Small, more: Mapping[str, str] | None 
 
 
 def drop_page_cache(folder: Path) -> None:
-    """Let the kernel forget the pages of all files in a folder; they must be on the device."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

@@ -81,7 +81,6 @@ def counts(help: str, lowest: int, highest: int, usual: tuple[int, ...], **more:
 
 
 def rounds(usual: int, **more: Any) -> int:
-    """How often everything is measured."""
     return count("Number of rounds.", 1, 1000, usual, **more)
 
 
@@ -111,8 +110,6 @@ def choices(help: str, known: Sequence[str], usual: tuple[str, ...] = (), **more
 
 
 def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:
-    """One of the known names."""
-
     def read(name: str, option: str) -> str:
         if name not in known:
             raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
@@ -122,13 +119,11 @@ def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:
 
 
 def synchronous_commit(usual: str, **more: Any) -> str:
-    """Whether a commit waits for its flush."""
     text = "Whether commits wait for the disk: on or off."
     return choice(text, ("on", "off"), usual, of_server=True, found="synchronous_commit", **more)
 
 
 def memory(usual: int, help: str = "shared_buffers while measuring.", **more: Any) -> int:
-    """Bytes that the server is given."""
     return of(options.size(LEAST_MEMORY), help, usual, flag="--memory", of_server=True, found="shared_buffers", **more)
 
 
@@ -137,7 +132,6 @@ def duration(help: str, usual: float, lowest: float = 0.01, **more: Any) -> floa
 
 
 def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """Several numbers of seconds, from none on."""
     return of(options.several(options.duration(0)), help, usual)
 
 

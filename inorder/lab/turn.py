@@ -12,8 +12,6 @@ Series = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers of one measurement by name, and its numbers over time by name."""
-
     metrics: Metrics
     series: Series = field(default_factory=dict)
 

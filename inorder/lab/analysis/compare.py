@@ -68,16 +68,11 @@ def outer_pairs(first: int, second: int) -> int:
     # The share of orders in which U is 0, 1, 2, …: a product of one fraction for each value of the first.
     shares = np.ones(1)
     for size in range(1, first + 1):
-        shares = np.convolve(shares, uniform_step(second + size))[: first * second + 1]
-        shares = divide(shares, size)
+        step = np.zeros(second + size + 1)
+        step[0], step[-1] = 1, -1
+        shares = divide(np.convolve(shares, step)[: first * second + 1], size)
     within = np.cumsum(shares / shares.sum())
     return max(0, int(np.searchsorted(within, ERROR / 2, side="right")) - 1)
-
-
-def uniform_step(size: int) -> np.ndarray:
-    step = np.zeros(size + 1)
-    step[0], step[size] = 1, -1
-    return step
 
 
 def divide(shares: np.ndarray, size: int) -> np.ndarray:

@@ -107,8 +107,6 @@ class Judged:
 
 @dataclass(frozen=True)
 class Row:
-    """Where the figures of a line of a table were measured."""
-
     result: Result
     step: str
     kind: str

@@ -52,11 +52,6 @@ PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of 
 
 
 def few_images(clients: Sequence[int]) -> int:
-    """How many images between two checkpoints are few, with any of these numbers of sessions.
-
-    >>> few_images((8, 32))
-    48
-    """
     return FEW_IMAGES + max(clients)
 
 
@@ -126,11 +121,7 @@ def index_tuple(kind: str, key_bytes: float = 0) -> int:
 
 
 def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
-    """Entries of a full leaf page: beside them it holds the high key.
-
-    >>> leaf_capacity("bigint"), leaf_capacity("random"), leaf_capacity("random", 40)
-    (406, 290, 155)
-    """
+    """Entries of a full leaf page: beside them it holds the high key."""
     return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind, key_bytes) + LINE_POINTER) - 1
 
 
@@ -165,8 +156,6 @@ def page_bytes(fill: float) -> float:
 
 @dataclass(frozen=True)
 class Shape:
-    """The index of a kind of key under given conditions."""
-
     kind: str
     block: float
     earlier: float  # rows that each block has from earlier passes of the prefix

@@ -134,7 +134,11 @@ def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
     checkpoints = checkpoints or bool(result.plan.get("max_wal_size"))
     series = timed_series(result)
     error = ERROR / max(1, len(series))  # all kinds together
-    found = [checkpoint_within(run) for run in result.runs if not checkpoints and has_checkpoint(result, run)]
+    step = "pages were logged whole again after it, and its writes took part of the time: ask for less at once"
+    found = [
+        Finding("checkpoint", run.step, run.kind, run.rows, run.round, "full_page_images", None, step)
+        for run in result.runs if not checkpoints and has_checkpoint(result, run)
+    ]  # fmt: skip
     for place, turns in series.items():
         found += outliers(place, turns, error) + drifts(place, turns, error)
     return found
@@ -144,11 +148,6 @@ def has_checkpoint(result: Result, run: Run) -> bool:
     """A throw-away server makes a checkpoint by itself after so much WAL; other servers may at any time."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after
-
-
-def checkpoint_within(run: Run) -> Finding:
-    step = "pages were logged whole again after it, and its writes took part of the time: ask for less at once"
-    return Finding("checkpoint", run.step, run.kind, run.rows, run.round, "full_page_images", None, step)
 
 
 def outliers(place: Place, turns: Sequence[tuple[Run, str, float]], error: float) -> list[Finding]:

@@ -104,6 +104,5 @@ def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, floa
 
 
 def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> Estimate | None:
-    """The paired ratio over the rounds that have both; None without any."""
     ratios = ratios_by_round(values, baseline)
     return estimate(list(ratios.values())) if ratios else None

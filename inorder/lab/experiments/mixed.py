@@ -188,7 +188,9 @@ class MixedExperiment(Experiment[MixedPlan]):
                 inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
                 filled = "after REINDEX" if step == AGAIN else "with random keys"
                 title = f"{rows:,} rows {filled}, then {inserts:,} more"
-                sections += [growth_section(result, step, kinds, title), cost_section(result, step, kinds, title)]
+                lines = [Row(result, step, kind) for kind in kinds]
+                cost = table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines)
+                sections += [growth_section(result, step, kinds, title), cost]
         return sections
 
     @classmethod
@@ -290,8 +292,3 @@ COST = (
 )  # fmt: skip
 REINDEXED = Figure("s", "Seconds of REINDEX.", value=middle("seconds"), better="less")
 FIGURES = (*GROWTH, *COST, REINDEXED)
-
-
-def cost_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
-    rows = [Row(result, step, kind) for kind in kinds]
-    return table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, rows)

@@ -116,7 +116,9 @@ class NoiseExperiment(Experiment[NoisePlan]):
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
         plan = cls.plan_in(result)
-        return [comparisons_section(result, plan), scatter_section(result, plan), resolution_section(result, plan)]
+        found = comparisons(result, plan)
+        compared = table("noise", "Equal tables compared", COMPARISONS, found, words(found))
+        return [compared, scatter_section(result, plan), resolution_section(result, plan)]
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
@@ -197,11 +199,6 @@ SCATTER = (
            value=lambda line: scatter(line[1])[1]),
 )  # fmt: skip
 FIGURES = SCATTER
-
-
-def comparisons_section(result: Result, plan: NoisePlan) -> Section:
-    found = comparisons(result, plan)
-    return table("noise", "Equal tables compared", COMPARISONS, found, words(found))
 
 
 def verdict(value: Estimate) -> str:

@@ -191,7 +191,6 @@ def splits_of(pages: Sequence[float], batch: int) -> list[float]:
 
 
 def figures_of(series: Series, plan: WavesPlan) -> Metrics:
-    """The highest step, when it came, and the average of all steps."""
     splits = splits_of(series["pages"], plan.batch)
     found = {
         "peak_splits": max(splits),
@@ -225,8 +224,6 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Index(Row):
-    """A line: an index, and what the model says of it."""
-
     plan: WavesPlan
     said: Series
 

@@ -123,7 +123,7 @@ class ControlGroup:
 
     def __init__(self, where: Parent) -> None:
         for left in where.groups():
-            if is_of_the_dead(left):
+            if not Path("/proc", left.name.removeprefix(NAME)).exists():
                 with suppress(OSError):
                     left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
@@ -187,7 +187,3 @@ def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
     if version == "v2":
         return [("io.max", f"riops={iops or 'max'} wiops={iops or 'max'}")]
     return [(f"blkio.throttle.{what}_iops_device", str(iops or 0)) for what in ("read", "write")]
-
-
-def is_of_the_dead(group: Path) -> bool:
-    return not Path("/proc", group.name.removeprefix(NAME)).exists()

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.connection.database import Connection, connect, query
+from inorder.connection.database import connect, query
 from inorder.extension.building import checkout_folder
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import filesystem_of
-from inorder.servers import Server
 
 
 def now() -> str:
@@ -20,7 +19,6 @@ def now() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The processor's name in /proc/cpuinfo."""
     names = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
@@ -55,12 +53,8 @@ def describe_machine(data: Path) -> dict[str, Any]:
     }
 
 
-def describe_server(server: Server, connection: Connection) -> dict[str, Any]:
-    settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
-    return {"version": server.version, "origin": server.origin, "settings": settings}
-
-
 def note_server(cluster: Cluster, result: Result) -> None:
     result.machine = describe_machine(cluster.folder)
     with connect(cluster.dsn) as connection:
-        result.server = describe_server(cluster.original, connection)
+        settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
+        result.server = {"version": cluster.original.version, "origin": cluster.original.origin, "settings": settings}

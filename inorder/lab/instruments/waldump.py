@@ -21,8 +21,6 @@ FIGURES = ("bytes", "image_bytes", "images", "splits", "blocks")
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the WAL: its folder, its first and last place."""
-
     program: Path
     folder: Path
     start: str

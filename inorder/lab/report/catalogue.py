@@ -44,8 +44,6 @@ def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]
 
 @dataclass(frozen=True)
 class Report:
-    """The report of an experiment's results."""
-
     kind: type[Experiment[Any]]
 
     def sections(self, result: Result) -> Sequence[Section]:

@@ -110,11 +110,6 @@ def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
     return Scale(axis, ticks, xs[0], xs[-1], pixels)
 
 
-def y_scale(axis: Axis, ys: Sequence[float]) -> Scale:
-    ticks = powers(min(ys), max(ys)) if axis.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
-    return Scale(axis, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
-
-
 @dataclass(frozen=True)
 class Chart:
     """Lines over one another. ``marks`` are moments, named once; ``steps``: a value holds until the next."""
@@ -145,7 +140,9 @@ class Chart:
         if not self.drawn:
             return Markup("")
         x = x_scale(self.x, sorted({px for line in self.drawn for px, _ in line.points} | set(self.marks)), width)
-        y = y_scale(self.y, [py for line in self.drawn for _, py in line.points])
+        ys = [py for line in self.drawn for _, py in line.points]
+        ticks = powers(min(ys), max(ys)) if self.y.logarithmic else round_numbers(min(0, *ys), max(0, *ys))
+        y = Scale(self.y, ticks, ticks[0], ticks[-1], (TOP + HEIGHT, TOP))
         title = f"{self.caption}: {self.y.title} by {self.x.title}"
         parts = [*self.axes(x, y), *self.marked(x), *(part for line in self.drawn for part in self.line(line, x, y))]
         return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>').format(
@@ -169,7 +166,6 @@ class Chart:
         yield words((left + right) / 2, floor + 38, self.x.title, "middle")
 
     def marked(self, x: Scale) -> Iterable[Markup]:
-        """A dotted line at each moment, and what they are above the first."""
         for moment in self.marks:
             yield rule(x(moment), TOP, x(moment), TOP + HEIGHT, "var(--soft)", "2,4")
         if self.marks:

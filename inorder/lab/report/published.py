@@ -92,8 +92,6 @@ def metric_of(words: str) -> Metric:
 
 @dataclass(frozen=True)
 class PublishedRow(Row):
-    """A published figure and the measurements that it stands beside."""
-
     label: str = ""
     cell: Published = field(kw_only=True)
     base: tuple[str, str] = field(kw_only=True)

@@ -19,11 +19,6 @@ def how_sure(result: Result) -> str:
     return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
 
 
-def own_buffers(result: Result) -> str:
-    pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
-    return f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if pages.isdigit() and unit == "8kB" else "Its memory"
-
-
 def memory_note(result: Result) -> str:
     memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
     if result.method == DIRECT_IO:
@@ -38,7 +33,10 @@ def memory_note(result: Result) -> str:
             f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
         )
     if result.method == OWN_SERVER:
-        return f"{own_buffers(result)} and whatever cache its machine has: speeds are those of your server as it is."
+        pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
+        known = pages.isdigit() and unit == "8kB"
+        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if known else "Its memory"
+        return f"{buffers} and whatever cache its machine has: speeds are those of your server as it is."
     return (
         f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
         "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "

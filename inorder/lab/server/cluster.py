@@ -217,7 +217,6 @@ class Cluster:
         self.start(settings)
 
     def log_tail(self) -> str:
-        """The end of the server's log, for an error message."""
         try:
             return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
         except OSError:

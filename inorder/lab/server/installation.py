@@ -46,7 +46,9 @@ def copy_server(server: Server, root: Path) -> Server:
     for name in PROGRAMS:
         shutil.copy(server.program(name), copy.bindir / name)
     folders = [(server.pkglibdir, copy.pkglibdir), (server.sharedir, copy.sharedir)]
-    folders += [(libraries, root / libraries.relative_to("/")) for libraries in bundled_libraries(server)]
+    above = server.bindir.resolve().parents
+    bundled = above[2].glob(f"{above[1].name}*.libs") if len(above) > 3 else ()
+    folders += [(libraries, root / libraries.relative_to("/")) for libraries in bundled]
     linked = [name for name in LINKED if may_be_linked(server.sharedir / name)]
     ignore = shutil.ignore_patterns(*NOT_COPIED, *linked)
     for source, target in folders:
@@ -54,11 +56,6 @@ def copy_server(server: Server, root: Path) -> Server:
     for name in linked:
         (copy.sharedir / name).symlink_to((server.sharedir / name).resolve())
     return copy
-
-
-def bundled_libraries(server: Server) -> list[Path]:
-    above = server.bindir.resolve().parents
-    return list(above[2].glob(f"{above[1].name}*.libs")) if len(above) > 3 else []
 
 
 def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) -> None:

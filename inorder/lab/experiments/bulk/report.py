@@ -119,10 +119,7 @@ def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
     return table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS, lines, how_sure(result))
 
 
-def file_mb(row: Row) -> Value:
-    return median(per("file_bytes", MB), steps.COPY_OUT)(row) if row.step == steps.COPY_IN else None
-
-
+WRITTEN_FILE = median(per("file_bytes", MB), steps.COPY_OUT)
 SIZES = (
     key("kind of key"),
     Figure("after", "what the primary key was made by", value=lambda row: COLUMNS[row.step]),
@@ -134,7 +131,8 @@ SIZES = (
            better="less"),
     Figure("leaf %", "leaf density of the primary key (pgstatindex)", number(1), value=median("leaf_density"),
            better="more"),
-    Figure("file MB", "the file that COPY wrote and read", number(1), value=file_mb, compared="file_bytes"),
+    Figure("file MB", "the file that COPY wrote and read", number(1), compared="file_bytes",
+           value=lambda row: WRITTEN_FILE(row) if row.step == steps.COPY_IN else None),
 )  # fmt: skip
 
 

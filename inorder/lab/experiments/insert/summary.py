@@ -15,8 +15,6 @@ WAL_PER_ROW = per("wal_bytes", "inserts")
 
 @dataclass(frozen=True)
 class Line(Row):
-    """One kind of key at one size of table."""
-
     rows: int = 0
 
     @property

@@ -65,8 +65,6 @@ class Mix:
 
 @dataclass(frozen=True)
 class LikeKind(KeyKind):
-    """A kind of key in a table like another."""
-
     sample: Sample = NOTHING
 
     @property

@@ -54,8 +54,6 @@ class Index:
 
 @dataclass(frozen=True)
 class Check:
-    """A CHECK constraint, and the columns that it is of."""
-
     definition: str
     columns: tuple[str, ...]
 

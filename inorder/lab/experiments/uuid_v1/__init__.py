@@ -95,7 +95,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
 
     def write_keys(self) -> None:
-        """Two files of each set of keys: the first rows, and the further ones."""
         plan = self.plan
         self.progress.step(f"writing {plan.total:,} keys of each kind to files")
         for name in dict.fromkeys(SETS.values()):

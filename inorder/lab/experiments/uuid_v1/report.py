@@ -79,15 +79,11 @@ def measures(step: str) -> tuple[Measure, ...]:
     return (SECONDS, *COUNTED, *([FREED] if step in steps.VACUUMS else []))
 
 
-def ratio_to_subject(result: Result, step: str, metric: str) -> Estimate | None:
-    return ratio_of(result, step, steps.BASELINE, steps.SUBJECT, metric)
-
-
 def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
     medians = [median_of(result, step, kind, per(measure.metric, measure.scale)) for kind in steps.KINDS]
     if not any(medians):
         return []
-    ratio = ratio_to_subject(result, step, measure.metric)
+    ratio = ratio_of(result, step, steps.BASELINE, steps.SUBJECT, measure.metric)
     label = f"  {measure.unit}" if measure.inner else f"{LABELS[step]}, {measure.unit}"
     return [label, step, measure.metric, measure.unit, *medians, ratio]
 
