@@ -79,7 +79,8 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1
 AS $$
 BEGIN
-    IF t.ordered AND cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
+    IF t.ordered AND (inorder_internal.is_plain(t.relation)
+                      OR cardinality(inorder_internal.tree(t.relation)) <= 1000) THEN
         -- For the owner of the state, from whom nothing is hidden.
         PERFORM inorder_internal.lock_ground(t, quote_ident(current_user)::regrole::oid);
         RETURN inorder_internal.count_by_index(t, numbers, 1) > 0;

@@ -30,8 +30,6 @@ OTHER_TEXTS = {
     "apply_rows": "the statement of the caller, in which reader_batch_rows reads the table",
     "apply_batch": "apply_rows, for the type of the rows",
     "feed_guard": "values of the row that is written, by the output functions of their types",
-    "feed_position_of_text": "a literal",
-    "feed_batch_of_text": "a literal",
 }
 FUNCTION = re.compile(r"CREATE FUNCTION \w+\.(\w+)\(((?:(?!CREATE FUNCTION).)*?)\nAS \$\$(.*?)\$\$;", re.S)
 EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
