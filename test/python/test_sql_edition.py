@@ -86,4 +86,4 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
         if EXECUTES.search(body)
     }
     assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
-    assert {"exact_count", "feed_peek", "reader_batch_rows", "as_caller", "key_at"} <= found.keys()
+    assert {"count_as_caller", "feed_peek", "reader_batch_rows", "as_caller"} <= found.keys()
