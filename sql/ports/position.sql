@@ -128,9 +128,11 @@ CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extsche
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
-    AND ((p).partial, (p).last_key, (p).ordering.column_name, (p).ordering.attnum, (p).ordering.next_value)
-        IS NOT DISTINCT FROM ((b).resumed, (b).resumed_after, (b).ordering.column_name, (b).ordering.attnum,
-                              (b).ordering.from_value)
+    -- One by one: a comparison of rows is another expression once it was dumped and restored.
+    AND (p).partial IS NOT DISTINCT FROM (b).resumed AND (p).last_key IS NOT DISTINCT FROM (b).resumed_after
+    AND (p).ordering.column_name IS NOT DISTINCT FROM (b).ordering.column_name
+    AND (p).ordering.attnum IS NOT DISTINCT FROM (b).ordering.attnum
+    AND (p).ordering.next_value IS NOT DISTINCT FROM (b).ordering.from_value
     AND ((p).ordering.frozen IS NULL OR isempty((b).transactions)
          OR (p).ordering.frozen = (b).transactions AND (p).ordering.up_to = (b).ordering.up_to);
 
