@@ -116,7 +116,10 @@ class ThrowAway(Target):
         return read_device(Path(folder or self.cluster.data))
 
     def wal_place(self, connection: Connection) -> str:
-        return wal_place(connection)
+        if not self.role:
+            return wal_place(connection)
+        with connect(self.cluster.dsn) as session:  # the role may not flush
+            return wal_place(session)
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
         span = self.span(connection, place)
@@ -126,7 +129,7 @@ class ThrowAway(Target):
         return Measured(metrics | {"touched_blocks": len(waldump.touched(span, str(row[0])))})
 
     def span(self, connection: Connection, place: str) -> waldump.Span:
-        return waldump.Span(self.program("pg_waldump"), self.cluster.data / "pg_wal", place, wal_place(connection))
+        return waldump.Span(self.program("pg_waldump"), self.cluster.data / "pg_wal", place, self.wal_place(connection))
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
         return waldump.by_relation(self.span(connection, place))
