@@ -175,7 +175,9 @@ RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) T
             ELSE ROW((b).ordering.column_name, (b).ordering.attnum, (b).transactions, NULL, (b).ordering.next_value,
                      (b).ordering.up_to, NULL)::@extschema@.feed_order END;
 
-CREATE FUNCTION inorder_internal.advance(from_position @extschema@.feed_position, batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.advance(
+    from_position @extschema@.feed_position, batch @extschema@.feed_batch
+)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE  -- as what it raises errors by is: the server inlines no other
 RETURN CASE

@@ -101,7 +101,7 @@ def make_changes(tree: Path) -> None:
         (tree / name).write_text(text.replace(old, new))
     for path in (tree / "sql").rglob("*.sql"):
         if not path.is_relative_to(tree / "sql" / "released"):
-            path.write_text(MADE.sub(r", NULL)\1", path.read_text()))
+            path.write_text(MADE.sub(r",\n    NULL)\1", path.read_text()))
     changed = [one for one in sql_statements(tree) if one not in before and one.startswith("CREATE FUNCTION")]
     assert len(changed) > 5
     comment = (MADE_UP / "state.sql").read_text().partition("\n")[2]

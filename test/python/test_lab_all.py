@@ -62,4 +62,4 @@ def test_an_experiment_that_fails_leaves_a_page_of_the_others(
     with pytest.raises(InorderError, match="no more disk"):
         assert lab_run_all.callback
         lab_run_all.callback(server.bindir, True, False, tmp_path)
-    assert (tmp_path / "inorder-lab.html").read_text() == "inorder-bulk.jsonl inorder-delivery.jsonl"
+    assert (tmp_path / "inorder-lab.html").read_text() == "inorder-bulk.jsonl inorder-feed.jsonl"

@@ -273,7 +273,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     two.standby.execute("SELECT 1")
     two.primary.execute(rewrite.encode())
     two.catch_up()
-    for read in ("SELECT exact_count('events')", f"SELECT reader_next_batch('events', '{start}')"):
+    for read in ("SELECT exact_count('events')", f"SELECT reader_next_batch('events', '{start}'::text::feed_position)"):
         two.standby.execute("SAVEPOINT s")
         with pytest.raises(psycopg.errors.SerializationFailure):
             two.standby.execute(read.encode())
