@@ -72,7 +72,7 @@ CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numb
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Whether a table has a row of one of some transactions, whoever asks, by its btree indexes; null if it has none, or if
+-- Whether a table has a row of one of some transactions, for any role, by its btree indexes; null if it has none, or if
 -- there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or read.
 CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean
