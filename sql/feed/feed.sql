@@ -58,7 +58,7 @@ BEGIN
     SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
 END $$;
 
--- Triggers: on a rename of a feed, or DELETE of its state. Not for the workers of a subscription, to which the row comes
+-- Triggers: on a rename of a feed, or DELETE of its state. Not for workers of a subscription, to which the row comes
 -- from the publisher.
 CREATE FUNCTION inorder_internal.keep_number_of_name()
 RETURNS trigger
