@@ -106,12 +106,6 @@
 #define group_expressions(rte) NIL
 #endif
 
-/* 18 skips over values of a leading index column */
-#if PG_VERSION_NUM >= 180000
-#include "utils/skipsupport.h"
-#define INORDER_HAS_SKIP_SUPPORT
-#endif
-
 /* 18 no longer says whether a query is run once only */
 #if PG_VERSION_NUM >= 180000
 #define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count

@@ -18,8 +18,7 @@
  *	  lab.c			what the lab needs to time the others
  *
  * types/: the type uuid_v1, and what compares keys with times
- *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts
- *	  uuid_v1_ops.c	its comparisons, sorting, hashing, index support
+ *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts; the server's functions for uuid compare it
  *	  uuid_v1_nextval.c	its generator
  *	  time_bounds.c	comparing keys with timestamps
  *	  time_support.c	the same by the index: what the planner makes of it

@@ -65,350 +65,46 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS
 Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
-CREATE FUNCTION @extschema@.uuid_time_lt_support(internal) RETURNS internal
+CREATE FUNCTION @extschema@.uuid_time_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_lt_support(internal) IS 'planner support';
+COMMENT ON FUNCTION @extschema@.uuid_time_support(internal) IS 'planner support';
 
-CREATE FUNCTION @extschema@.uuid_time_le_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_le_support(internal) IS 'planner support';
+-- The operators, each for both types of keys.
 
-CREATE FUNCTION @extschema@.uuid_time_ge_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_ge_support(internal) IS 'planner support';
-
-CREATE FUNCTION @extschema@.uuid_time_gt_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_gt_support(internal) IS 'planner support';
-
-CREATE FUNCTION @extschema@.uuid_time_eq_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_eq_support(internal) IS 'planner support';
-
-CREATE FUNCTION @extschema@.uuid_time_ne_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_time_ne_support(internal) IS 'planner support';
-
--- uuid_v1 and timestamptz.
-
-CREATE FUNCTION @extschema@.uuid_v1_lt_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_lt_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_lt_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of <~ operator';
-
-CREATE FUNCTION @extschema@.time_lt_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_gt_support;
-COMMENT ON FUNCTION @extschema@.time_lt_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of <~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_le_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_le_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_le_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of <=~ operator';
-
-CREATE FUNCTION @extschema@.time_le_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ge_support;
-COMMENT ON FUNCTION @extschema@.time_le_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of <=~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_ge_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ge_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_ge_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of >=~ operator';
-
-CREATE FUNCTION @extschema@.time_ge_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_le_support;
-COMMENT ON FUNCTION @extschema@.time_ge_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of >=~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_gt_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_gt_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_gt_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of >~ operator';
-
-CREATE FUNCTION @extschema@.time_gt_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_lt_support;
-COMMENT ON FUNCTION @extschema@.time_gt_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of >~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_eq_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_eq_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of =~ operator';
-
-CREATE FUNCTION @extschema@.time_eq_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.time_eq_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of =~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_ne_time(@extschema@.uuid_v1, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ne_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_ne_time(@extschema@.uuid_v1, timestamptz) IS 'implementation of <>~ operator';
-
-CREATE FUNCTION @extschema@.time_ne_uuid_v1(timestamptz, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ne_support;
-COMMENT ON FUNCTION @extschema@.time_ne_uuid_v1(timestamptz, @extschema@.uuid_v1) IS 'implementation of <>~ operator';
-
-CREATE OPERATOR @extschema@.<~ (
-    FUNCTION = @extschema@.uuid_v1_lt_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<~ (@extschema@.uuid_v1, timestamptz) IS 'key earlier than the moment';
-
-CREATE OPERATOR @extschema@.<~ (
-    FUNCTION = @extschema@.time_lt_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<~ (timestamptz, @extschema@.uuid_v1) IS 'moment earlier than the key';
-
-CREATE OPERATOR @extschema@.<=~ (
-    FUNCTION = @extschema@.uuid_v1_le_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR @extschema@.<=~ (@extschema@.uuid_v1, timestamptz) IS 'key not later than the moment';
-
-CREATE OPERATOR @extschema@.<=~ (
-    FUNCTION = @extschema@.time_le_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR @extschema@.<=~ (timestamptz, @extschema@.uuid_v1) IS 'moment not later than the key';
-
-CREATE OPERATOR @extschema@.>=~ (
-    FUNCTION = @extschema@.uuid_v1_ge_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR @extschema@.>=~ (@extschema@.uuid_v1, timestamptz) IS 'key not earlier than the moment';
-
-CREATE OPERATOR @extschema@.>=~ (
-    FUNCTION = @extschema@.time_ge_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR @extschema@.>=~ (timestamptz, @extschema@.uuid_v1) IS 'moment not earlier than the key';
-
-CREATE OPERATOR @extschema@.>~ (
-    FUNCTION = @extschema@.uuid_v1_gt_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR @extschema@.>~ (@extschema@.uuid_v1, timestamptz) IS 'key later than the moment';
-
-CREATE OPERATOR @extschema@.>~ (
-    FUNCTION = @extschema@.time_gt_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR @extschema@.>~ (timestamptz, @extschema@.uuid_v1) IS 'moment later than the key';
-
-CREATE OPERATOR @extschema@.=~ (
-    FUNCTION = @extschema@.uuid_v1_eq_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
-    RESTRICT = eqsel, JOIN = eqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.=~ (@extschema@.uuid_v1, timestamptz) IS 'key of the same microsecond as the moment';
-
-CREATE OPERATOR @extschema@.=~ (
-    FUNCTION = @extschema@.time_eq_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
-    RESTRICT = eqsel, JOIN = eqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.=~ (timestamptz, @extschema@.uuid_v1) IS 'moment of the same microsecond as the key';
-
-CREATE OPERATOR @extschema@.<>~ (
-    FUNCTION = @extschema@.uuid_v1_ne_time, LEFTARG = @extschema@.uuid_v1, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<>~ (@extschema@.uuid_v1, timestamptz) IS
-'key not of the same microsecond as the moment';
-
-CREATE OPERATOR @extschema@.<>~ (
-    FUNCTION = @extschema@.time_ne_uuid_v1, LEFTARG = timestamptz, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<>~ (timestamptz, @extschema@.uuid_v1) IS
-'moment not of the same microsecond as the key';
-
-CREATE FUNCTION @extschema@.uuid_v1_in_range(@extschema@.uuid_v1, tstzrange) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.uuid_v1_in_range(@extschema@.uuid_v1, tstzrange) IS 'implementation of <@~ operator';
-
-CREATE FUNCTION @extschema@.range_has_uuid_v1(tstzrange, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.range_has_uuid_v1(tstzrange, @extschema@.uuid_v1) IS 'implementation of @>~ operator';
-
-CREATE OPERATOR @extschema@.<@~ (
-    FUNCTION = @extschema@.uuid_v1_in_range, LEFTARG = @extschema@.uuid_v1, RIGHTARG = tstzrange,
-    COMMUTATOR = OPERATOR(@extschema@.@>~), RESTRICT = contsel, JOIN = contjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<@~ (@extschema@.uuid_v1, tstzrange) IS 'the key''s time is in the range';
-
-CREATE OPERATOR @extschema@.@>~ (
-    FUNCTION = @extschema@.range_has_uuid_v1, LEFTARG = tstzrange, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<@~), RESTRICT = contsel, JOIN = contjoinsel
-);
-COMMENT ON OPERATOR @extschema@.@>~ (tstzrange, @extschema@.uuid_v1) IS 'the range holds the key''s time';
-
--- uuid of version 7 and timestamptz.
-
-CREATE FUNCTION @extschema@.uuid_v7_lt_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_lt_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_lt_time(uuid, timestamptz) IS 'implementation of <~ operator';
-
-CREATE FUNCTION @extschema@.time_lt_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_gt_support;
-COMMENT ON FUNCTION @extschema@.time_lt_uuid_v7(timestamptz, uuid) IS 'implementation of <~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v7_le_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_le_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_le_time(uuid, timestamptz) IS 'implementation of <=~ operator';
-
-CREATE FUNCTION @extschema@.time_le_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ge_support;
-COMMENT ON FUNCTION @extschema@.time_le_uuid_v7(timestamptz, uuid) IS 'implementation of <=~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v7_ge_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ge_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_ge_time(uuid, timestamptz) IS 'implementation of >=~ operator';
-
-CREATE FUNCTION @extschema@.time_ge_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_le_support;
-COMMENT ON FUNCTION @extschema@.time_ge_uuid_v7(timestamptz, uuid) IS 'implementation of >=~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v7_gt_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_gt_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_gt_time(uuid, timestamptz) IS 'implementation of >~ operator';
-
-CREATE FUNCTION @extschema@.time_gt_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_lt_support;
-COMMENT ON FUNCTION @extschema@.time_gt_uuid_v7(timestamptz, uuid) IS 'implementation of >~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v7_eq_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_eq_time(uuid, timestamptz) IS 'implementation of =~ operator';
-
-CREATE FUNCTION @extschema@.time_eq_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.time_eq_uuid_v7(timestamptz, uuid) IS 'implementation of =~ operator';
-
-CREATE FUNCTION @extschema@.uuid_v7_ne_time(uuid, timestamptz) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ne_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_ne_time(uuid, timestamptz) IS 'implementation of <>~ operator';
-
-CREATE FUNCTION @extschema@.time_ne_uuid_v7(timestamptz, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_ne_support;
-COMMENT ON FUNCTION @extschema@.time_ne_uuid_v7(timestamptz, uuid) IS 'implementation of <>~ operator';
-
-CREATE OPERATOR @extschema@.<~ (
-    FUNCTION = @extschema@.uuid_v7_lt_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<~ (uuid, timestamptz) IS
-'key earlier than the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.<~ (
-    FUNCTION = @extschema@.time_lt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.>~), NEGATOR = OPERATOR(@extschema@.>=~),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<~ (timestamptz, uuid) IS
-'moment earlier than the key; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.<=~ (
-    FUNCTION = @extschema@.uuid_v7_le_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR @extschema@.<=~ (uuid, timestamptz) IS
-'key not later than the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.<=~ (
-    FUNCTION = @extschema@.time_le_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.>=~), NEGATOR = OPERATOR(@extschema@.>~),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR @extschema@.<=~ (timestamptz, uuid) IS
-'moment not later than the key; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.>=~ (
-    FUNCTION = @extschema@.uuid_v7_ge_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR @extschema@.>=~ (uuid, timestamptz) IS
-'key not earlier than the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.>=~ (
-    FUNCTION = @extschema@.time_ge_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.<=~), NEGATOR = OPERATOR(@extschema@.<~),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR @extschema@.>=~ (timestamptz, uuid) IS
-'moment not earlier than the key; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.>~ (
-    FUNCTION = @extschema@.uuid_v7_gt_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR @extschema@.>~ (uuid, timestamptz) IS
-'key later than the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.>~ (
-    FUNCTION = @extschema@.time_gt_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.<~), NEGATOR = OPERATOR(@extschema@.<=~),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR @extschema@.>~ (timestamptz, uuid) IS
-'moment later than the key; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.=~ (
-    FUNCTION = @extschema@.uuid_v7_eq_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
-    RESTRICT = eqsel, JOIN = eqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.=~ (uuid, timestamptz) IS
-'key of the same microsecond as the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.=~ (
-    FUNCTION = @extschema@.time_eq_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.=~), NEGATOR = OPERATOR(@extschema@.<>~),
-    RESTRICT = eqsel, JOIN = eqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.=~ (timestamptz, uuid) IS
-'moment of the same microsecond as the key; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.<>~ (
-    FUNCTION = @extschema@.uuid_v7_ne_time, LEFTARG = uuid, RIGHTARG = timestamptz,
-    COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<>~ (uuid, timestamptz) IS
-'key not of the same microsecond as the moment; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.<>~ (
-    FUNCTION = @extschema@.time_ne_uuid_v7, LEFTARG = timestamptz, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.<>~), NEGATOR = OPERATOR(@extschema@.=~),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<>~ (timestamptz, uuid) IS
-'moment not of the same microsecond as the key; error if the key is not of version 7';
-
-CREATE FUNCTION @extschema@.uuid_v7_in_range(uuid, tstzrange) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.uuid_v7_in_range(uuid, tstzrange) IS 'implementation of <@~ operator';
-
-CREATE FUNCTION @extschema@.range_has_uuid_v7(tstzrange, uuid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT @extschema@.uuid_time_eq_support;
-COMMENT ON FUNCTION @extschema@.range_has_uuid_v7(tstzrange, uuid) IS 'implementation of @>~ operator';
-
-CREATE OPERATOR @extschema@.<@~ (
-    FUNCTION = @extschema@.uuid_v7_in_range, LEFTARG = uuid, RIGHTARG = tstzrange,
-    COMMUTATOR = OPERATOR(@extschema@.@>~), RESTRICT = contsel, JOIN = contjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<@~ (uuid, tstzrange) IS
-'the key''s time is in the range; error if the key is not of version 7';
-
-CREATE OPERATOR @extschema@.@>~ (
-    FUNCTION = @extschema@.range_has_uuid_v7, LEFTARG = tstzrange, RIGHTARG = uuid,
-    COMMUTATOR = OPERATOR(@extschema@.<@~), RESTRICT = contsel, JOIN = contjoinsel
-);
-COMMENT ON OPERATOR @extschema@.@>~ (tstzrange, uuid) IS
-'the range holds the key''s time; error if the key is not of version 7';
+DO $$
+DECLARE
+    c record;
+    types text;
+BEGIN
+    FOR c IN SELECT * FROM (VALUES
+     ('<~', 'uuid_%s_lt_time', '%s, timestamptz', '>~', '>=~', 'scalarlt', 'key earlier than the moment'),
+     ('<~', 'time_lt_uuid_%s', 'timestamptz, %s', '>~', '>=~', 'scalarlt', 'moment earlier than the key'),
+     ('<=~', 'uuid_%s_le_time', '%s, timestamptz', '>=~', '>~', 'scalarle', 'key not later than the moment'),
+     ('<=~', 'time_le_uuid_%s', 'timestamptz, %s', '>=~', '>~', 'scalarle', 'moment not later than the key'),
+     ('>=~', 'uuid_%s_ge_time', '%s, timestamptz', '<=~', '<~', 'scalarge', 'key not earlier than the moment'),
+     ('>=~', 'time_ge_uuid_%s', 'timestamptz, %s', '<=~', '<~', 'scalarge', 'moment not earlier than the key'),
+     ('>~', 'uuid_%s_gt_time', '%s, timestamptz', '<~', '<=~', 'scalargt', 'key later than the moment'),
+     ('>~', 'time_gt_uuid_%s', 'timestamptz, %s', '<~', '<=~', 'scalargt', 'moment later than the key'),
+     ('=~', 'uuid_%s_eq_time', '%s, timestamptz', '=~', '<>~', 'eq', 'key of the same microsecond as the moment'),
+     ('=~', 'time_eq_uuid_%s', 'timestamptz, %s', '=~', '<>~', 'eq', 'moment of the same microsecond as the key'),
+     ('<>~', 'uuid_%s_ne_time', '%s, timestamptz', '<>~', '=~', 'neq', 'key not of the same microsecond as the moment'),
+     ('<>~', 'time_ne_uuid_%s', 'timestamptz, %s', '<>~', '=~', 'neq', 'moment not of the same microsecond as the key'),
+     ('<@~', 'uuid_%s_in_range', '%s, tstzrange', '@>~', NULL, 'cont', 'the key''s time is in the range'),
+     ('@>~', 'range_has_uuid_%s', 'tstzrange, %s', '<@~', NULL, 'cont', 'the range holds the key''s time')
+    ) AS v(operator, function, operands, commutator, negator, selectivity, meaning)
+    CROSS JOIN (VALUES ('v1', '@extschema@.uuid_v1', ''), ('v7', 'uuid', '; error if the key is not of version 7'))
+    AS k(kind, type, unless) LOOP
+        types := format(c.operands, c.type);
+        EXECUTE format('CREATE FUNCTION %s.%s(%s) RETURNS boolean AS %L LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ',
+                       '@extschema@', format(c.function, c.kind), types, 'MODULE_PATHNAME')
+                || 'SUPPORT @extschema@.uuid_time_support';
+        EXECUTE format('COMMENT ON FUNCTION %s.%s(%s) IS %L', '@extschema@', format(c.function, c.kind), types,
+                       format('implementation of %s operator', c.operator));
+        EXECUTE format('CREATE OPERATOR %1$s.%2$s (FUNCTION = %1$s.%3$s, LEFTARG = %4$s, RIGHTARG = %5$s, '
+                       'COMMUTATOR = OPERATOR(%1$s.%6$s)%7$s, RESTRICT = %8$ssel, JOIN = %8$sjoinsel)',
+                       '@extschema@', c.operator, format(c.function, c.kind), split_part(types, ', ', 1),
+                       split_part(types, ', ', 2), c.commutator,
+                       format(', NEGATOR = OPERATOR(%s.' || c.negator || ')', '@extschema@'), c.selectivity);
+        EXECUTE format('COMMENT ON OPERATOR %s.%s (%s) IS %L', '@extschema@', c.operator, types, c.meaning || c.unless);
+    END LOOP;
+END $$;

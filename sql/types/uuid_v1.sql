@@ -1,6 +1,7 @@
 -- The type uuid_v1: version-1 UUIDs, time first.
 --
--- Reference P4 in docs/uuid_v1.md. 16 bytes: 60 bits of time as one native word, then clock sequence and node.
+-- Reference P4 in docs/uuid_v1.md. 16 bytes: 60 bits of time, then clock sequence and node, in this
+-- order: so the functions of uuid compare, sort and hash them.
 
 CREATE TYPE @extschema@.uuid_v1;
 
@@ -90,107 +91,56 @@ COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
 'clock sequence is incremented.
 Range: the clock must show no later than 5236.';
 
--- Comparisons.
+-- Comparisons, by the functions of uuid.
 
-CREATE FUNCTION @extschema@.uuid_v1_lt(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_lt(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of < operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_le(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_le(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of <= operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_eq(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_eq(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of = operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_ge(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_ge(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of >= operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_gt(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_gt(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of > operator';
-
-CREATE FUNCTION @extschema@.uuid_v1_ne(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_ne(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'implementation of <> operator';
-
-CREATE OPERATOR @extschema@.< (
-    FUNCTION = @extschema@.uuid_v1_lt, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR @extschema@.< (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'less than: by time, then clock sequence, then node';
-
-CREATE OPERATOR @extschema@.<= (
-    FUNCTION = @extschema@.uuid_v1_le, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR @extschema@.<= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'less than or equal: by time, then clock sequence, then node';
-
-CREATE OPERATOR @extschema@.= (
-    FUNCTION = @extschema@.uuid_v1_eq, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>),
-    RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
-);
-COMMENT ON OPERATOR @extschema@.= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'equal: by time, then clock sequence, then node';
-
-CREATE OPERATOR @extschema@.>= (
-    FUNCTION = @extschema@.uuid_v1_ge, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR @extschema@.>= (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'greater than or equal: by time, then clock sequence, then node';
-
-CREATE OPERATOR @extschema@.> (
-    FUNCTION = @extschema@.uuid_v1_gt, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR @extschema@.> (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'greater than: by time, then clock sequence, then node';
-
-CREATE OPERATOR @extschema@.<> (
-    FUNCTION = @extschema@.uuid_v1_ne, LEFTARG = @extschema@.uuid_v1, RIGHTARG = @extschema@.uuid_v1,
-    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR @extschema@.<> (@extschema@.uuid_v1, @extschema@.uuid_v1) IS
-'not equal: by time, then clock sequence, then node';
+DO $$
+DECLARE
+    type CONSTANT text := '@extschema@.uuid_v1, @extschema@.uuid_v1';
+    c record;
+BEGIN
+    FOR c IN SELECT * FROM (VALUES
+        ('<', 'lt', '>', '>=', 'scalarlt', '', 'less than'),
+        ('<=', 'le', '>=', '>', 'scalarle', '', 'less than or equal'),
+        ('=', 'eq', '=', '<>', 'eq', ', HASHES, MERGES', 'equal'),
+        ('>=', 'ge', '<=', '<', 'scalarge', '', 'greater than or equal'),
+        ('>', 'gt', '<', '<=', 'scalargt', '', 'greater than'),
+        ('<>', 'ne', '<>', '=', 'neq', '', 'not equal')
+    ) AS v(operator, name, commutator, negator, selectivity, more, meaning) LOOP
+        EXECUTE format('CREATE FUNCTION %s.uuid_v1_%s(%s) RETURNS boolean AS %L LANGUAGE internal '
+                       'IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE', '@extschema@', c.name, type, 'uuid_' || c.name);
+        EXECUTE format('COMMENT ON FUNCTION %s.uuid_v1_%s(%s) IS %L', '@extschema@', c.name, type,
+                       format('implementation of %s operator', c.operator));
+        EXECUTE format('CREATE OPERATOR %1$s.%2$s (FUNCTION = %1$s.uuid_v1_%3$s, LEFTARG = %1$s.uuid_v1, '
+                       'RIGHTARG = %1$s.uuid_v1, COMMUTATOR = OPERATOR(%1$s.%4$s), NEGATOR = OPERATOR(%1$s.%5$s), '
+                       'RESTRICT = %6$ssel, JOIN = %6$sjoinsel%7$s)',
+                       '@extschema@', c.operator, c.name, c.commutator, c.negator, c.selectivity, c.more);
+        EXECUTE format('COMMENT ON OPERATOR %s.%s (%s) IS %L', '@extschema@', c.operator, type,
+                       format('%s: by time, then clock sequence, then node', c.meaning));
+    END LOOP;
+END $$;
 
 CREATE FUNCTION @extschema@.uuid_v1_cmp(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS int
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+AS 'uuid_cmp' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_cmp(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'less-equal-greater';
 
 CREATE FUNCTION @extschema@.uuid_v1_sortsupport(internal) RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_sortsupport(internal) IS 'sort support; the time is the abbreviation';
+AS 'uuid_sortsupport' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.uuid_v1_sortsupport(internal) IS 'sort support';
 
 CREATE FUNCTION @extschema@.uuid_v1_hash(@extschema@.uuid_v1) RETURNS int
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+AS 'uuid_hash' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_hash(@extschema@.uuid_v1) IS 'hash';
 
 CREATE FUNCTION @extschema@.uuid_v1_hash_extended(@extschema@.uuid_v1, bigint) RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+AS 'uuid_hash_extended' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_hash_extended(@extschema@.uuid_v1, bigint) IS 'hash';
 
-CREATE FUNCTION @extschema@.uuid_v1_distance(internal, internal) RETURNS float8
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_distance(internal, internal) IS
-'BRIN multi minmax distance, in ticks of 100 ns';
-
 CREATE FUNCTION @extschema@.uuid_v1_smaller(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS @extschema@.uuid_v1
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'uuid_smaller' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_smaller(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'smaller of two';
 
 CREATE FUNCTION @extschema@.uuid_v1_larger(@extschema@.uuid_v1, @extschema@.uuid_v1) RETURNS @extschema@.uuid_v1
-AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'uuid_larger' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_larger(@extschema@.uuid_v1, @extschema@.uuid_v1) IS 'larger of two';
 
 -- Index support.
@@ -208,7 +158,7 @@ DO $$
 BEGIN
     IF current_setting('server_version_num')::int >= 180000 THEN
         CREATE FUNCTION @extschema@.uuid_v1_skipsupport(internal) RETURNS void
-        AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+        AS 'uuid_skipsupport' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
         COMMENT ON FUNCTION @extschema@.uuid_v1_skipsupport(internal) IS 'skip support';
         ALTER OPERATOR FAMILY @extschema@.uuid_v1_ops USING btree
             ADD FUNCTION 6 (@extschema@.uuid_v1) @extschema@.uuid_v1_skipsupport(internal);
@@ -238,7 +188,7 @@ CREATE OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops FOR TYPE @extschema@.
     FUNCTION 3 brin_minmax_multi_consistent(internal, internal, internal, int4),
     FUNCTION 4 brin_minmax_multi_union(internal, internal, internal),
     FUNCTION 5 brin_minmax_multi_options(internal),
-    FUNCTION 11 @extschema@.uuid_v1_distance(internal, internal);
+    FUNCTION 11 brin_minmax_multi_distance_uuid(internal, internal);
 COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_minmax_multi_ops USING brin IS
 'several ranges of values for a block range';
 

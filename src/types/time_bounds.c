@@ -16,7 +16,7 @@
 
 #include "types/time_bounds.h"
 #include "keys/uuid_datum.h"
-#include "types/uuid_v1_datum.h"
+#include "types/uuid_v1_layout.h"
 
 PG_FUNCTION_INFO_V1(uuid_v1_time_bound);
 PG_FUNCTION_INFO_V1(uuid_v7_time_bound);
@@ -43,15 +43,15 @@ next_us(TimestampTz us)
 }
 
 /* Above all values; see V1_ABOVE_ALL. */
-static UuidV1
+static UuidWords
 v1_bound(TimestampTz us)
 {
-	UuidV1		bound = {0, 0};
+	UuidWords	bound = {0, 0};
 
 	if (us > V1_US_MAX - V1_POSTGRES_EPOCH_US)
-		bound.time = V1_ABOVE_ALL;
+		bound.high = V1_ABOVE_ALL;
 	else if (us > -V1_POSTGRES_EPOCH_US)
-		bound.time = (uint64) (us + V1_POSTGRES_EPOCH_US) * V1_TICKS_PER_US;
+		bound.high = (uint64) (us + V1_POSTGRES_EPOCH_US) * V1_TICKS_PER_US;
 	return bound;
 }
 
@@ -96,11 +96,11 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
 {
-	UuidV1		bound = v1_bound(us);
+	UuidWords	bound = v1_bound(us);
 
-	if (unlikely(bound.time == V1_ABOVE_ALL && PG_GET_COLLATION() != PLANNERS_CALL))
+	if (unlikely(bound.high == V1_ABOVE_ALL && PG_GET_COLLATION() != PLANNERS_CALL))
 		check_v1_time(us);
-	return v1_datum(bound);
+	return uuid_datum(bound);
 }
 
 /* uuid_v1_time_bound(timestamptz, after boolean) */
@@ -160,18 +160,16 @@ uuid_v7_range_bound(PG_FUNCTION_ARGS)
 Datum
 uuid_v1_floor(PG_FUNCTION_ARGS)
 {
-	return v1_datum(v1_bound(v1_checked_arg(fcinfo)));
+	return uuid_datum(v1_bound(v1_checked_arg(fcinfo)));
 }
 
 /* uuid_v1_ceiling(timestamptz): the largest value of that microsecond */
 Datum
 uuid_v1_ceiling(PG_FUNCTION_ARGS)
 {
-	UuidV1		value = v1_bound(v1_checked_arg(fcinfo));
+	uint64		first = v1_bound(v1_checked_arg(fcinfo)).high;
 
-	value.time = Min(value.time + V1_TICKS_PER_US - 1, V1_TICK_MAX);
-	value.rest = V1_REST_MAX;
-	return v1_datum(value);
+	return uuid_datum((UuidWords) {Min(first + V1_TICKS_PER_US - 1, V1_TICK_MAX), V1_REST_MAX});
 }
 
 /* uuid_v7_ceiling(timestamptz): the largest version-7 key of that microsecond */
@@ -189,21 +187,10 @@ uuid_v7_ceiling(PG_FUNCTION_ARGS)
  * ---------------------------------------------------------------------------
  */
 
-/* Whether the key is of an earlier, the same or a later microsecond */
-static inline int
-v1_compare_time(Datum id, TimestampTz us)
+static inline UuidWords
+v1_words(Datum id)
 {
-	UuidV1		key = v1_value(id);
-
-	if (v1_compare(key, v1_bound(us)) < 0)
-		return -1;
-	return v1_compare(key, v1_bound(next_us(us))) < 0 ? 0 : 1;
-}
-
-static inline bool
-words_below(UuidWords a, UuidWords b)
-{
-	return a.high != b.high ? a.high < b.high : a.low < b.low;
+	return uuid_load(DatumGetUUIDP(id));
 }
 
 /* Among other keys a moment has a place, but it says nothing about their time. */
@@ -234,92 +221,68 @@ uuid_v7_checked(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(true);
 }
 
-static inline int
-v7_compare_time(Datum id, TimestampTz us)
+static inline bool
+words_below(UuidWords a, UuidWords b)
 {
-	UuidWords	key = v7_words(id);
-
-	if (words_below(key, v7_bound(us)))
-		return -1;
-	return words_below(key, v7_bound(next_us(us))) ? 0 : 1;
+	return a.high != b.high ? a.high < b.high : a.low < b.low;
 }
 
-/* Ends without a semicolon, as PG_FUNCTION_INFO_V1 does. */
-#define TIME_COMPARISON(type, compare, name, test) \
+typedef UuidWords (*BoundOf) (TimestampTz us);
+
+/* Whether the key is of an earlier, the same or a later microsecond */
+static inline int
+compare_time(UuidWords key, TimestampTz us, BoundOf bound)
+{
+	if (words_below(key, bound(us)))
+		return -1;
+	return words_below(key, bound(next_us(us))) ? 0 : 1;
+}
+
+static bool
+in_range(FunctionCallInfo fcinfo, UuidWords key, Datum range, BoundOf bound)
+{
+	RangeType  *times = DatumGetRangeTypeP(range);
+
+	return !words_below(key, bound(range_end(fcinfo, times, false))) &&
+		words_below(key, bound(range_end(fcinfo, times, true)));
+}
+
+/* Each ends without a semicolon, as PG_FUNCTION_INFO_V1 does. */
+#define TIME_COMPARISON(type, words, bound, name, test) \
 PG_FUNCTION_INFO_V1(uuid_##type##_##name##_time); \
 PG_FUNCTION_INFO_V1(time_##name##_uuid_##type); \
 Datum \
 uuid_##type##_##name##_time(PG_FUNCTION_ARGS) \
 { \
-	PG_RETURN_BOOL(compare(PG_GETARG_DATUM(0), PG_GETARG_TIMESTAMPTZ(1)) test 0); \
+	PG_RETURN_BOOL(compare_time(words(PG_GETARG_DATUM(0)), PG_GETARG_TIMESTAMPTZ(1), bound) test 0); \
 } \
 Datum \
 time_##name##_uuid_##type(PG_FUNCTION_ARGS) \
 { \
-	PG_RETURN_BOOL(0 test compare(PG_GETARG_DATUM(1), PG_GETARG_TIMESTAMPTZ(0))); \
+	PG_RETURN_BOOL(0 test compare_time(words(PG_GETARG_DATUM(1)), PG_GETARG_TIMESTAMPTZ(0), bound)); \
 } \
 extern int	no_such_variable
 
-TIME_COMPARISON(v1, v1_compare_time, lt, <);
-TIME_COMPARISON(v1, v1_compare_time, le, <=);
-TIME_COMPARISON(v1, v1_compare_time, ge, >=);
-TIME_COMPARISON(v1, v1_compare_time, gt, >);
-TIME_COMPARISON(v1, v1_compare_time, eq, ==);
-TIME_COMPARISON(v1, v1_compare_time, ne, !=);
-TIME_COMPARISON(v7, v7_compare_time, lt, <);
-TIME_COMPARISON(v7, v7_compare_time, le, <=);
-TIME_COMPARISON(v7, v7_compare_time, ge, >=);
-TIME_COMPARISON(v7, v7_compare_time, gt, >);
-TIME_COMPARISON(v7, v7_compare_time, eq, ==);
-TIME_COMPARISON(v7, v7_compare_time, ne, !=);
+#define TIME_COMPARISONS(type, words, bound) \
+TIME_COMPARISON(type, words, bound, lt, <); \
+TIME_COMPARISON(type, words, bound, le, <=); \
+TIME_COMPARISON(type, words, bound, ge, >=); \
+TIME_COMPARISON(type, words, bound, gt, >); \
+TIME_COMPARISON(type, words, bound, eq, ==); \
+TIME_COMPARISON(type, words, bound, ne, !=); \
+PG_FUNCTION_INFO_V1(uuid_##type##_in_range); \
+PG_FUNCTION_INFO_V1(range_has_uuid_##type); \
+Datum \
+uuid_##type##_in_range(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_BOOL(in_range(fcinfo, words(PG_GETARG_DATUM(0)), PG_GETARG_DATUM(1), bound)); \
+} \
+Datum \
+range_has_uuid_##type(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_BOOL(in_range(fcinfo, words(PG_GETARG_DATUM(1)), PG_GETARG_DATUM(0), bound)); \
+} \
+extern int	no_such_variable
 
-PG_FUNCTION_INFO_V1(uuid_v1_in_range);
-PG_FUNCTION_INFO_V1(uuid_v7_in_range);
-PG_FUNCTION_INFO_V1(range_has_uuid_v1);
-PG_FUNCTION_INFO_V1(range_has_uuid_v7);
-
-static bool
-v1_in_range(FunctionCallInfo fcinfo, Datum id, RangeType *range)
-{
-	UuidV1		key = v1_value(id);
-
-	return v1_compare(key, v1_bound(range_end(fcinfo, range, false))) >= 0 &&
-		v1_compare(key, v1_bound(range_end(fcinfo, range, true))) < 0;
-}
-
-static bool
-v7_in_range(FunctionCallInfo fcinfo, Datum id, RangeType *range)
-{
-	UuidWords	key = v7_words(id);
-
-	return !words_below(key, v7_bound(range_end(fcinfo, range, false))) &&
-		words_below(key, v7_bound(range_end(fcinfo, range, true)));
-}
-
-/* uuid_v1 <@~ tstzrange */
-Datum
-uuid_v1_in_range(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
-}
-
-/* uuid <@~ tstzrange */
-Datum
-uuid_v7_in_range(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(v7_in_range(fcinfo, PG_GETARG_DATUM(0), PG_GETARG_RANGE_P(1)));
-}
-
-/* tstzrange @>~ uuid_v1 */
-Datum
-range_has_uuid_v1(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(v1_in_range(fcinfo, PG_GETARG_DATUM(1), PG_GETARG_RANGE_P(0)));
-}
-
-/* tstzrange @>~ uuid */
-Datum
-range_has_uuid_v7(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(v7_in_range(fcinfo, PG_GETARG_DATUM(1), PG_GETARG_RANGE_P(0)));
-}
+TIME_COMPARISONS(v1, v1_words, v1_bound);
+TIME_COMPARISONS(v7, v7_words, v7_bound);

@@ -48,9 +48,11 @@
 #include "utils/typcache.h"
 
 #include "compat.h"
+#include "keys/uuid_datum.h"
 #include "types/time_bounds.h"
-#include "types/uuid_v1_datum.h"
+#include "types/uuid_v1_layout.h"
 
+PG_FUNCTION_INFO_V1(uuid_time_support);
 PG_FUNCTION_INFO_V1(uuid_v7_checked_support);
 
 /* ---------------------------------------------------------------------------
@@ -251,7 +253,7 @@ static bool
 is_above_all(Comparison *comparison, Node *bound)
 {
 	return comparison->id_type != UUIDOID && IsA(bound, Const) && !((Const *) bound)->constisnull &&
-		v1_value(((Const *) bound)->constvalue).time == V1_ABOVE_ALL;
+		uuid_load(DatumGetUUIDP(((Const *) bound)->constvalue)).high == V1_ABOVE_ALL;
 }
 
 static Node *
@@ -277,9 +279,7 @@ below(Comparison *comparison, bool second, bool negated)
 
 	if (is_above_all(comparison, bound))
 	{
-		UuidV1		greatest = {V1_TICK_MAX, V1_REST_MAX};
-
-		((Const *) bound)->constvalue = v1_datum(greatest);
+		((Const *) bound)->constvalue = uuid_datum((UuidWords) {V1_TICK_MAX, V1_REST_MAX});
 		operator = get_negator(get_commutator(operator));	/* <= */
 	}
 	return clause_of(comparison, negated ? get_negator(operator) : operator, bound);
@@ -291,35 +291,26 @@ repeats(Node *node)
 	return !contain_volatile_functions(node) && !contain_subplans(node);
 }
 
+/* In the order of a btree's strategies */
 typedef enum TimeOperator
 {
-	TIME_LT, TIME_LE, TIME_GE, TIME_GT, TIME_EQ, TIME_NE
+	TIME_LT, TIME_LE, TIME_EQ, TIME_GE, TIME_GT, TIME_NE
 } TimeOperator;
+
+static const char *const operators[] = {"lt", "le", "eq", "ge", "gt", "ne"};
 
 /* The comparisons with bounds; NULL if that would evaluate twice what may then say something else. */
 static Node *
 bounds(Comparison *comparison, TimeOperator operator)
 {
-	bool		twice = repeats(comparison->id) && repeats(comparison->moment);
+	bool		equal = operator == TIME_EQ;
 
-	switch (operator)
-	{
-		case TIME_LT:
-			return below(comparison, false, false);
-		case TIME_LE:
-			return below(comparison, true, false);
-		case TIME_GT:
-			return below(comparison, true, true);
-		case TIME_GE:
-			return below(comparison, false, true);
-		case TIME_EQ:
-			return !twice ? NULL : (Node *) make_andclause(list_make2(below(comparison, false, true),
-																	  below(comparison, true, false)));
-		case TIME_NE:
-			return !twice ? NULL : (Node *) make_orclause(list_make2(below(comparison, false, false),
-																	 below(comparison, true, true)));
-	}
-	return NULL;
+	if (!equal && operator != TIME_NE)
+		return below(comparison, operator == TIME_LE || operator == TIME_GT, operator >= TIME_GE);
+	if (!repeats(comparison->id) || !repeats(comparison->moment))
+		return NULL;
+	return (Node *) makeBoolExpr(equal ? AND_EXPR : OR_EXPR,
+								 list_make2(below(comparison, false, equal), below(comparison, true, !equal)), -1);
 }
 
 /*
@@ -356,49 +347,52 @@ rewrite(Comparison *comparison, TimeOperator operator)
 	return compared == NULL ? NULL : with_check(comparison, compared);
 }
 
-/*
- * What the planner puts in the place of a call, or NULL to leave it.  The
- * operator is meant as with the key on its left; the caller has turned it
- * around where the moment is.
- */
-static Node *
-simplify(Node *request, TimeOperator operator)
+/* As with the key on the left, by the name of a function, uuid_v1_lt_time or time_lt_uuid_v1; false if it has none */
+static bool
+find_operator(Oid function, bool id_first, TimeOperator *operator)
 {
-	SupportRequestSimplify *simplify = (SupportRequestSimplify *) request;
+	const char *name = get_func_name(function);
+
+	for (int i = 0; i < lengthof(operators); i++)
+		if (strstr(name, psprintf("_%s_", operators[i])) != NULL)
+		{
+			*operator = id_first || i > TIME_GT ? i : TIME_GT - i;
+			return true;
+		}
+	return false;
+}
+
+/* What the planner puts in the place of a call, or NULL to leave it */
+static Node *
+simplify(SupportRequestSimplify *request)
+{
 	Comparison	comparison;
-	Node	   *first;
-	bool		id_first;
+	TimeOperator operator = TIME_EQ;	/* a range is an equality with two ends */
+	List	   *args = request->fcall->args;
+	bool		id_first = exprType(linitial(args)) != TIMESTAMPTZOID && exprType(linitial(args)) != TSTZRANGEOID;
+	bool		is_range;
 
-	if (!IsA(request, SupportRequestSimplify) || list_length(simplify->fcall->args) != 2)
-		return NULL;
-	first = linitial(simplify->fcall->args);
-	id_first = exprType(first) != TIMESTAMPTZOID && exprType(first) != TSTZRANGEOID;
-
-	comparison.root = simplify->root;
-	comparison.namespace = get_func_namespace(simplify->fcall->funcid);
-	comparison.id = id_first ? first : lsecond(simplify->fcall->args);
-	comparison.moment = id_first ? lsecond(simplify->fcall->args) : first;
+	comparison.root = request->root;
+	comparison.namespace = get_func_namespace(request->fcall->funcid);
+	comparison.id = id_first ? linitial(args) : lsecond(args);
+	comparison.moment = id_first ? lsecond(args) : linitial(args);
 	comparison.id_type = exprType(comparison.id);
 	comparison.less = lookup_type_cache(comparison.id_type, TYPECACHE_LT_OPR)->lt_opr;
-	comparison.bound = bound_function(comparison.namespace, comparison.id_type,
-									  exprType(comparison.moment) == TSTZRANGEOID);
-	if (!OidIsValid(comparison.less) || !OidIsValid(comparison.bound))
+	is_range = exprType(comparison.moment) == TSTZRANGEOID;
+	comparison.bound = bound_function(comparison.namespace, comparison.id_type, is_range);
+	if (!OidIsValid(comparison.less) || !OidIsValid(comparison.bound) ||
+		(!is_range && !find_operator(request->fcall->funcid, id_first, &operator)))
 		return NULL;
 	return rewrite(&comparison, operator);
 }
 
-#define TIME_SUPPORT(name, operator) \
-PG_FUNCTION_INFO_V1(uuid_time_##name##_support); \
-Datum \
-uuid_time_##name##_support(PG_FUNCTION_ARGS) \
-{ \
-	PG_RETURN_POINTER(simplify((Node *) PG_GETARG_POINTER(0), operator)); \
-} \
-extern int	no_such_variable
+/* Of all comparisons with a timestamptz or tstzrange */
+Datum
+uuid_time_support(PG_FUNCTION_ARGS)
+{
+	SupportRequestSimplify *request = (SupportRequestSimplify *) PG_GETARG_POINTER(0);
 
-TIME_SUPPORT(lt, TIME_LT);
-TIME_SUPPORT(le, TIME_LE);
-TIME_SUPPORT(ge, TIME_GE);
-TIME_SUPPORT(gt, TIME_GT);
-TIME_SUPPORT(eq, TIME_EQ);		/* a range is an equality with two ends */
-TIME_SUPPORT(ne, TIME_NE);
+	if (!IsA(request, SupportRequestSimplify) || list_length(request->fcall->args) != 2)
+		PG_RETURN_POINTER(NULL);
+	PG_RETURN_POINTER(simplify(request));
+}

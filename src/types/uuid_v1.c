@@ -14,7 +14,7 @@
 
 #include "compat.h"
 #include "keys/uuid_datum.h"
-#include "types/uuid_v1_datum.h"
+#include "types/uuid_v1_layout.h"
 
 PG_FUNCTION_INFO_V1(uuid_v1_in);
 PG_FUNCTION_INFO_V1(uuid_v1_out);
@@ -81,17 +81,17 @@ uuid_v1_in(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("uuid \"%s\" is not of version 1", text),
 				 errdetail(UUID_VERSION_DETAIL)));
-	return v1_datum(v1_from_words(words));
+	return uuid_datum(v1_from_words(words));
 }
 
 /* uuid_v1_out(uuid_v1) */
 Datum
 uuid_v1_out(PG_FUNCTION_ARGS)
 {
-	UuidV1		value = PG_GETARG_UUID_V1(0);
+	UuidWords	value = uuid_load(PG_GETARG_UUID_P(0));
 	char	   *text;
 
-	if (unlikely(value.time > V1_TICK_MAX))
+	if (unlikely(value.high > V1_TICK_MAX))
 		PG_RETURN_CSTRING(pstrdup("infinity")); /* V1_ABOVE_ALL, for EXPLAIN */
 	text = palloc(UUID_TEXT_LENGTH + 1);
 	words_to_text(v1_to_words(value), text);
@@ -114,14 +114,14 @@ uuid_v1_recv(PG_FUNCTION_ARGS)
 				 errmsg("uuid %s is not of version 1",
 						DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&uuid)))),
 				 errdetail(UUID_VERSION_DETAIL)));
-	return v1_datum(v1_from_words(words));
+	return uuid_datum(v1_from_words(words));
 }
 
 /* V1_ABOVE_ALL is for comparing with; as a UUID it would be another value. */
 static UuidWords
-words_of_value(UuidV1 value)
+words_of_value(UuidWords value)
 {
-	if (unlikely(value.time > V1_TICK_MAX))
+	if (unlikely(value.high > V1_TICK_MAX))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("the bound above all values of uuid_v1 is no UUID")));
@@ -135,7 +135,7 @@ uuid_v1_send(PG_FUNCTION_ARGS)
 	StringInfoData buffer;
 	pg_uuid_t	uuid;
 
-	uuid_store(&uuid, words_of_value(PG_GETARG_UUID_V1(0)));
+	uuid_store(&uuid, words_of_value(uuid_load(PG_GETARG_UUID_P(0))));
 	pq_begintypsend(&buffer);
 	pq_sendbytes(&buffer, (char *) uuid.data, UUID_LEN);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buffer));
@@ -145,21 +145,21 @@ uuid_v1_send(PG_FUNCTION_ARGS)
 Datum
 uuid_v1_from_uuid(PG_FUNCTION_ARGS)
 {
-	return v1_datum(v1_from_words(uuid_arg_of_version(PG_GETARG_DATUM(0), UUID_VERSION_TIME_LOW_FIRST)));
+	return uuid_datum(v1_from_words(uuid_arg_of_version(PG_GETARG_DATUM(0), UUID_VERSION_TIME_LOW_FIRST)));
 }
 
 /* uuid(uuid_v1) */
 Datum
 uuid_v1_to_uuid(PG_FUNCTION_ARGS)
 {
-	return uuid_datum(words_of_value(PG_GETARG_UUID_V1(0)));
+	return uuid_datum(words_of_value(uuid_load(PG_GETARG_UUID_P(0))));
 }
 
 /* uuid_v1_get_timestamp(uuid_v1) -> timestamptz, its microsecond */
 Datum
 uuid_v1_get_timestamp(PG_FUNCTION_ARGS)
 {
-	int64		us = (int64) (PG_GETARG_UUID_V1(0).time / V1_TICKS_PER_US);
+	int64		us = (int64) (uuid_load(PG_GETARG_UUID_P(0)).high / V1_TICKS_PER_US);
 
 	PG_RETURN_TIMESTAMPTZ(us - V1_POSTGRES_EPOCH_US);
 }
@@ -168,7 +168,7 @@ uuid_v1_get_timestamp(PG_FUNCTION_ARGS)
 Datum
 uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 {
-	int64		ticks = (int64) PG_GETARG_UUID_V1(0).time - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
+	int64		ticks = (int64) uuid_load(PG_GETARG_UUID_P(0)).high - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
 	/* Seconds and fraction apart: ticks alone have more digits than a double, and would be rounded twice. */
 	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
@@ -179,14 +179,14 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 Datum
 uuid_v1_get_clockseq(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT16((int16) (PG_GETARG_UUID_V1(0).rest >> 48));
+	PG_RETURN_INT16((int16) (uuid_load(PG_GETARG_UUID_P(0)).low >> 48));
 }
 
 /* uuid_v1_get_node(uuid_v1) -> bytea of 6 bytes */
 Datum
 uuid_v1_get_node(PG_FUNCTION_ARGS)
 {
-	uint64		node = pg_hton64(PG_GETARG_UUID_V1(0).rest << 16);
+	uint64		node = pg_hton64(uuid_load(PG_GETARG_UUID_P(0)).low << 16);
 	bytea	   *result = (bytea *) palloc(VARHDRSZ + NODE_BYTES);
 
 	SET_VARSIZE(result, VARHDRSZ + NODE_BYTES);

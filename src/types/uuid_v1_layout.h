@@ -3,10 +3,10 @@
  *	  Version-1 UUIDs, time first, and their text.
  *
  * Pure arithmetic, as in uuid_layout.h.  In memory and on disk a value is two
- * native 64-bit words, so that it is ordered by comparing numbers:
+ * words as in a uuid, so that the server's functions for uuid order and hash it:
  *
- *	  time	60 bits		ticks of 100 ns since 1582-10-15 00:00:00 UTC
- *	  rest	14 bits		clock sequence, without the variant
+ *	  high	60 bits		ticks of 100 ns since 1582-10-15 00:00:00 UTC
+ *	  low	14 bits		clock sequence, without the variant
  *			48 bits		node
  *
  * The standard form has the time's low half first (RFC 9562, section 5.1):
@@ -46,22 +46,16 @@
 
 #define UUID_TEXT_LENGTH	36
 
-typedef struct UuidV1
-{
-	uint64		time;
-	uint64		rest;
-} UuidV1;
-
 static inline uint64
 v1_rest(uint64 clockseq, uint64 node)
 {
 	return clockseq << 48 | node;
 }
 
-static inline UuidV1
+static inline UuidWords
 v1_from_words(UuidWords words)
 {
-	UuidV1		value = {
+	UuidWords	value = {
 		(words.high & UUID_FIELD12_MAX) << 48 | ((words.high >> 16) & 0xFFFF) << 32 | words.high >> 32,
 		words.low & UUID_FIELD62_MAX
 	};
@@ -70,24 +64,14 @@ v1_from_words(UuidWords words)
 }
 
 static inline UuidWords
-v1_to_words(UuidV1 value)
+v1_to_words(UuidWords value)
 {
 	UuidWords	words = {
-		value.time << 32 | ((value.time >> 32) & 0xFFFF) << 16 | value.time >> 48,
-		value.rest
+		value.high << 32 | ((value.high >> 32) & 0xFFFF) << 16 | value.high >> 48,
+		value.low
 	};
 
 	return uuid_stamp(words, UUID_VERSION_TIME_LOW_FIRST);
-}
-
-static inline int
-v1_compare(UuidV1 a, UuidV1 b)
-{
-	if (a.time != b.time)
-		return a.time < b.time ? -1 : 1;
-	if (a.rest != b.rest)
-		return a.rest < b.rest ? -1 : 1;
-	return 0;
 }
 
 /* What a session remembers of its last value. */

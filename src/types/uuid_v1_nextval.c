@@ -13,7 +13,8 @@
 #include "miscadmin.h"
 
 #include "keys/entropy.h"
-#include "types/uuid_v1_datum.h"
+#include "keys/uuid_datum.h"
+#include "types/uuid_v1_layout.h"
 
 PG_FUNCTION_INFO_V1(uuid_v1_nextval);
 
@@ -45,8 +46,6 @@ current_tick(void)
 Datum
 uuid_v1_nextval(PG_FUNCTION_ARGS)
 {
-	UuidV1		value;
-
 	if (unlikely(owner != MyProcPid))
 		begin_session();
 	v1_advance(&state, current_tick());
@@ -55,7 +54,5 @@ uuid_v1_nextval(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("the system clock shows a time that no version-1 UUID holds"),
 				 errdetail("They hold %s.", V1_RANGE_TEXT)));
-	value.time = state.tick;
-	value.rest = v1_rest(state.clockseq, state.node);
-	return v1_datum(value);
+	return uuid_datum((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)});
 }

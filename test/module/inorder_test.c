@@ -115,12 +115,9 @@ Datum
 test_v1(PG_FUNCTION_ARGS)
 {
 	static V1State state;
-	UuidV1		value;
 
 	v1_advance(&state, (uint64) PG_GETARG_INT64(0));
-	value.time = state.tick;
-	value.rest = v1_rest(state.clockseq, state.node);
-	return uuid_datum(v1_to_words(value));
+	return uuid_datum(v1_to_words((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)}));
 }
 
 /* The most a transaction can use: the largest start, then the largest steps, until they fail. */

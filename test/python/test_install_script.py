@@ -18,6 +18,7 @@ ONCE = "A DO block runs once, while the script does, when the schema cannot be r
 ALLOWED: dict[tuple[str, str], str] = {
     ("no_schema_in_text", "DO function _extschema_.uuid_v1_skipsupport(internal)"): ONCE,
     ("no_schema_in_text", "DO function _extschema_.uuid_smaller(uuid, uuid)"): ONCE,
+    ("no_schema_in_text", "DO"): ONCE,
 }
 
 HEADER = "\\echo Use CREATE EXTENSION\nSET LOCAL search_path TO pg_catalog, pg_temp;\n"

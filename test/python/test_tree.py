@@ -62,7 +62,8 @@ def test_every_sql_function_is_documented_and_commented() -> None:
     source = sql_source()
     functions = SQL_FUNCTION.findall(source)
     names = {name for schema, name in functions if schema == PUBLIC}
-    assert len(names) >= 50 and len(re.findall(r"CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
+    # Those of a loop are behind operators.
+    assert len(names) >= 50 and len(re.findall(r"(?<!')CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
     ), "a function's schema is not said"
     assert names == {name for _, name, _ in SQL_COMMENT.findall(source)}, "a function has no comment"

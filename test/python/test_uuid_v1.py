@@ -89,7 +89,7 @@ def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster
     ).fetchone()
     assert row is not None
     accepted, refused, disagree, differ = (int(str(value)) for value in row)
-    assert accepted + refused == inputs and accepted > 10_000 and refused > 10_000
+    assert accepted + refused == inputs and min(accepted, refused) > inputs // 20
     assert (disagree, differ) == (0, 0)
 
 

@@ -92,14 +92,6 @@ SELECT sum((SELECT count(*) FROM v b WHERE b.id = a.id)) AS found FROM v a;
 DROP INDEX v_hash;
 RESET enable_bitmapscan;
 
--- What BRIN minmax-multi merges by: the distance is in ticks, never negative for ordered values, and sees the rest.
-CREATE FUNCTION distance(uuid_v1, uuid_v1) RETURNS float8 AS '$libdir/inorder', 'uuid_v1_distance' LANGUAGE C STRICT;
-SELECT distance('00000001-0000-1000-8000-000000000000', '00000003-0000-1000-8000-000000000000') AS two_ticks,
-       distance('00000001-0000-1000-8000-000000000000', '00000001-0000-1000-a000-000000000000') AS half_a_tick,
-       distance('00000001-0000-1000-a000-000000000000', '00000002-0000-1000-8000-000000000000') AS another_half,
-       distance('00000000-0000-1000-8000-000000000000', 'ffffffff-ffff-1fff-bfff-ffffffffffff') = 2::float8 ^ 60 AS all_there_is;
-SELECT count(*) FILTER (WHERE distance(before, id) < 0) AS negative FROM (SELECT id, lag(id) OVER (ORDER BY id) AS before FROM v) AS pairs;
-
 CREATE TABLE wide AS SELECT n, id FROM v ORDER BY id;
 CREATE INDEX wide_minmax ON wide USING brin (id) WITH (pages_per_range = 1);
 EXPLAIN (COSTS OFF) SELECT count(*) FROM wide WHERE id < '00000000-0003-11e4-8000-000000000000';
