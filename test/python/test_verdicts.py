@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
+from inorder.lab.experiments.insert.verdicts import LIKE
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.html import cell_bars, render
 from inorder.lab.report.published import STUDIES
@@ -28,9 +29,10 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
     assert [(one.question, one.answer) for one in sure] == [(key, "Yes")]  # none in order was measured
     assert sure[0].figures.startswith(
-        "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint."
+        "25 % [25–25 %] of the speed of bigint. 12.0 [12.0–12.0] times the WAL of bigint with a checkpoint every 100 "
+        "rows. 1.2 times with one in 5 minutes, by the model"
     )
-    assert sure[0].holds.startswith("1,000 rows in a table with a primary key alone, 100 rows between two checkpoints.")
+    assert sure[0].holds.startswith("1,000 rows in a table with a primary key alone. ")
     assert [bar.value for bar in sure[0].bars] == [1000.0, 250.0]
     (few,) = report_of(a_result()).verdicts(cut(a_result(), 3))
     assert few.answer == "Not decided" and "3 rounds: not significant. Repeat with --rounds 6." in few.sure
@@ -40,21 +42,75 @@ def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> No
     result = a_result()
     for run in result.select("insert", "random"):
         run.series["checkpoints"] = [1.0]
-    assert "50 rows between two checkpoints" in report_of(result).verdicts(result)[0].holds
+    assert "a checkpoint every 50 rows" in report_of(result).verdicts(result)[0].figures
 
 
-def test_a_key_is_advised_where_no_loss_that_matters_is_left_open() -> None:
-    for spread, answer in ((1.01, "version 7"), (2.0, "Not decided")):
-        result = a_result()
-        result.plan["kinds"] = ["bigint", "v7", "random"]
+def with_ordered(**kinds: tuple[float, float, float]) -> Result:
+    """Kinds of key beside bigint and random ones: the share of bigint's speed, its scatter, and bytes of WAL."""
+    result = a_result()
+    result.plan["kinds"] = ["bigint", *kinds, "random"]
+    for kind, (share, spread, wal) in kinds.items():
         result.runs += [
-            insert_run("v7", run.round, run.metrics["tps"] * spread ** (-1) ** run.round, 18_000.0)
+            insert_run(kind, run.round, share * run.metrics["tps"] * spread ** (-1) ** run.round, wal)
             for run in result.select("insert", "bigint")
         ]
+    return result
+
+
+def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
+    for spread in (1.01, 2.0):
+        result = with_ordered(v7=(1, spread, 18_000), sequence=(1, 1.001, 23_000))
         verdict = report_of(result).verdicts(result)[1]
-        assert (verdict.question, verdict.answer) == ("Which key should you use?", answer)
-        assert "slower is possible" in verdict.figures
-        assert bool(re.search(r"scatter too much. To find a difference of 10 %: ", verdict.sure)) == (spread == 2.0)
+        assert (verdict.question, verdict.answer) == ("Which key should you use?", "version 7")
+        assert verdict.figures.startswith("version 7: 1.06 ") and "sequence" not in verdict.figures
+        noisy = spread == 2.0
+        assert ("too noisy to compare" if noisy else "slower is possible") in verdict.figures
+        assert (
+            bool(re.match(r"Decided by WAL.*scatter too much. To find a difference of 10 %: ", verdict.sure)) == noisy
+        )
+        assert {bar.text.partition(" ")[2] for bar in verdict.bars} == {"B WAL/row" if noisy else "inserts/s"}
+
+
+def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
+    for share, answer in ((0.95, "version 7"), (0.7, "sequence-prefixed")):
+        result = with_ordered(v7=(share, 1.01, 18_000), sequence=(1, 1.01, 23_000))
+        assert report_of(result).verdicts(result)[1].answer == answer
+    slow = with_ordered(v7=(0.7, 1.01, 18_000))
+    assert report_of(slow).verdicts(slow)[1].answer == "bigint"
+
+
+@pytest.mark.parametrize(("share", "answer"), [(0.25, "Yes"), (1.0, "No")])
+def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, answer: str) -> None:
+    """The machine has a quarter of its speed while the large table is measured; that alone is no answer."""
+    result = a_result()
+    result.plan["rows"] = [1000, 10_000]
+    for run in result.select("insert"):
+        slower = 0.25 * (share if run.kind == "random" else 1.0)
+        result.runs.append(replace(run, rows=10_000, metrics=run.metrics | {"tps": slower * run.metrics["tps"]}))
+    verdict = report_of(result).verdicts(result)[-1]
+    assert (verdict.question, verdict.answer) == ("Does it get slower as the table grows?", answer)
+    assert [round(bar.value) for bar in verdict.bars] == [25, round(25 * share)]
+
+
+def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
+    few = cut(a_result(), 3)
+    assert not report_of(few).verdicts(few)[0].bars
+    assert "Too noisy to compare." in render([Labelled("a", few)])
+
+
+def test_the_tables_beside_are_those_of_the_manual() -> None:
+    """Their factors, each of them in the row of a table of docs/like.md."""
+    manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
+    assert {str(factor) for factor in LIKE.values()} <= set(found)
+
+
+def test_the_first_card_names_the_price_of_the_horizon() -> None:
+    result = recorded("reader")
+    (verdict,) = report_of(result).verdicts(result)
+    assert re.search(
+        r"Longest wait of a row: [\d,.]+ ms by 'xmin horizon', [\d,.]+ ms by 'inorder feed'\.$", verdict.figures
+    )
 
 
 def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:

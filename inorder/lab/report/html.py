@@ -17,7 +17,7 @@ from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
 from inorder.lab.report.side_by_side import Labelled, side_by_side
-from inorder.lab.report.verdict import Bar
+from inorder.lab.report.verdict import UNDECIDED, Bar
 from inorder.lab.report.wording import how_sure, memory_note
 from inorder.units import short
 
@@ -131,6 +131,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     return {
         "id": prefix,
         "label": labelled.label,
+        "title": report.kind.summary.removesuffix("."),
         "studies": {name: words for name, words in STUDIES.items() if name in report.kind.studies},
         "result": result,
         "verdicts": report.verdicts(result),
@@ -164,6 +165,7 @@ def render(results: Sequence[Labelled]) -> str:
     return environment.get_template("report.html").render(
         articles=articles,
         shades=SHADES,
+        undecided=UNDECIDED,
         both=comparisons(results),
         many_servers=len({str((one.result.server.get("version"), one.result.machine)) for one in results}) > 1,
         many_labels=len({one.result.experiment for one in results}) < len(results),

@@ -133,10 +133,6 @@ class Compared:
         return self.found.differs_from(1.0) and (self.found.median < 1) == self.speed
 
     @property
-    def near(self) -> bool:
-        return self.decided and self.found is not None and (self.found.low or 0) >= 1 - UNSTEADY
-
-    @property
     def words(self) -> str:
         """The ratio in words: with its interval, or as a number of rounds too small for one.
 
@@ -209,8 +205,8 @@ def costs(
     """The verdict on whether something costs more than its base; none if nothing was measured."""
     if not any(one.found for one in compared):
         return []
-    figures = " ".join(filter(None, (figures_text(compared), more)))
-    return [Verdict(question, answer_of(compared), figures, holds, surety(compared), bars)]
+    figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)
+    return [Verdict(question, answer, figures, holds, surety(compared), () if answer == UNDECIDED else bars)]
 
 
 def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:

@@ -1,6 +1,6 @@
 """The report on readers, a table for each round: rows lost, and how long rows waited."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 
 from inorder.lab.analysis.figures import per
@@ -32,9 +32,6 @@ FIGURES = (
     data_only("round", lambda run: run.round),
     data_only("seconds", lambda run: run.metrics["seconds"]),
     data_only("held", lambda run: run.metrics["held"]),
-    Figure("committed", "Rows that the table holds in the end.", number(), value=of("committed")),
-    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered"),
-           compared="delivered"),
     Figure("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True,
            value=of("lost"), better="none", compared=per("lost", "committed")),
     Figure("twice", "Delivered more than once.", number(), value=of("twice"), better="none",
@@ -45,6 +42,9 @@ FIGURES = (
            better="less", compared="median_wait_ms"),
     Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
            value=of("longest_poll_ms"), compared="longest_poll_ms"),
+    Figure("committed", "Rows that the table holds in the end.", number(), value=of("committed")),
+    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered"),
+           compared="delivered"),
     Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls"), compared="polls"),
 )  # fmt: skip
 
@@ -77,7 +77,15 @@ def sections(result: Result, plan: ReaderPlan) -> list[Section]:
 
 
 LOSING = "series-6"
+WAIT, LOSELESS = "longest_wait_ms", ("horizon", "feed")
 SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
+
+
+def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:
+    """What the two that lose no row make their rows wait, if both were there."""
+    waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSELESS}
+    words = [f"{milliseconds(max(some))} by '{READERS[name]}'" for name, some in waits.items() if some]
+    return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSELESS) else ""
 
 
 def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
@@ -89,12 +97,13 @@ def verdicts(result: Result, _plan: ReaderPlan, question: str) -> list[Verdict]:
     shown = [name for name in SHOWN if name in lost] or list(lost)[:3]
     words = ", ".join(f"{lost[name]:,} by '{READERS[name]}'" for name in shown)
     seconds = fsum(run.metrics["seconds"] for run in next(iter(runs.values())))
+    waits = longest_waits(runs)
     some = any(lost.values())
     return [
         Verdict(
             question,
             "Yes" if some else "Not seen",
-            f"Of {committed:,.0f} committed rows lost for good: {words}.",
+            f"Of {committed:,.0f} committed rows lost for good: {words}.{waits}",
             f"{result.plan['writers']} writers, {seconds:.0f} s.",
             "Counted row by row." if some else "That none was lost here does not rule it out: --seconds 60.",
             [Bar(READERS[name], lost[name], f"{lost[name]:,}", LOSING if lost[name] else PLAIN)
