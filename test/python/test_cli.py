@@ -308,7 +308,7 @@ def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> No
         ("a.json", "reader", 3), ("b.json", "reader", 3)
     ]  # fmt: skip
     words = inorder("lab", "report", "a.json", "b.json", "--format", "markdown", folder=tmp_path).stdout
-    assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3 | 3 |") == 2
+    assert "# b.json: reader" in words and words.count("| inorder feed | 3 | 3 | 3.0 ms | 3.0 ms |") == 2
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,13 @@ def test_a_scale_is_of_a_column_a_row_or_of_several_results() -> None:
     assert cell_bars(both, both=True)[0][1:5] == [25.0, 50.0, 100.0, 25.0]
 
 
+@pytest.mark.parametrize("name", recorded_names())
+def test_no_table_has_a_column_without_a_value(name: str) -> None:
+    for section in report_of(recorded(name)).sections(recorded(name)):
+        shown = section.of_columns(lambda column: column.page).shown()
+        assert all(any(cells) for cells in zip(*shown, strict=True)), section.name
+
+
 def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
     result = recorded("insert")
     page = render([Labelled("a", result)])

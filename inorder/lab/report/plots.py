@@ -69,13 +69,16 @@ def round_numbers(low: float, high: float) -> list[float]:
 def powers(low: float, high: float) -> list[float]:
     """Powers of ten from the last before one to the first behind another; twice and five times as much of few.
 
-    >>> powers(3, 4000), powers(20, 30)
-    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [10.0, 20.0, 50.0, 100.0])
+    >>> powers(3, 4000), powers(20, 30), powers(5100, 22_000)
+    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [20.0, 50.0], [5000.0, 10000.0, 20000.0, 50000.0])
     """
     first, last = floor(log10(low)), ceil(log10(high))
     last += first == last
-    all_times = (1, 2, 5) if last - first < 2 else (1,)
-    return [*(float(f"{times}e{power}") for power in range(first, last) for times in all_times), float(f"1e{last}")]
+    all_times = (1, 2, 5) if last - first < 3 else (1,)
+    ticks = [*(float(f"{times}e{power}") for power in range(first, last) for times in all_times), float(f"1e{last}")]
+    begin = max(place for place, tick in enumerate(ticks) if tick <= low)
+    end = min(place for place, tick in enumerate(ticks) if tick >= high)
+    return ticks[begin : max(end, begin + 1) + 1]
 
 
 @dataclass(frozen=True)

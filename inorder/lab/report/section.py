@@ -152,7 +152,11 @@ class Section:
             raise ValueError(f"section {self.name} has more than one column {', '.join(twice)}")
 
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
-        places = [place for place, column in enumerate(self.columns) if wanted(column)]
+        """The columns that are wanted, without those that no row has a value of."""
+        places = [
+            place for place, column in enumerate(self.columns)
+            if wanted(column) and (not self.rows or any(row[place] not in (None, "") for row in self.rows))
+        ]  # fmt: skip
         rows = [[row[place] for place in places] for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 

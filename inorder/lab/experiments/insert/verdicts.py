@@ -132,7 +132,7 @@ def ordered_verdict(result: Result, base: Line, ordered: Sequence[Line]) -> Verd
         answer if by_speed or by_wal else UNDECIDED,
         " ".join(figures),
         f"{table_text(base)} {OFFER}",
-        sure if by_speed or not by_wal else f"Decided by WAL, which the server counts, since speed is not. {sure}",
+        sure if by_speed or not by_wal else f"Decided by WAL, counted by the server. {sure}",
         bars([base, *shown], speed=by_speed),
     )
 
