@@ -138,6 +138,9 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except UnicodeDecodeError as error:  # a server whose encoding is SQL_ASCII does not convert what it has
+        click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
+        sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("inorder: interrupted", err=True)
         sys.exit(INTERRUPTED)

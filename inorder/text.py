@@ -1,5 +1,6 @@
 """Names that other roles chose, as they are shown to people."""
 
+import sys
 from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate
 from unicodedata import combining, east_asian_width
@@ -21,6 +22,11 @@ def lines(text: str) -> str:
     'no \\\\x1b[31mtable\\nHINT: ...'
     """
     return "\n".join(map(one_line, text.expandtabs().split("\n")))
+
+
+def print_statement(text: str) -> None:
+    """Print a statement that names what others named: as it is for a program, on a terminal without what that obeys."""
+    print(lines(text) if sys.stdout.isatty() else text)  # click.echo would leave out parts of it, for a program
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:

@@ -71,7 +71,7 @@ def handed_over(
     except psycopg.errors.UndefinedTable as error:
         raise gone(was) from error
     except psycopg.errors.ObjectNotInPrerequisiteState as error:
-        raise unreadable(new[0][0], table.quoted) from error
+        raise unreadable(new[0][0], table.shown) from error
 
 
 def positions_in(
@@ -104,7 +104,7 @@ def number_column(coordinator: Session, table: Table) -> str:
     rows = coordinator.rows(query("citus_column"), table=table.oid, schema=coordinator.schema_name, column=None)
     names = [str(name) for name, is_generated, _ in rows if is_generated]
     if len(names) != 1:
-        raise InputError(f"table {table.quoted} has {len(names)} generated columns with transaction numbers, not one")
+        raise InputError(f"table {table.shown} has {len(names)} generated columns with transaction numbers, not one")
     return names[0]
 
 

@@ -13,6 +13,7 @@ from inorder.connection.reconnect import forever, once, report
 from inorder.connection.session import Session, first_line
 from inorder.errors import InputError
 from inorder.prepare import steps
+from inorder.text import one_line
 
 Say = Callable[[str], None]
 
@@ -61,7 +62,7 @@ class Preparation:
             self.say(f"{'-- ' if self.request.dry_run else ''}{shard.place} ({place}) is readable")
         elif self.request.dry_run:
             for statement in steps.listed(request, ShardSession):
-                self.say(f"{statement};  -- {shard.host}:{shard.port}")
+                self.say(f"{statement};  -- {shard.node}")
         else:
             self.say(f"{shard.place} ({place})")
             steps.prepare(request, lambda text: self.say(f"  {text}"), ShardSession)
@@ -90,14 +91,15 @@ class Preparation:
         )
         generated = [(str(name), indexed) for name, is_generated, indexed in rows if is_generated]
         if len(generated) > 1:
-            raise InputError(f"table {table.quoted} has several columns with transaction numbers: give one by --column")
+            raise InputError(f"table {table.shown} has several columns with transaction numbers: give one by --column")
         if not generated:
-            raise InputError(missing(table.quoted, str(rows[0][0]) if rows else None, self.request.column or "xact"))
+            other = one_line(str(rows[0][0])) if rows else None
+            raise InputError(missing(table.shown, other, self.request.column or "xact"))
         ((name, indexed),) = generated
         if not indexed:
             raise InputError(
-                f"table {table.quoted} has no index that begins with column {name}\n"
-                f"HINT:  On the coordinator: CREATE INDEX CONCURRENTLY ON {table.quoted} ({name})"
+                f"table {table.shown} has no index that begins with column {one_line(name)}\n"
+                f"HINT:  On the coordinator: CREATE INDEX CONCURRENTLY ON {table.shown} ({one_line(name)})"
             )
         return name
 

@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from inorder.connection.database import query
 from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
+from inorder.text import one_line
 
 COORDINATOR = 0  # its group; every other node has another
 ANEW = "HINT:  Start with a new position."
@@ -46,7 +47,11 @@ class Shard:
 
     @property
     def place(self) -> str:
-        return f"shard {self.id} on {self.host}:{self.port}"
+        return f"shard {self.id} on {self.node}"
+
+    @property
+    def node(self) -> str:
+        return f"{one_line(self.host)}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
         """Whether the rows of the other one were in this one.
@@ -92,12 +97,12 @@ class Distributed:
         rows = self.session.rows(query("citus_shards"), table=self.table.oid)
         if not rows:
             raise InputError(
-                f"table {self.table.quoted} is not distributed: leave out the option, or the command, for shards"
+                f"table {self.table.shown} is not distributed: leave out the option, or the command, for shards"
             )
         found = [shard_of(row) for row in rows]
         if len({shard.id for shard in found}) < len(found):
             raise InputError(
-                f"table {self.table.quoted} has shards on several nodes at once, as a reference table has\n"
+                f"table {self.table.shown} has shards on several nodes at once, as a reference table has\n"
                 "HINT:  Each node has all of its rows: read the shard on one of them as a table of that node."
             )
         return found

@@ -170,7 +170,7 @@ class Reader:
                 while found := cursor.fetchmany(at_once):
                     yield found
             if one_value(session, question) != text:
-                raise InorderError(f"table {table.quoted} was changed while a batch of it was read: run it again")
+                raise InorderError(f"table {table.shown} was changed while a batch of it was read: run it again")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import psycopg
 from inorder.connection.patience import pauses
 from inorder.connection.session import Session, explained, first_line, may_pass
 from inorder.errors import InorderError, InputError
+from inorder.text import lines
 
 Result = TypeVar("Result")
 
@@ -19,7 +20,7 @@ class InUseError(InputError):
 
 
 def report(text: str) -> None:
-    print(f"inorder: {text}", file=sys.stderr, flush=True)
+    print(f"inorder: {lines(text)}", file=sys.stderr, flush=True)
 
 
 def once(

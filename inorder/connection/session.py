@@ -48,6 +48,11 @@ class Table:
     database: str
 
     @property
+    def shown(self) -> str:
+        """The name in a message."""
+        return one_line(self.quoted)
+
+    @property
     def identifier(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.name)
 

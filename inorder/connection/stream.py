@@ -12,6 +12,8 @@ from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
 
+TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
+
 Rows = list[Buffer]
 
 
@@ -47,10 +49,13 @@ class Stream:
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             error = psycopg.errors.error_from_result(result)
             with suppress(psycopg.OperationalError):
-                while self.result():
+                while (rest := self.result()) is not None and rest.status != pq.ExecStatus.COPY_OUT:
                     pass
                 self.connection.rollback()
             raise error
+        if result is not None and result.status in TO_BE_SENT:  # libpq would say so again and again
+            self.connection.close()
+            raise psycopg.OperationalError("the server waits for rows, and nobody has any for it")
         return result
 
     def begin(self) -> list[bytes | None]:

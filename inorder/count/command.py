@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, duration, format_option, option
+from inorder.text import print_statement
 
 EVERY_MINUTE = "* * * * *"
 ACTIONS = ("--start", "--stop", "--fold", "--every", "--cron")
@@ -45,7 +46,7 @@ def count(
     if every is not None:
         forever(dsn, counter.attach, counter.fold, lambda: time.sleep(every), writes=True)
     elif cron:
-        click.echo(once(dsn, counter.attach, lambda: counter.cron(schedule)))
+        print_statement(once(dsn, counter.attach, lambda: counter.cron(schedule)))
     elif stop:
         once(dsn, counter.attach, lambda: counter.ask(STOP), writes=True)
     else:

@@ -7,7 +7,6 @@ from psycopg import sql
 
 from inorder.connection.database import query
 from inorder.connection.session import Session, Table
-from inorder.text import one_line
 
 TABLE = "{table}::pg_catalog.oid::pg_catalog.regclass"
 SHOW = sql.SQL(f"SELECT {{inorder}}.exact_count({TABLE})")
@@ -30,7 +29,7 @@ class Counter:
 
     def fold(self) -> None:
         if rows := self.ask(FOLD):
-            click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {one_line(self.table.quoted)}  +{rows:,} rows", err=True)
+            click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self.table.shown}  +{rows:,} rows", err=True)
 
     def cron(self, schedule: str) -> str:
         parts = {"table": self.table.quoted, "schema": self.session.schema_name, "schedule": schedule}

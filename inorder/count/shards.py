@@ -37,7 +37,7 @@ class ShardsCounter(Counter):
                     found[shard.key] = found.get(shard.key, 0) + self.ask_shard(shard, statement)
                 if self.distributed.shards() == shards:
                     return sum(found[shard.key] for shard in shards)
-        raise InorderError(f"the shards of {self.table.quoted} were moved during each of {TRIES} counts: try again")
+        raise InorderError(f"the shards of {self.table.shown} were moved during each of {TRIES} counts: try again")
 
     def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:
         with closing(on_node(self.session, shard, writes=statement is not SHOW)) as node:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, lock_timeout_option, option, tries_option
-from inorder.text import lines
+from inorder.text import lines, print_statement
 
 
 @click.command(epilog="Example: inorder prepare app.orders --dry-run")
@@ -36,7 +36,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
     request = Request(**options)
     if dry_run:
         for statement in listed(request):
-            click.echo(f"{statement};")
+            print_statement(f"{statement};")
         return
     run(request, lambda text: click.echo(lines(text), err=True))
     done = "as it was before" if request.drop_column else "not guarded" if request.undo else "readable"

@@ -13,6 +13,7 @@ from inorder.connection.patience import attempts
 from inorder.connection.reconnect import once
 from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
+from inorder.text import one_line
 
 # What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
 BUSY = ("55P03", "40P01", "40001")
@@ -71,8 +72,8 @@ class Preparation:
         )  # fmt: skip
         if rows:
             raise InputError(
-                f"table {self.table.quoted} cannot be prepared by this role, which lacks: "
-                f"{'; '.join(str(row[0]) for row in rows)}\nHINT:  Nothing was done."
+                f"table {self.table.shown} cannot be prepared by this role, which lacks: "
+                f"{one_line('; '.join(str(row[0]) for row in rows))}\nHINT:  Nothing was done."
             )
 
     def run(self) -> None:

@@ -20,6 +20,7 @@ from inorder.tail.request import Request
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
 from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text
 from inorder.tail.state import Mark, State
+from inorder.text import one_line
 
 LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
 LOOKS = 10
@@ -146,9 +147,9 @@ class ShardsSource(Source):
     def check_table(self, state: ShardsState) -> None:
         table = self.distributed.table
         if (state.database, state.table) != (table.database, table.quoted):
-            kept = f"{state.table} in the database '{state.database}'"
+            kept = f"{one_line(state.table)} in the database '{state.database}'"
             raise InputError(
-                f"{self.file.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
+                f"{self.file.file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'"
             )
 
     def attach_shard(self, key: str, shard: Shard) -> None:

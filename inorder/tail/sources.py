@@ -22,6 +22,7 @@ from inorder.tail.formats import FORMATS, Format
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
+from inorder.text import one_line
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
@@ -31,7 +32,7 @@ BATCH_TRIES = 5  # while it is in the hands of another session
 
 def changed(session: Session, table: Table) -> psycopg.Error:
     session.connection.rollback()
-    return psycopg.errors.SerializationFailure(f"{table.quoted} was changed while it was read")
+    return psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,8 @@ class TableSource(Source):
             (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
             self.save(State(table.database, table.quoted, as_json(position)))
         elif (self.state.database, self.state.table) != (table.database, table.quoted):
-            kept = f"{self.state.table} in the database '{self.state.database}'"
-            raise InputError(
-                f"{self.file.asked} is the position in {kept}, not in {table.quoted} in '{table.database}'"
-            )
+            kept = f"{one_line(self.state.table)} in the database '{self.state.database}'"
+            raise InputError(f"{self.file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'")
         else:
             self.check_order(self.state)
             self.check_kept(self.state)
@@ -140,7 +139,7 @@ class TableSource(Source):
     def check_order(self, state: State) -> None:
         kept = order_of(state.position)
         if (wanted := self.request.order_by) not in (None, kept):
-            order = f"column {kept}" if kept else "transactions"
+            order = f"column {one_line(kept)}" if kept else "transactions"
             raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
     def check_kept(self, state: State) -> None:

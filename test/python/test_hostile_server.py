@@ -1,0 +1,123 @@
+"""What a server that cannot be trusted does to the tool: it ends, with a message that no terminal obeys."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
+from psycopg.conninfo import conninfo_to_dict
+
+import preloaded
+from attack import execute
+from conftest import install_edition
+from hostile import Liar, OneLie, hostile
+from sql_edition import BUILT, TESTED
+from tail_runs import make_table
+from waiting import PATIENCE
+
+pytestmark = pytest.mark.server
+
+NAMED = '"a\n\x1b[2JHINT:  Run this."'  # of a table, by its owner
+COMMANDS = (
+    "tail events --position p", "tail events --position c --format csv", "tail --feed f", "tail --feed f --format csv",
+    "tail events --position o --order-by n", "tail events --position x --format parquet --directory d",
+    "tail events --position s --shards", "feeds", "feeds --format json", "feeds --format prometheus",
+    "feeds --check 1s", "count events", "count events --format json", "count events --fold", "prepare old",
+    "prepare old --dry-run", "citus events --dry-run", "install --verify", "install --dry-run",
+)  # fmt: skip
+LIES = 3  # runs of each
+
+
+class Lied:
+    """Runs of the tool against a server that lies."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.folder, self.runs = cluster, folder, 0
+
+    def run(self, command: str, liar: Liar) -> subprocess.CompletedProcess[bytes]:
+        real = conninfo_to_dict(self.cluster.dsn)
+        self.runs += 1
+        place = self.folder / str(self.runs)
+        place.mkdir()
+        environment = self.cluster.environment() | {"PGHOST": str(place), "PGPORT": "5432", "PGDATABASE": "lied_to"}
+        with hostile(place, Path(str(real["host"])) / f".s.PGSQL.{real['port']}", liar):
+            return preloaded.run(command.split(), place, environment, PATIENCE)
+
+    def environment(self, user: str = "postgres") -> dict[str, str]:
+        return self.cluster.environment() | {"PGDATABASE": "lied_to", "PGUSER": user}
+
+    def tool(self, *arguments: str, user: str = "postgres") -> subprocess.CompletedProcess[bytes]:
+        """Against the server itself."""
+        return preloaded.run(arguments, self.folder, self.environment(user), PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def lied(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
+    with Cluster(server, BUILT) as running:
+        running.start({"fsync": "off"})
+        with connect(running.dsn) as admin:
+            execute(admin, "CREATE DATABASE lied_to")
+        install_edition(TESTED, server, running, "lied_to")
+        with connect(f"{running.dsn} dbname=lied_to") as admin:
+            make_table(admin)
+            execute(admin, "INSERT INTO events (n) SELECT generate_series(1, 50)", "CREATE INDEX ON events (n)")
+            execute(admin, "SELECT feed_create('f', 'events'), exact_count_start('events')")
+            execute(admin, "CREATE TABLE old (id int PRIMARY KEY)")
+        yield Lied(running, tmp_path_factory.mktemp("l"))
+
+
+@pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
+@pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
+def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
+    """libpq reports a COPY again each time it is asked: a loop over results would not end."""
+    liar = OneLie(b"H", lie)
+    done = lied.run(command, liar)
+    assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
+
+
+def test_text_that_is_not_utf8(lied: Lied) -> None:
+    """As of a database with the encoding SQL_ASCII."""
+    done = lied.run("count events", OneLie(b"D", "latin", b"public"))
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
+    """By chance, of the command; what was found: 8 in 1,000 runs end with a traceback, which is no harm."""
+    wrong = []
+    for number in range(LIES):
+        liar = Liar(sum(command.encode()) + number, 40)
+        done = lied.run(command, liar)
+        obeyed = {one for one in done.stderr if one < 32} - {10} or b"\xc2\x9b" in done.stderr
+        if done.returncode not in (0, 1, 2, 3) or obeyed:
+            wrong.append((number, liar.told, done))
+    assert wrong == []
+
+
+def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
+    with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
+        execute(admin, f"CREATE TABLE {NAMED} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        execute(admin, f"SELECT feed_enable('{NAMED}')", "CREATE ROLE other LOGIN")
+    said = [lied.tool("tail", "events", "--position", "kept"), lied.tool("tail", NAMED, "--position", "kept")]
+    said += [lied.tool("prepare", NAMED, user="other"), lied.tool("tail", NAMED, "--position", "new", "--shards")]
+    assert [done.returncode for done in said] == [0, 2, 2, 2]
+    assert all(rb"a\n\x1b[2JHINT" in done.stderr for done in said[1:3]), said
+    assert not any(b"\x1b" in done.stderr or rb"\n\x1b" in done.stderr[:2] for done in said), said
+
+
+def test_statements_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
+    name = NAMED.replace("a", "b", 1)
+    with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
+        execute(admin, f"CREATE TABLE {name} (id int PRIMARY KEY)")
+    assert f"ALTER TABLE public.{name} ADD".encode() in lied.tool("prepare", name, "--dry-run").stdout
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb") as terminal, os.fdopen(theirs, "wb") as out:
+        command = ["prepare", name, "--dry-run"]
+        running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
+        assert running.wait(PATIENCE) == 0
+        shown = os.read(terminal.fileno(), 65536)
+    assert rb'ALTER TABLE public."b' in shown and rb"\x1b[2JHINT" in shown and b"\x1b" not in shown
