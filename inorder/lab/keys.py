@@ -10,11 +10,15 @@ SCHEMA = "inorder_lab"
 PRIMARY = "primary"
 PACKED = "packed"  # added when the table is filled: built in order, its pages as full as they may be
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
+UNIQUE = "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"
+PLAIN = "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"
 INDEX_KINDS = {
     PRIMARY: ("", "", ADD_PRIMARY),
     PACKED: ("_packed", ", packed", ADD_PRIMARY),
-    "unique": ("_unique", ", unique", "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"),
-    "plain": ("_plain", ", plain", "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"),
+    "unique": ("_unique", ", unique", UNIQUE),
+    "plain": ("_plain", ", plain", PLAIN),
+    f"unique_{PACKED}": (f"_unique_{PACKED}", ", unique, packed", UNIQUE),
+    f"plain_{PACKED}": (f"_plain_{PACKED}", ", plain, packed", PLAIN),
     "none": ("_none", ", no index", ""),
 }
 
@@ -66,11 +70,11 @@ class KeyKind:
 
     def statements(self, tablespace: str = "") -> list[str]:
         """The SQL that makes the empty table with the index that it is filled with, in a tablespace (a quoted name)."""
-        index = [] if self.index_kind == PACKED else self.index_statements(tablespace)
+        index = [] if self.index_kind.endswith(PACKED) else self.index_statements(tablespace)
         return [*self.table_statements(), *index]
 
     def filled_statements(self, tablespace: str = "") -> list[str]:
-        return self.index_statements(tablespace) if self.index_kind == PACKED else []
+        return self.index_statements(tablespace) if self.index_kind.endswith(PACKED) else []
 
     def table_statements(self) -> list[str]:
         names = {"schema": SCHEMA, "name": self.name}
@@ -124,6 +128,14 @@ OTHERS = (
         SEQUENCE,
         shade="sequence 60%",
     ),
+    KeyKind(
+        "sequence256_few",
+        "sequence, 256 × 512",
+        "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers', 256, 512)",
+        SEQUENCE,
+        shade="sequence 80%",
+    ),
+    KeyKind("time60_char", "time, 60 s, char(32)", HEX.format(function="uuid_time_nextval(60)"), shade="time 50%"),
     KeyKind("time_char", "time, char(32)", HEX.format(function="uuid_time_nextval(1)"), shade="time 35%"),
     KeyKind("random_char", "random, char(32)", HEX.format(function="gen_random_uuid()"), shade="random 50%"),
     KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),

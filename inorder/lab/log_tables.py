@@ -16,7 +16,16 @@ def create(table: str, key: str) -> str:
 
 
 def insert(table: str, rows: int) -> str:
-    return f"INSERT INTO {table} (c1) " + ("VALUES (1)" if rows == 1 else f"SELECT 1 FROM generate_series(1, {rows})")
+    """The study's statement: so many rows of VALUES.
+
+    >>> insert("log", 3)
+    'INSERT INTO log (c1) VALUES (1), (1), (1)'
+    """
+    return f"INSERT INTO {table} (c1) {values(rows)}"
+
+
+def values(rows: int) -> str:
+    return f"VALUES {', '.join(['(1)'] * rows)}"
 
 
 def in_transactions(number: int, statement: str) -> str:

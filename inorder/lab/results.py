@@ -23,6 +23,8 @@ EXACT_COUNTERS = "exact counters"
 OWN_SERVER = "your own server"
 
 
+LOAD = "load"  # of this machine in the last minute, a metric of each measurement: processes that ran or waited to
+
 Key = tuple[str, str, int, int]  # step, kind, rows, round
 
 

@@ -1,5 +1,6 @@
 """Runs an experiment on one server into one file: its stages, rounds, measurements; what the file has is left out."""
 
+import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from inorder.lab.experiment import Experiment, P
 from inorder.lab.hosts import Host
 from inorder.lab.journal import Journal
 from inorder.lab.plan import Plan
-from inorder.lab.results import Result, Run
+from inorder.lab.results import LOAD, Result, Run
 from inorder.lab.turn import Measured, Place, Progress, Stage, Turn, seed_of, shuffled
 
 
@@ -82,7 +83,7 @@ class Runner:
             self.progress.done("in the file already")
 
     def keep(self, place: Place, number: int, found: Measured) -> None:
-        run = Run(*place.key(number), found.metrics, found.series)
+        run = Run(*place.key(number), found.metrics | {LOAD: os.getloadavg()[0]}, found.series)
         self.result.runs.append(run)
         self.known.add(run.key)
         self.save()

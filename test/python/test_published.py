@@ -59,13 +59,13 @@ def test_every_figure_is_shown_where_it_was_measured() -> None:
 
 # Read twice in the studies. A sum of another value: a figure of the table is not the one that was printed there.
 SUMS = """
-P1 insert keys 1157182614
+P1 insert keys 2814225226
 P1 insert folds 3810445177
 P1 insert busy 2828208823
 P1 insert await 3966149970
 P1 insert device 1796523343
-P1 insert latency 1274270020
-P1 insert indexes 2491559583
+P1 insert latency 3064992877
+P1 insert indexes 2433704168
 P1 insert no_index 4130333004
 P1 bulk with_key 1131205301
 P1 bulk no_index 4172859921

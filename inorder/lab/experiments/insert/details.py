@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from inorder.lab.analysis.figures import median, middle_of, per
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.summary import Line
+from inorder.lab.experiments.insert.summary import CHECKPOINTS, Line
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.report.plots import Chart, percentile_chart
 from inorder.lab.report.section import Figure, Section, number, table
@@ -86,9 +86,6 @@ def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
     lines = [Line(result, INSERT, kind, rows) for rows in sorted(plan.rows) for kind in plan.variants]
     lines = [line for line in lines if any(median("tps", step)(line) for step in plan.steps.values())]
     return [table("clients", "Inserts per second by number of clients", figures, lines)] if lines else []
-
-
-CHECKPOINTS = "checkpoints_requested"
 
 
 def between(run: Run) -> float | None:

@@ -5,6 +5,7 @@ from math import fsum
 from inorder.lab.analysis.model import FEW_IMAGES, Conditions, few_images, predict
 from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import CHECKPOINTS
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import Column, Section, Value, data_only, number
@@ -56,6 +57,7 @@ def intervals(result: Result, kind: str, rows: int) -> list[Run]:
     return [
         run for run in result.select(INSERT, kind, rows)
         if {"rows_before", "wal_bytes"} <= run.metrics.keys() and not has_checkpoint(result, run)
+        and not run.metrics.get(CHECKPOINTS)
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.results import Result, Run
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
+CHECKPOINTS = "checkpoints_requested"  # that WAL caused within a measurement
 
 
 @dataclass(frozen=True)

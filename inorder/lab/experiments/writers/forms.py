@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
-from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert
+from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert, values
 from inorder.lab.plan import Plan
 
 TABLE = f"{SCHEMA}.log"
@@ -57,8 +57,8 @@ def own_tables(writers: int) -> list[str]:
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
-    cast = "::int" if isinstance(writer, str) else ""
-    return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, 1 FROM generate_series(1, {rows})"
+    cast = "::int" if isinstance(writer, str) else ""  # once: a prepared statement has at most 256 parameters there
+    return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
 
 def by_writer(statements: Sequence[str]) -> list[str]:
