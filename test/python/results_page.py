@@ -16,6 +16,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.formats import as_markdown
 from inorder.lab.report.published import STUDIES
+from inorder.lab.report.wording import load_range
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
 
@@ -65,11 +66,12 @@ def command(result: Result) -> str:
 def runs_part(results: Results) -> Iterator[str]:
     """Each run: its report, its file, its command."""
     rows = [[f"[{name}]({name}.md)", f"[file]({name}{ENDING})", result.server["version"], f"`{command(result)}`",
-             result.method, result.created.partition("T")[0] + ("" if result.complete else ENDED_EARLY)]
+             result.method, result.created.partition("T")[0] + ("" if result.complete else ENDED_EARLY),
+             load_range(result)]
             for name, result in results.items()]  # fmt: skip
     yield "## The runs"
     yield f"`inorder lab report docs/results/NAME{ENDING} --html PAGE` writes the page of one, with its pictures."
-    yield study_pages.table(["report", "raw", "server", "command", "method", "day"], rows)
+    yield study_pages.table(["report", "raw", "server", "command", "method", "day", "load"], rows)
 
 
 def report(name: str, result: Result) -> str:

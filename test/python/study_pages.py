@@ -37,7 +37,9 @@ Results = Mapping[str, Result]  # by the name of the file, without its ending
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
+    """A table without the columns that no row has a value of."""
+    places = [place for place in range(len(heads)) if any(row[place] for row in rows)]
+    lines = [[line[place] for place in places] for line in (heads, ["---"] * len(heads), *rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
@@ -121,22 +123,57 @@ def here(row: Mapping[str, Any]) -> str:
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
-    """Every figure that the study prints, beside those of the runs that have it; a table for each experiment."""
+    """Every figure that the study prints, beside those of the runs that have it; a table for each experiment.
+
+    The sizes of one figure are a line.
+    """
     for experiment, group in groupby(STUDIES[study]["tables"], key=lambda one: one["experiment"]):
         tables = list(group)
         kept = [published_rows(results, one) for one in tables]
         runs = sorted({name for found in kept for name in found})
         rows, notes = [], []
         for one, found in zip(tables, kept, strict=True):
-            for cell in cells_of(study, one):
-                label = LABELS[experiment](cell.step, cell.kind)
-                ours = [here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {})) for run in runs]
-                rows.append([one["title"], label, shown(cell.rows), there(cell), cell.how, cell.detail, *ours])
+            of_table: list[list[str]] = []
+            for label, cells in groupby(
+                cells_of(study, one), key=lambda cell: LABELS[experiment](cell.step, cell.kind)
+            ):
+                of_table += [line_of(label, some, found, runs) for some in by_size(list(cells))]
+            rows += [[one["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
             notes += [f"* **{one['title']}.** {one['note']}"] if "note" in one else []
         yield f"## Its figures, beside `inorder lab run {experiment}`"
         links = [f"[{run}]({run}.md)" for run in runs]
         yield table(["table", "figure", "rows", "published", "as", "detail", *links], rows)
         yield "\n".join(notes)
+
+
+def by_size(cells: Sequence[Published]) -> list[list[Published]]:
+    """Cells of one figure: together if each is of another size of table, else each by itself."""
+    sizes = [cell.rows for cell in cells]
+    return [list(cells)] if len(set(sizes)) == len(sizes) else [[cell] for cell in cells]
+
+
+def line_of(label: str, cells: Sequence[Published], found: Mapping[str, Any], runs: Sequence[str]) -> list[str]:
+    def joined(parts: Sequence[str]) -> str:
+        return " / ".join(part or "–" for part in parts) if any(parts) else ""
+
+    ours = [
+        joined([here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {})) for cell in cells])
+        for run in runs
+    ]
+    how = " / ".join(dict.fromkeys(cell.how for cell in cells if cell.how != "printed"))
+    sizes = joined([size_text(cell.rows) for cell in cells])
+    details = "; ".join(cell.detail for cell in cells if cell.detail)
+    return [label, sizes, joined([there(cell) for cell in cells]), how, details, *ours]
+
+
+def size_text(rows: int | str) -> str:
+    """Rows, shorter where they are millions.
+
+    >>> size_text(50_000_000), size_text(600), size_text("small")
+    ('50 M', '600', 'small')
+    """
+    millions = isinstance(rows, int) and rows and rows % 1_000_000 == 0
+    return f"{int(rows) // 1_000_000} M" if millions else shown(rows)
 
 
 def parts_part(study: str) -> Iterator[str]:

@@ -182,6 +182,15 @@ def test_a_file_without_the_rows_before_has_no_comparison() -> None:
     assert compared(a_result(images=1.0, rows_before=None)) == []
 
 
+def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
+    """The server has counted it, where so little WAL would not have told."""
+    result = a_result(images=1.0)
+    assert compared(result)
+    for run in result.runs:
+        run.metrics["checkpoints_requested"] = 1.0
+    assert compared(result) == []
+
+
 def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
     asked = ("lab", "model", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
     done = inorder(*asked, folder=tmp_path)

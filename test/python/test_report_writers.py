@@ -17,8 +17,11 @@ from inorder.lab.experiments.writers.report import (
     STATEMENT_ROWS,
     TOGETHER,
 )
+from inorder.lab.report.html import render
 from inorder.lab.report.section import Section
-from inorder.lab.results import Result, Run
+from inorder.lab.report.side_by_side import Labelled
+from inorder.lab.report.wording import load_range
+from inorder.lab.results import LOAD, Result, Run
 from inorder.lab.turn import Metrics
 
 from on_paper import empty_result, on_paper, run_on_paper
@@ -38,6 +41,13 @@ def test_only_the_forms_that_are_asked_for() -> None:
     _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
     plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
     assert sorted(words[:3] for words in bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
+
+
+def test_each_measurement_keeps_the_load_of_the_machine() -> None:
+    result, _ = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE,), rounds=1))
+    assert result.runs and all(run.metrics[LOAD] >= 0 for run in result.runs)
+    page = render([Labelled("a", result)])
+    assert f"Load average of the machine: {load_range(result)}." in page
 
 
 def a_result(clients: int = 16) -> Result:

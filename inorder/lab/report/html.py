@@ -18,7 +18,7 @@ from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
 from inorder.lab.report.side_by_side import Labelled, side_by_side
 from inorder.lab.report.verdict import UNDECIDED, Bar
-from inorder.lab.report.wording import how_sure, load_text, memory_note
+from inorder.lab.report.wording import how_sure, load_range, memory_note
 from inorder.units import short
 
 
@@ -126,7 +126,9 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     method = [f"{result.method}."] if result.method else []
     if "memory_bytes" in result.plan:
         method.append(memory_note(result))
-    method += [report.method, load_text(result)]
+    method.append(report.method)
+    if load := load_range(result):
+        method.append(f"Load average of the machine: {load}.")
     shown = sorted(report.sections(result), key=lambda section: not section.main)  # that of the verdict first
     return {
         "id": prefix,
@@ -137,7 +139,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
         "verdicts": report.verdicts(result),
         "question": report.kind.question,
         "sure": how_sure(result),
-        "method": " ".join(filter(None, method)),
+        "method": " ".join(method),
         "sections": [table_of(section, prefix, terms) for section in shown],
         "terms": terms.all(),
         "plan": {name: setting_text(one) for name, one in result.plan.items() if not isinstance(one, dict)},

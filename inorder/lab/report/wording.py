@@ -19,17 +19,17 @@ def how_sure(result: Result) -> str:
     return f"{done} rounds: brackets hold an interval of 95 % or more for the median."
 
 
-def load_text(result: Result) -> str:
-    """How busy this machine was meanwhile, with what was measured; "" where that was not kept.
+def load_range(result: Result) -> str:
+    """The load average of this machine during the measurements, these included; "" where it was not kept.
 
     >>> from inorder.lab.results import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
     >>> result.runs = [Run("insert", "v7", 1, n, {"load": load}) for n, load in enumerate((2.04, 17.0, 3.0))]
-    >>> load_text(result)
-    'Load average of the machine: 2.0 to 17.0.'
+    >>> load_range(result)
+    '2.0 to 17.0'
     """
     found = result.metric(LOAD, result.runs)
-    return f"Load average of the machine: {min(found):.1f} to {max(found):.1f}." if found else ""
+    return f"{min(found):.1f} to {max(found):.1f}" if found else ""
 
 
 def memory_note(result: Result) -> str:
