@@ -42,5 +42,11 @@ def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, par
 
 
 @cache
-def query(name: str, package: str = "inorder", folder: str = "queries") -> sql.SQL:
-    return sql.SQL(files(package).joinpath(folder, f"{name}.sql").read_text(encoding="utf-8"))
+def queries() -> dict[str, sql.SQL]:
+    """The queries of the SQL files by name: each begins with a comment, its name first, and has no empty line."""
+    texts = [file.read_text(encoding="utf-8") for file in files("inorder").joinpath("queries").iterdir()]
+    return {one[3 : one.index(":")]: sql.SQL(one) for text in texts for one in text.strip().split("\n\n")}
+
+
+def query(name: str) -> sql.SQL:
+    return queries()[name]

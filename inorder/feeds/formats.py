@@ -8,7 +8,7 @@ from typing import Any
 from inorder.text import aligned, filled, one_line, plural, widths_of
 from inorder.units import time_text
 
-Row = dict[str, Any]  # a row of queries/feeds.sql
+Row = dict[str, Any]  # a row of the query feeds
 
 LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
 LEAST_CELL = 10

@@ -23,7 +23,7 @@ VACUUMED = (
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The rights and settings of this role on the server, in the order of queries/own_server.sql."""
+    """The rights and settings of this role on the server, in the order of the query own_server."""
 
     version: str
     role: str

@@ -1,0 +1,315 @@
+-- extension_schema: Where the extension lives, and whether the server is a standby. Only if the caller trusts the owner
+-- of its functions in any case: see sql_edition_schema.
+SELECT n.nspname, pg_catalog.pg_is_in_recovery()
+FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+WHERE e.extname = 'inorder'
+  AND EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner
+              WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0
+                AND (r.rolsuper OR r.rolname = CURRENT_USER
+                     OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
+                                 WHERE d.datname = pg_catalog.current_database())))
+
+-- install_callers: Functions of the user's whose text calls public functions of inorder, without a dependency; and
+-- whether something else of the user's depends on them, such as a trigger.
+WITH ours AS (
+    SELECT p.oid, p.proname, p.pronamespace FROM pg_proc AS p
+    WHERE p.pronamespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
+       OR EXISTS (SELECT FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
+                  WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+                    AND d.refclassid = 'pg_extension'::regclass)
+), called AS (
+    SELECT concat('\m(', string_agg(DISTINCT o.proname, '|'), ')"?\s*\(') AS pattern FROM ours AS o
+    JOIN pg_namespace AS n ON n.oid = o.pronamespace AND n.nspname <> 'inorder_internal'
+)
+SELECT pg_describe_object('pg_proc'::regclass, p.oid, 0) AS described,
+       EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid) AS is_used
+FROM pg_proc AS p CROSS JOIN called AS c
+WHERE p.prosqlbody IS NULL AND p.oid NOT IN (SELECT o.oid FROM ours AS o) AND p.prosrc ~ c.pattern
+ORDER BY 1
+
+-- install_contents: What would be lost with the state of inorder.
+SELECT 'feed' AS kind, f.name, coalesce(c.oid::regclass::text, 'a table that is gone') AS relation, f.owner_name::text AS owner
+FROM inorder_internal.feed AS f LEFT JOIN pg_class AS c ON c.oid = f.relation
+UNION ALL
+SELECT 'count', NULL, c.oid::regclass::text, NULL
+FROM inorder_internal.counted_table AS t JOIN pg_class AS c ON c.oid = t.relation
+UNION ALL
+SELECT 'table', NULL, c.oid::regclass::text, NULL
+FROM inorder_internal.feed_table AS t JOIN pg_class AS c ON c.oid = t.relation
+ORDER BY 1, 3, 2, 4
+
+-- install_dependents: Objects of the user's that depend on objects of inorder: triggers of the guard, defaults,
+-- generated columns, and whatever else.
+WITH member (classid, objid) AS (
+    SELECT d.classid, d.objid FROM pg_depend AS d
+    WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
+      AND d.refobjid = (SELECT e.oid FROM pg_extension AS e WHERE e.extname = 'inorder')
+    UNION
+    SELECT o.classid, o.oid
+    FROM (SELECT 'pg_proc'::regclass, p.oid, p.pronamespace FROM pg_proc AS p
+          UNION ALL SELECT 'pg_class'::regclass, c.oid, c.relnamespace FROM pg_class AS c
+          UNION ALL SELECT 'pg_type'::regclass, t.oid, t.typnamespace FROM pg_type AS t)
+         AS o(classid, oid, namespace)
+    WHERE o.namespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
+), ours (classid, objid) AS (
+    SELECT m.classid, m.objid FROM member AS m
+    UNION
+    SELECT 'pg_type'::regclass, t.oid FROM pg_type AS t JOIN member AS m ON m.classid = 'pg_class'::regclass
+                                                                        AND m.objid = t.typrelid
+    UNION
+    SELECT 'pg_type'::regclass, t.typarray FROM pg_type AS t JOIN member AS m ON m.classid = 'pg_type'::regclass
+                                                                             AND m.objid = t.oid
+    UNION
+    -- The relations of composite types, and what holds the large values of tables.
+    SELECT 'pg_class'::regclass, c.oid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_type'::regclass
+                                                                          AND m.objid = c.reltype
+    UNION
+    SELECT 'pg_class'::regclass, c.reltoastrelid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_class'::regclass
+                                                                                    AND m.objid = c.oid
+    WHERE c.reltoastrelid <> 0
+    UNION
+    SELECT 'pg_cast'::regclass, k.oid
+    FROM pg_cast AS k JOIN member AS m ON m.classid = 'pg_proc'::regclass AND m.objid = k.castfunc
+    WHERE EXISTS (SELECT FROM member AS y LEFT JOIN pg_class AS c ON y.classid = 'pg_class'::regclass AND c.oid = y.objid
+                  WHERE y.classid = 'pg_type'::regclass AND y.objid IN (k.castsource, k.casttarget)
+                     OR c.reltype IN (k.castsource, k.casttarget))
+), dependent AS (
+    SELECT DISTINCT d.classid, d.objid, d.objsubid, coalesce(a.adrelid, g.tgrelid, r.ev_class, k.conrelid, p.polrelid,
+                                                             i.indrelid, c.oid, 0) AS relation,
+           a.adnum, g.tgname, coalesce(g.tgparentid, 0) AS parent, g.tgfoid
+    FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
+    LEFT JOIN pg_attrdef AS a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
+    LEFT JOIN pg_trigger AS g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid
+    LEFT JOIN pg_rewrite AS r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+    LEFT JOIN pg_constraint AS k ON d.classid = 'pg_constraint'::regclass AND k.oid = d.objid AND k.conrelid <> 0
+    LEFT JOIN pg_policy AS p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
+    LEFT JOIN pg_index AS i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
+    LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+    WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = d.classid AND s.objid = d.objid)
+      -- The operators and functions of an operator class are part of it.
+      AND d.classid NOT IN ('pg_amop'::regclass, 'pg_amproc'::regclass)
+)
+SELECT CASE WHEN d.parent <> 0 THEN 'clone'
+            WHEN d.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete', 'zz_inorder_truncate')
+            THEN 'guard'
+            WHEN d.tgname = 'inorder_notify' THEN 'notify'
+            WHEN t.attgenerated <> '' THEN 'generated'
+            WHEN d.adnum IS NOT NULL THEN 'default'
+            ELSE 'other' END AS kind,
+       d.relation::regclass::text AS relation_name, t.attname::text AS column_name,
+       coalesce(d.tgname::text, pg_get_expr(f.adbin, f.adrelid)) AS definition,
+       CASE WHEN d.classid = 'pg_rewrite'::regclass AND c.relkind IN ('v', 'm')
+            THEN pg_describe_object('pg_class'::regclass, d.relation, 0)
+            ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS described,
+       coalesce(pg_has_role(c.relowner, 'USAGE'), false) AS is_owner,
+       coalesce(t.attinhcount > 0, false) AS is_inherited,
+       EXISTS (SELECT FROM pg_inherits AS h JOIN dependent AS u ON u.relation = h.inhparent
+               JOIN pg_attribute AS w ON w.attrelid = u.relation AND w.attnum = u.adnum
+               WHERE h.inhrelid = d.relation AND w.attname = t.attname) AS follows_parent,
+       -- What DROP COLUMN drops with the column.
+       ARRAY(SELECT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
+             WHERE e.refclassid = 'pg_class'::regclass AND e.refobjid = d.relation AND e.refobjsubid = t.attnum
+               AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
+               AND NOT EXISTS (SELECT FROM pg_constraint AS k WHERE e.classid = 'pg_constraint'::regclass
+                               AND k.oid = e.objid AND k.contype = 'n')
+             ORDER BY 1) AS goes_along
+FROM dependent AS d
+LEFT JOIN pg_class AS c ON c.oid = d.relation
+LEFT JOIN pg_attribute AS t ON t.attrelid = d.relation AND t.attnum = coalesce(d.adnum, nullif(d.objsubid, 0))
+LEFT JOIN pg_attrdef AS f ON f.adrelid = d.relation AND f.adnum = d.adnum
+WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = 'pg_class'::regclass AND s.objid = d.relation)
+  AND NOT EXISTS (SELECT FROM pg_type AS y JOIN ours AS s ON s.classid = 'pg_type'::regclass AND s.objid = y.oid
+                  WHERE d.classid = 'pg_type'::regclass AND y.typarray = d.objid)
+ORDER BY 1, 2, 3, 5
+
+-- install_facts: What decides which edition of inorder this database can have, and which one it has. Nothing of the
+-- user's is called.
+SELECT current_setting('server_version_num')::int AS version_number,
+       current_setting('server_version') AS version,
+       pg_is_in_recovery() AS is_standby,
+       current_setting('transaction_read_only')::boolean AS is_read_only,
+       current_database()::text AS database,
+       current_user::text AS role,
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
+       has_database_privilege(current_database(), 'CREATE') AS can_create,
+       has_language_privilege('plpgsql', 'USAGE') AS can_use_plpgsql,
+       e.extversion AS extension_version,
+       (SELECT n.nspname::text FROM pg_namespace AS n WHERE n.oid = e.extnamespace) AS extension_schema,
+       coalesce(e.extnamespace::regnamespace::text, quote_ident(s.sql_schema)) AS quoted,
+       pg_get_userbyid(e.extowner)::text AS extension_owner,
+       (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n WHERE n.nspname = {schema}) AS schema_owner,
+       coalesce((SELECT r.rolsuper OR r.rolname = current_user OR r.rolname = 'pg_database_owner' OR r.oid = b.datdba
+                 FROM pg_namespace AS n JOIN pg_roles AS r ON r.oid = n.nspowner, pg_database AS b
+                 WHERE n.nspname = {schema} AND b.datname = current_database()), true) AS is_trusted_schema,
+       (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n
+        WHERE n.nspname = 'inorder_internal') AS state_owner,
+       s.sql_version, s.sql_schema,
+       -- Who owns the functions can change what they do: the guard's is of whom the others are.
+       EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+               JOIN pg_roles AS r ON r.oid = p.proowner
+               WHERE p.proname = 'feed_guard' AND p.pronargs = 0
+                 AND (n.oid = e.extnamespace OR e.oid IS NULL AND n.nspname = s.sql_schema)
+                 AND (r.rolsuper OR r.rolname = current_user
+                      OR r.oid = (SELECT d.datdba FROM pg_database AS d
+                                  WHERE d.datname = current_database()))) AS is_trusted_owner,
+       quote_ident({schema}) <> {schema} AS is_keyword,
+       a.default_version AS c_version,
+       coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
+       -- As sql/plain/header.sql does.
+       ARRAY(SELECT u.name::text FROM unnest({names}::name[]) AS u(name)
+             WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
+                           AND NOT has_function_privilege('public', p.oid, 'EXECUTE'))
+                OR EXISTS (SELECT FROM pg_class AS c WHERE c.relname = u.name
+                           AND c.relnamespace = 'pg_catalog'::regnamespace
+                           AND NOT has_table_privilege('public', c.oid, 'SELECT')) ORDER BY 1) AS revoked
+FROM (VALUES (1)) AS one
+LEFT JOIN pg_extension AS e ON e.extname = 'inorder'
+LEFT JOIN pg_available_extensions AS a ON a.name = 'inorder'
+LEFT JOIN pg_available_extension_versions AS v ON v.name = 'inorder' AND v.version = a.default_version
+-- The schema of the guard is that of the public functions.
+LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS sql_version, g.sql_schema
+           FROM pg_proc AS p,
+                (SELECT n.nspname::text AS sql_schema FROM pg_proc AS q JOIN pg_namespace AS n ON n.oid = q.pronamespace
+                 WHERE q.proname = 'feed_guard' AND q.pronargs = 0
+                   AND q.proowner = (SELECT i.nspowner FROM pg_namespace AS i WHERE i.nspname = 'inorder_internal')
+                 LIMIT 1) AS g
+           WHERE p.proname = 'sql_edition' AND p.pronargs = 0
+             AND p.pronamespace = (SELECT i.oid FROM pg_namespace AS i WHERE i.nspname = 'inorder_internal')
+          ) AS s ON e.oid IS NULL
+
+-- install_inventory: Every object in two schemas: what it is, its name, and all that defines it. The owner of the
+-- schema is called "owner".
+WITH place AS (
+    -- The schema of the public functions may have been there before, of another role: "owner" is who has the internal
+    -- one.
+    SELECT n.oid, n.nspname, i.nspowner FROM pg_namespace AS n JOIN pg_namespace AS i ON i.nspname LIKE '%\_internal'
+    WHERE n.nspname = ANY ({schemas}::name[]) AND i.nspname = ANY ({schemas}::name[])
+), relation AS (
+    SELECT c.*, p.nspowner, c.oid::regclass::text AS named FROM pg_class AS c JOIN place AS p ON p.oid = c.relnamespace
+), object (kind, named, definition, owner, acl, class, id, nspowner) AS (
+    -- Its owner is not compared, see above. Who may use the schema of the public functions is the user's to say; who may
+    -- create there could overload them.
+    SELECT 'schema', p.nspname::text, '', p.nspowner,
+           nullif(ARRAY(SELECT makeaclitem(a.grantee, a.grantor, a.privilege_type, false)
+                 FROM pg_namespace AS n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS a
+                 WHERE n.oid = p.oid AND (p.nspname LIKE '%\_internal'
+                                          OR a.privilege_type = 'CREATE' AND p.nspname <> 'public')), '{{}}'),
+           'pg_namespace'::regclass, p.oid, p.nspowner
+    FROM place AS p
+    UNION ALL
+    SELECT 'cast', format('%s to %s', k.castsource::regtype, k.casttarget::regtype),
+           concat_ws(' ', k.castfunc::regprocedure, k.castcontext, k.castmethod), p.nspowner, NULL,
+           'pg_cast'::regclass, k.oid, p.nspowner
+    FROM pg_cast AS k JOIN pg_type AS t ON t.oid IN (k.castsource, k.casttarget) JOIN place AS p ON p.oid = t.typnamespace
+    UNION ALL
+    SELECT 'column', format('%s.%I', r.named, a.attname), '', r.relowner, a.attacl,
+           'pg_class'::regclass, r.oid, r.nspowner
+    FROM pg_attribute AS a JOIN relation AS r ON r.oid = a.attrelid WHERE a.attacl IS NOT NULL AND NOT a.attisdropped
+    UNION ALL
+    SELECT 'function', f.oid::regprocedure::text,
+           CASE f.prokind WHEN 'a' THEN a::text ELSE pg_get_functiondef(f.oid) END,
+           f.proowner, coalesce(f.proacl, acldefault('f', f.proowner)), 'pg_proc'::regclass, f.oid, p.nspowner
+    FROM pg_proc AS f JOIN place AS p ON p.oid = f.pronamespace
+    LEFT JOIN (SELECT g.aggfnoid, g.aggkind, g.aggtransfn, g.aggfinalfn, g.aggcombinefn, g.aggsortop::regoperator,
+                      g.aggtranstype::regtype FROM pg_aggregate AS g) AS a ON a.aggfnoid = f.oid
+    UNION ALL
+    SELECT 'relation', r.named,
+           concat_ws(E'\n', r.relkind, r.relrowsecurity, r.relforcerowsecurity, r.reloptions::text,
+                     CASE WHEN r.relkind = 'v' THEN pg_get_viewdef(r.oid) END,
+                     (SELECT string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+                                                  a.attgenerated, a.attstorage, pg_get_expr(d.adbin, d.adrelid),
+                                                  col_description(a.attrelid, a.attnum)), E'\n' ORDER BY a.attnum)
+                      FROM pg_attribute AS a
+                      LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                      WHERE a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped)),
+           r.relowner, coalesce(r.relacl, acldefault('r', r.relowner)), 'pg_class'::regclass, r.oid, r.nspowner
+    FROM relation AS r WHERE r.relkind IN ('r', 'v', 'c', 'S', 'p', 'm')
+    UNION ALL
+    SELECT 'index', pg_get_indexdef(i.indexrelid), concat(i.indisvalid), r.relowner, NULL, 'pg_class'::regclass,
+           i.indexrelid, r.nspowner
+    FROM pg_index AS i JOIN relation AS r ON r.oid = i.indrelid
+    UNION ALL
+    SELECT 'constraint', concat(r.named, ' ', k.conname), concat(pg_get_constraintdef(k.oid), k.convalidated), r.relowner,
+           NULL, 'pg_constraint'::regclass, k.oid, r.nspowner
+    FROM pg_constraint AS k JOIN relation AS r ON r.oid = k.conrelid
+    UNION ALL
+    SELECT 'trigger', concat(r.named, ' ', g.tgname), concat(pg_get_triggerdef(g.oid), g.tgenabled), r.relowner, NULL,
+           'pg_trigger'::regclass, g.oid, r.nspowner
+    FROM pg_trigger AS g JOIN relation AS r ON r.oid = g.tgrelid WHERE NOT g.tgisinternal
+    UNION ALL
+    SELECT 'rule', concat(r.named, ' ', w.rulename), pg_get_ruledef(w.oid), r.relowner, NULL, 'pg_rewrite'::regclass,
+           w.oid, r.nspowner
+    FROM pg_rewrite AS w JOIN relation AS r ON r.oid = w.ev_class WHERE w.rulename <> '_RETURN'
+    UNION ALL
+    SELECT 'policy', concat(r.named, ' ', y.polname),
+           concat_ws(E'\n', y.polcmd, y.polpermissive, y.polroles::regrole[]::text,
+                     pg_get_expr(y.polqual, y.polrelid), pg_get_expr(y.polwithcheck, y.polrelid)),
+           r.relowner, NULL, 'pg_policy'::regclass, y.oid, r.nspowner
+    FROM pg_policy AS y JOIN relation AS r ON r.oid = y.polrelid
+    UNION ALL
+    SELECT 'type', t.oid::regtype::text,
+           concat_ws(' ', t.typtype, t.typlen, t.typbyval, t.typalign, t.typstorage, t.typinput, t.typoutput,
+                     t.typreceive, t.typsend, t.typnotnull, CASE WHEN t.typbasetype <> 0 THEN t.typbasetype::regtype END,
+                     (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder) FROM pg_enum AS e
+                      WHERE e.enumtypid = t.oid)),
+           t.typowner, coalesce(t.typacl, acldefault('T', t.typowner)), 'pg_type'::regclass, t.oid, p.nspowner
+    FROM pg_type AS t JOIN place AS p ON p.oid = t.typnamespace
+    WHERE NOT EXISTS (SELECT FROM pg_type AS e WHERE e.typarray = t.oid)
+      AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind <> 'c')
+    UNION ALL
+    SELECT 'operator', o.oid::regoperator::text,
+           concat_ws(' ', o.oprcode, o.oprrest, o.oprjoin, o.oprcom::regoperator, o.oprnegate::regoperator,
+                     o.oprcanmerge, o.oprcanhash), o.oprowner, NULL, 'pg_operator'::regclass, o.oid, p.nspowner
+    FROM pg_operator AS o JOIN place AS p ON p.oid = o.oprnamespace
+)
+SELECT o.kind, o.named, o.definition,
+       coalesce((SELECT string_agg(concat(CASE a.grantee WHEN o.owner THEN 'owner' WHEN 0 THEN 'PUBLIC'
+                                               ELSE pg_get_userbyid(a.grantee)::text END, ' ', a.privilege_type),
+                                   ', ' ORDER BY a.grantee = 0, a.grantee = o.owner, a.privilege_type)
+                 FROM aclexplode(o.acl) AS a
+                 WHERE a.grantee NOT IN (o.owner, {installer}::regrole, 'pg_database_owner'::regrole)), '') AS privileges,
+       o.owner = o.nspowner AS is_owned,
+       CASE WHEN o.kind = 'schema' AND o.named NOT LIKE '%\_internal' OR o.kind = 'column' THEN ''
+            ELSE coalesce(obj_description(o.id, o.class::text), '') END AS comment
+FROM object AS o
+
+-- install_others: What is in the schemas of the SQL edition and has none of the names of its objects.
+SELECT pg_describe_object(o.class, o.id, 0) AS described
+FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_class AS c
+      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+        -- A sequence goes with its column.
+        AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                        AND c.relkind = 'S' AND d.deptype IN ('a', 'i'))
+      UNION ALL SELECT 'pg_proc'::regclass, p.oid, p.pronamespace, p.proname FROM pg_proc AS p
+      UNION ALL SELECT 'pg_operator'::regclass, r.oid, r.oprnamespace, r.oprname FROM pg_operator AS r
+      UNION ALL SELECT 'pg_type'::regclass, t.oid, t.typnamespace, t.typname FROM pg_type AS t
+      WHERE NOT EXISTS (SELECT FROM pg_type AS e WHERE e.typarray = t.oid)
+        AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind <> 'c')
+        AND NOT EXISTS (SELECT FROM pg_range AS g WHERE g.rngmultitypid = t.oid)) AS o(class, id, namespace, name)
+WHERE o.namespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
+  AND o.name <> ALL ({names}::name[])
+ORDER BY 1
+
+-- install_schema_kept: Whether a schema is to stay: it has objects, or is of another role.
+SELECT FROM pg_namespace AS n
+WHERE n.nspname = {schema}
+  AND (n.nspname = 'public' OR NOT pg_has_role(n.nspowner, 'USAGE')
+       OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
+
+-- sql_edition_other: The schema of an SQL edition that sql_edition_schema has left out, and its owner.
+SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)
+FROM pg_catalog.pg_namespace AS i
+JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
+JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+WHERE i.nspname = 'inorder_internal'
+
+-- sql_edition_schema: Where the functions of the SQL edition are, and whether the server is a standby. Only if it
+-- belongs to whom the caller trusts in any case: himself, the owner of the database, or a superuser.
+SELECT n.nspname, pg_catalog.pg_is_in_recovery()
+FROM pg_catalog.pg_namespace AS i
+JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
+JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+JOIN pg_catalog.pg_roles AS r ON r.oid = i.nspowner
+WHERE i.nspname = 'inorder_internal'
+  AND (r.rolsuper OR r.rolname = CURRENT_USER
+       OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))

@@ -1,0 +1,114 @@
+-- block_io: Bytes of tables and indexes read into shared buffers and written out of them so far, and buffers taken from
+-- another block, by all processes of the server. pg_stat_io: 16 and later; counted in bytes since 18.
+SELECT coalesce(sum(read_bytes), 0)::bigint, coalesce(sum(write_bytes), 0)::bigint, coalesce(sum(evictions), 0)::bigint
+FROM pg_stat_io WHERE object = 'relation';
+
+-- block_io_16: As block_io, where pg_stat_io counts operations of op_bytes: 16 and 17.
+SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_bytes), 0)::bigint,
+       coalesce(sum(evictions), 0)::bigint
+FROM pg_stat_io WHERE object = 'relation';
+
+-- blocks: Blocks counted so far of one table and of its index, if it has one. pg_statio_*: every version.
+SELECT coalesce(i.idx_blks_hit, 0), coalesce(i.idx_blks_read, 0), t.heap_blks_hit, t.heap_blks_read
+FROM pg_statio_all_tables AS t
+     LEFT JOIN pg_statio_all_indexes AS i ON i.indexrelid = to_regclass(%(index)s)
+WHERE t.relid = %(table)s::regclass;
+
+-- checkpoints: Checkpoints that were requested, by WAL or by CHECKPOINT, so far. pg_stat_checkpointer: 17 and later.
+SELECT num_requested FROM pg_stat_checkpointer;
+
+-- checkpoints_15: Checkpoints that were requested, by WAL or by CHECKPOINT, so far: until 16.
+SELECT checkpoints_req FROM pg_stat_bgwriter;
+
+-- index_pages: How full the leaf pages of a btree are, in percent, and how many there are. Reads the whole index.
+-- pgstattuple, every version; NaN is what it says of an index without a leaf page.
+SELECT nullif(avg_leaf_density, 'NaN'), leaf_pages FROM pgstatindex(%(index)s::regclass);
+
+-- lasting_processes: Processes of the server that are no sessions, and this one. Who ends is not shown any more while
+-- its process still is.
+SELECT pid FROM pg_stat_activity WHERE backend_type <> 'client backend' OR pid = pg_backend_pid();
+
+-- misplaced: The rows of a table, and how many of them have another place by id than by the age of their transaction.
+-- age() is that of the transaction's number: right beyond 2^32, too. Rows of one transaction are in order of id.
+SELECT count(*), count(*) FILTER (WHERE by_id <> by_transaction)
+FROM (SELECT row_number() OVER (ORDER BY id) AS by_id,
+             row_number() OVER (ORDER BY age(xmin) DESC, id) AS by_transaction
+      FROM {table}) AS ranked
+
+-- other_sessions: Client sessions other than this one, of an application or of any. A session's counters are complete
+-- once it has ended.
+SELECT count(*) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND %(name)s IN ('', application_name);
+
+-- own_search_path: Where the extensions are that the lab calls, and nothing else of the user's.
+SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', string_agg(DISTINCT quote_ident(nspname), ', ')), false)
+FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace n ON n.oid = extnamespace
+WHERE extname IN ('inorder', 'pgstattuple') AND nspname <> 'pg_catalog';
+
+-- own_server: What the lab may see and do on a user's server. Nothing here needs a right; 15 and later.
+-- pg_stat_database.numbackends, not pg_stat_activity, which hides other roles' sessions.
+SELECT split_part(current_setting('server_version'), ' ', 1),
+       current_user::text,
+       current_database()::text,
+       pg_is_in_recovery(),
+       current_setting('track_counts') = 'on',
+       has_database_privilege(current_database(), 'CREATE'),
+       (SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = %(schema)s),
+       pg_has_role(current_user, 'pg_checkpoint', 'USAGE'),
+       has_table_privilege('pg_catalog.pg_stat_wal', 'SELECT')
+           AND has_function_privilege('pg_catalog.pg_stat_get_wal()', 'EXECUTE'),
+       has_function_privilege('pg_catalog.pg_control_checkpoint()', 'EXECUTE'),
+       EXISTS (SELECT FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
+               WHERE extname = 'inorder' AND has_schema_privilege(n.oid, 'USAGE')),
+       EXISTS (SELECT FROM pg_extension JOIN pg_proc ON pronamespace = extnamespace AND proname = 'pgstatindex'
+               WHERE extname = 'pgstattuple' AND has_schema_privilege(extnamespace, 'USAGE')
+                     AND proargtypes[0] = 'regclass'::regtype AND has_function_privilege(pg_proc.oid, 'EXECUTE')),
+       least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+                 - coalesce(current_setting('reserved_connections', true)::int, 0)
+                 - (SELECT sum(numbackends) FROM pg_stat_database)::int,
+             (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+             (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())),
+       pg_size_bytes(current_setting('shared_buffers')),
+       current_setting('synchronous_commit'),
+       current_setting('lc_messages'),
+       current_setting('track_commit_timestamp') = 'on',
+       EXISTS (SELECT FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND (rolsuper OR rolname IN
+               ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')));
+
+-- relation_file: The file of a relation as pg_waldump takes it: tablespace, database, file number; no row without the
+-- relation.
+SELECT concat_ws('/', coalesce(nullif(c.reltablespace, 0), d.dattablespace), d.oid, pg_relation_filenode(c.oid))
+FROM pg_class AS c, pg_database AS d
+WHERE c.oid = to_regclass(%(index)s) AND d.datname = current_database();
+
+-- relation_sizes: Bytes of a table and of its index, if it has one, main forks.
+SELECT pg_relation_size(%(table)s::regclass), coalesce(pg_relation_size(to_regclass(%(index)s)), 0);
+
+-- release_feeds: Drop all feeds of the tables in a schema.
+SELECT {inorder}.feed_drop(name, r.oid::pg_catalog.regrole)
+FROM {inorder}.feeds JOIN pg_catalog.pg_roles r ON rolname = owner
+JOIN pg_catalog.pg_class c ON c.oid = relation JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE nspname = %(schema)s;
+
+-- release_tables: Undo feed_enable() for the tables in a schema, once they have no feeds.
+SELECT {inorder}.feed_disable(tgrelid::pg_catalog.regclass)
+FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class c ON c.oid = tgrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE nspname = %(schema)s AND tgname = 'zz_inorder_guard' AND tgparentid = 0;
+
+-- settings: The settings that decide what an insert costs.
+SELECT name, setting || coalesce(' ' || unit, '') FROM pg_settings
+WHERE name IN ('shared_buffers', 'debug_io_direct', 'fsync', 'synchronous_commit', 'full_page_writes',
+               'wal_level', 'wal_compression', 'max_wal_size', 'checkpoint_timeout', 'autovacuum', 'jit',
+               'server_version', 'data_checksums', 'io_method', 'wal_buffers')
+ORDER BY name;
+
+-- wal: WAL written so far, by the whole server. pg_stat_wal: 14 and later.
+SELECT wal_bytes::bigint, wal_records, wal_fpi FROM pg_stat_wal;
+
+-- wal_place: Where the WAL ends. At the end of a page the next record's place is behind a header that is not on disk
+-- yet, of 24 bytes (XLogPageHeaderData), or 40 at the beginning of a file (XLogLongPageHeaderData).
+SELECT (place - CASE WHEN (place - '0/0') % pg_size_bytes(current_setting('wal_segment_size')) = 40 THEN 40
+                     WHEN (place - '0/0') % current_setting('wal_block_size')::int = 24 THEN 24
+                     ELSE 0 END)::text
+FROM pg_current_wal_insert_lsn() AS place;

@@ -1,0 +1,137 @@
+-- like_checks: CHECK constraints of a table: name, definition, columns, whether they cannot be made elsewhere: they
+-- need what is not the server's own, or call a function that is not immutable. The owner of the table may have made
+-- them for others to run.
+SELECT conname::text, pg_get_constraintdef(oid),
+       ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY (conkey)),
+       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_constraint'::regclass AND objid = c.oid AND refobjid >= 16384
+               AND refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass))
+       OR EXISTS (SELECT FROM regexp_matches(conbin::text, ':(?:op|)funcid (\d+)', 'g') AS f(id)
+                  JOIN pg_proc AS p ON p.oid = f.id[1]::oid WHERE p.provolatile <> 'i')
+FROM pg_constraint AS c
+WHERE conrelid = %(table)s::oid AND contype = 'c'
+ORDER BY conname;
+
+-- like_columns: Columns of a table: name, type, and of a domain the type below it; labels of an enum; whether the type
+-- is neither the server's nor one of these; NOT NULL; expression of a generated column and its kind; default; identity;
+-- collation.
+SELECT a.attname::text,
+       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
+       format_type(a.atttypid, a.atttypmod),
+       (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = b.oid),
+       b.oid >= 16384 AND b.typtype <> 'e', a.attnotnull OR t.typnotnull,
+       CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid) END, a.attgenerated::text,
+       CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END, a.attidentity <> '',
+       CASE WHEN a.attcollation <> b.typcollation AND a.attcollation < 16384 THEN a.attcollation::regcollation::text END,
+       CASE WHEN a.attgenerated <> '' THEN EXISTS (
+           SELECT FROM pg_depend WHERE classid = 'pg_attrdef'::regclass AND objid = d.oid
+           AND refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND refobjid >= 16384) ELSE false END
+FROM pg_attribute AS a
+     JOIN pg_type AS t ON t.oid = a.atttypid
+     JOIN pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+     LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = %(table)s::oid AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum;
+
+-- like_indexes: Indexes of a table: name, what comes behind USING, its key columns that are no expressions, all columns
+-- it mentions, whether it is unique, the primary key, an exclusion constraint; whether it needs what is not the
+-- server's own.
+SELECT i.relname::text,
+       substr(pg_get_indexdef(i.oid), length(format('CREATE %%sINDEX %%I ON %%s%%I.%%I USING ',
+           CASE WHEN x.indisunique THEN 'UNIQUE ' END, i.relname, CASE WHEN i.relkind = 'I' THEN 'ONLY ' END,
+           n.nspname, t.relname)) + 1),
+       ARRAY(SELECT attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k (num, place)
+             JOIN pg_attribute ON attrelid = t.oid AND attnum = k.num WHERE k.place <= x.indnkeyatts ORDER BY k.place),
+       ARRAY(SELECT DISTINCT a.attname::text FROM pg_depend AS d JOIN pg_attribute AS a
+             ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+             WHERE d.classid = 'pg_class'::regclass AND d.objid = i.oid AND d.refobjid = t.oid
+             UNION SELECT attname::text FROM pg_constraint JOIN pg_attribute ON attrelid = t.oid AND attnum = ANY (conkey)
+             WHERE conindid = i.oid AND conrelid = t.oid),
+       x.indisunique, x.indisprimary, x.indisexclusion,
+       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = i.oid AND refobjid >= 16384
+               AND refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass,
+                                  'pg_collation'::regclass, 'pg_am'::regclass))
+FROM pg_index AS x
+     JOIN pg_class AS i ON i.oid = x.indexrelid
+     JOIN pg_class AS t ON t.oid = x.indrelid
+     JOIN pg_namespace AS n ON n.oid = t.relnamespace
+WHERE x.indrelid = %(table)s::oid AND x.indislive AND (x.indisvalid OR i.relkind = 'I')
+ORDER BY x.indisprimary DESC, i.relname;
+
+-- like_others: Functions that a query of a table may call although it does not name them: the planner evaluates
+-- constant expressions in indexes, extended statistics and partition keys. Those of superusers and of the reader are
+-- left out.
+WITH RECURSIVE tree AS (
+    SELECT %(table)s::oid AS oid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = oid
+), part AS (
+    SELECT 'pg_class'::regclass AS class, oid FROM tree
+    UNION ALL SELECT 'pg_class'::regclass, indexrelid FROM pg_index JOIN tree ON indrelid = oid
+    UNION ALL SELECT 'pg_statistic_ext'::regclass, s.oid FROM pg_statistic_ext AS s JOIN tree ON stxrelid = tree.oid
+)
+SELECT DISTINCT p.oid::regprocedure::text
+FROM part
+     JOIN pg_depend AS d ON d.classid = part.class AND d.objid = part.oid
+     LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+     JOIN pg_proc AS p ON p.oid = CASE WHEN d.refclassid = 'pg_proc'::regclass THEN d.refobjid ELSE o.oprcode END
+     JOIN pg_roles AS r ON r.oid = p.proowner OR r.oid = o.oprowner
+WHERE NOT r.rolsuper AND r.rolname <> current_user
+ORDER BY 1;
+
+-- like_partitions: Partitions of a table, each behind the one it is of: its number, that of the one above, its bounds,
+-- how it is divided.
+WITH tree AS (
+    SELECT relid, parentrelid, level, row_number() OVER (ORDER BY level, relid) - 1 AS number
+    FROM pg_partition_tree(%(table)s::oid)
+)
+SELECT tree.number, above.number, pg_get_expr(c.relpartbound, c.oid), pg_get_partkeydef(c.oid),
+       ARRAY(SELECT attname::text FROM pg_partitioned_table JOIN pg_attribute
+             ON attrelid = partrelid AND attnum = ANY (partattrs) WHERE partrelid = c.oid)
+FROM tree
+     JOIN pg_class AS c ON c.oid = tree.relid
+     LEFT JOIN tree AS above ON above.relid = tree.parentrelid
+ORDER BY tree.number;
+
+-- like_relations: What a table consists of, partitions and TOAST included: whether it is the table, its TOAST table or
+-- an index, and the name of the index, that of the partitioned one; its file as pg_waldump names it; its size.
+WITH leaf AS (
+    SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)
+), part AS (
+    SELECT 'table' AS what, c.oid FROM leaf JOIN pg_class AS c USING (oid)
+    UNION ALL SELECT 'TOAST', reltoastrelid FROM leaf JOIN pg_class AS c USING (oid) WHERE reltoastrelid <> 0
+    UNION ALL SELECT 'TOAST', indexrelid FROM leaf JOIN pg_class AS c USING (oid) JOIN pg_index ON indrelid = reltoastrelid
+    UNION ALL SELECT (SELECT relname FROM pg_class WHERE oid = coalesce(pg_partition_root(indexrelid), indexrelid)), indexrelid
+    FROM leaf JOIN pg_index ON indrelid = leaf.oid
+)
+SELECT part.what::text,
+       concat_ws('/', coalesce(nullif(c.reltablespace, 0), d.dattablespace), d.oid, pg_relation_filenode(c.oid)),
+       pg_relation_size(c.oid)
+FROM part
+     JOIN pg_class AS c ON c.oid = part.oid
+     JOIN pg_database AS d ON d.datname = current_database()
+WHERE c.relkind IN ('r', 't', 'i');
+
+-- like_rows: Rows inserted into a table so far, updated, updated without an index entry, partition by partition.
+SELECT coalesce(sum(n_tup_ins), 0)::bigint, coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint
+FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)) AS leaf
+     JOIN pg_stat_all_tables ON relid = leaf.oid
+GROUP BY leaf.oid
+ORDER BY leaf.oid;
+
+-- like_table: A table that rows are to be like: what it is, whether it can be read, its size, and what its server has
+-- counted. The oid is found by the user's search_path; all else is said with an empty one, so that names are qualified.
+SELECT c.relkind::text, c.relpersistence::text, format('%%I.%%I', n.nspname, c.relname),
+       has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid),
+       pg_get_partkeydef(c.oid), coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint,
+       coalesce(sum(pg_relation_size(leaf.oid)), 0)::bigint / current_setting('block_size')::int,
+       coalesce(sum(pg_total_relation_size(leaf.oid)), 0)::bigint,
+       coalesce(sum(s.n_tup_ins), 0)::bigint, coalesce(sum(s.n_tup_upd), 0)::bigint,
+       coalesce(sum(s.n_tup_hot_upd), 0)::bigint, coalesce(sum(s.n_tup_del), 0)::bigint,
+       (SELECT count(*) FROM pg_constraint WHERE conrelid = c.oid AND contype = 'f'),
+       (SELECT count(*) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal),
+       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions) WHERE option_name = 'fillfactor'), 0)
+FROM pg_class AS c
+     JOIN pg_namespace AS n ON n.oid = c.relnamespace
+     CROSS JOIN LATERAL (SELECT c.oid AS oid WHERE c.relkind <> 'p'
+                         UNION ALL SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf AND c.relkind = 'p') AS leaf
+     LEFT JOIN pg_stat_all_tables AS s ON s.relid = leaf.oid
+WHERE c.oid = %(table)s::oid
+GROUP BY c.oid, n.oid, c.relkind, c.relpersistence, n.nspname, c.relname, c.reloptions;

@@ -1,0 +1,70 @@
+-- prepare_lacks: What the role lacks for the statements, a line each: for those on the table and its partitions, for
+-- those that create indexes on them, and for those that call inorder.
+WITH RECURSIVE tree AS (
+    SELECT {table}::pg_catalog.oid AS oid
+    UNION ALL
+    SELECT i.inhrelid FROM tree AS t JOIN pg_catalog.pg_inherits AS i ON i.inhparent OPERATOR(pg_catalog.=) t.oid
+), member AS (
+    SELECT c.oid, c.relnamespace, c.relowner FROM tree AS t
+    JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.oid
+), place AS (
+    SELECT DISTINCT n.oid, n.nspname FROM member AS m
+    JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) m.relnamespace
+), lacks (what) AS (
+    SELECT pg_catalog.format('ownership of table %s, which belongs to role %I', m.oid::pg_catalog.regclass,
+                             pg_catalog.pg_get_userbyid(m.relowner))
+    FROM member AS m WHERE NOT pg_catalog.pg_has_role(m.relowner, 'USAGE'::pg_catalog.text)
+    UNION ALL
+    SELECT pg_catalog.format('%s on schema %I', p.privilege, s.nspname)
+    FROM place AS s CROSS JOIN pg_catalog.unnest('{{USAGE,CREATE}}'::pg_catalog.text[]) AS p(privilege)
+    WHERE NOT pg_catalog.has_schema_privilege(s.oid, p.privilege)
+      AND ({creates_indexes} OR p.privilege OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text)
+    UNION ALL
+    SELECT pg_catalog.format('CREATE on tablespace %I', s.spcname) FROM pg_catalog.pg_tablespace AS s
+    WHERE {creates_indexes} AND NOT pg_catalog.has_tablespace_privilege(s.oid, 'CREATE'::pg_catalog.text)
+      AND s.spcname OPERATOR(pg_catalog.=) pg_catalog.current_setting('default_tablespace')::pg_catalog.name
+      AND s.oid OPERATOR(pg_catalog.<>) (SELECT d.dattablespace FROM pg_catalog.pg_database AS d
+                                         WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+    UNION ALL
+    SELECT pg_catalog.format('EXECUTE on function %s', f.oid::pg_catalog.regprocedure)
+    FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
+    WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
+      AND f.proname OPERATOR(pg_catalog.=) ANY ('{{feed_enable,feed_disable,feed_guard,xact_id}}'::pg_catalog.name[])
+      AND NOT pg_catalog.has_function_privilege(f.oid, 'EXECUTE'::pg_catalog.text)
+)
+SELECT l.what FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
+
+-- prepare_progress: How far the build of an index is.
+SELECT pg_catalog.format('%s: %s %%', phase, CASE WHEN blocks_total OPERATOR(pg_catalog.>) 0 THEN 100 * blocks_done / blocks_total ELSE 0 END)
+FROM pg_catalog.pg_stat_progress_create_index WHERE pid OPERATOR(pg_catalog.=) {pid}
+
+-- prepare_steps: The statements that are still to do.
+SELECT step
+FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name,
+                            {method}::pg_catalog.name) WITH ORDINALITY AS s(step, place)
+ORDER BY place
+
+-- prepare_undo: The statements that undo the others: the guard, then the indexes that have their names, or the column
+-- with them.
+SELECT pg_catalog.format('SELECT %I.feed_disable(%L::pg_catalog.regclass)', {schema}::pg_catalog.name, {quoted}::pg_catalog.text)
+UNION ALL
+(SELECT CASE WHEN {drop_column} THEN pg_catalog.format('ALTER TABLE %s DROP COLUMN %I', {quoted}::pg_catalog.text, a.attname)
+             WHEN c.relkind OPERATOR(pg_catalog.=) 'I' THEN pg_catalog.format('DROP INDEX %I.%I', n.nspname, c.relname)
+             ELSE pg_catalog.format('DROP INDEX CONCURRENTLY %I.%I', n.nspname, c.relname) END
+ FROM pg_catalog.pg_attribute AS a
+ LEFT JOIN (pg_catalog.pg_index AS i
+            JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
+             AND c.relname OPERATOR(pg_catalog.~) pg_catalog.format('_%s_number$', {table}::pg_catalog.oid)
+            JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace)
+   ON i.indrelid OPERATOR(pg_catalog.=) a.attrelid AND i.indkey[0] OPERATOR(pg_catalog.=) a.attnum
+ WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name
+   AND NOT a.attisdropped
+   AND CASE WHEN {drop_column} THEN a.atttypid OPERATOR(pg_catalog.=) 'pg_catalog.int8'::pg_catalog.regtype
+                 AND a.attgenerated OPERATOR(pg_catalog.=) '' AND EXISTS (
+                     SELECT FROM pg_catalog.pg_attrdef AS f JOIN pg_catalog.pg_depend AS d
+                         ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+                        AND d.objid OPERATOR(pg_catalog.=) f.oid
+                     WHERE f.adrelid OPERATOR(pg_catalog.=) a.attrelid AND f.adnum OPERATOR(pg_catalog.=) a.attnum
+                       AND d.refobjid OPERATOR(pg_catalog.=) pg_catalog.format('%I.xact_id(pg_catalog.int8)', {schema}::pg_catalog.name)::pg_catalog.regprocedure)
+            ELSE c.oid IS NOT NULL END
+ LIMIT 1)

@@ -1,0 +1,74 @@
+-- reader_backlog: The transactions that have ended since a position, and an estimate of their rows.
+SELECT b.transactions, b.rows_estimated
+FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
+                            {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
+
+-- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
+-- one of the server's, its modifier, and likewise the type of an array's elements.
+WITH RECURSIVE c AS (
+    SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS written, t.oid, a.atttypmod AS typmod
+    FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
+    WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND a.attnum OPERATOR(pg_catalog.>) 0
+      AND NOT a.attisdropped
+    UNION ALL
+    SELECT c.attnum, c.attname, c.written, t.typbasetype, t.typtypmod
+    FROM c JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) c.oid
+    WHERE t.typtype OPERATOR(pg_catalog.=) 'd'
+)
+SELECT c.attname::pg_catalog.text, c.written,
+       CASE WHEN t.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+            THEN t.typname::pg_catalog.text END,
+       c.typmod,
+       CASE WHEN e.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+            THEN e.typname::pg_catalog.text END
+FROM c JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) c.oid
+LEFT JOIN pg_catalog.pg_type AS e ON e.typarray OPERATOR(pg_catalog.=) t.oid
+WHERE t.typtype OPERATOR(pg_catalog.<>) 'd'
+ORDER BY c.attnum
+
+-- reader_has_rows: Whether there are rows after a position, as soon as there are.
+SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass,
+                                 {position}::pg_catalog.jsonb::{inorder}.feed_position, {wait}::pg_catalog.interval)
+
+-- reader_next: The position after the next batch; null if no transaction has ended.
+SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
+            THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
+FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
+CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
+                                              {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
+
+-- reader_next_until: The position after the next batch of transactions that had ended at another position; null if
+-- there is none. What has ended since counts as read while the batch is found, hence in one snapshot.
+SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
+            THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
+FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
+CROSS JOIN CAST({until}::pg_catalog.jsonb AS {inorder}.feed_position) AS u
+CROSS JOIN {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS latest
+CROSS JOIN LATERAL {inorder}.reader_next_batch(
+    {table}::pg_catalog.oid::pg_catalog.regclass,
+    pg_catalog.jsonb_set(
+        pg_catalog.jsonb_set(p::pg_catalog.jsonb, ARRAY['members'::pg_catalog.text],
+                             latest::pg_catalog.jsonb OPERATOR(pg_catalog.->) 'members'::pg_catalog.text),
+        ARRAY['transactions'::pg_catalog.text],
+        pg_catalog.format('"%s"'::pg_catalog.text, p.transactions OPERATOR(pg_catalog.+)
+            (latest.transactions OPERATOR(pg_catalog.-) u.transactions))::pg_catalog.jsonb)::{inorder}.feed_position,
+    {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
+
+-- reader_parts: The parts of the batch between two positions, and the WAL that a standby must have replayed to read
+-- them.
+SELECT part::pg_catalog.jsonb::pg_catalog.text,
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
+            ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text
+FROM {inorder}.reader_batch_between({start}::pg_catalog.jsonb::{inorder}.feed_position,
+                                  {until}::pg_catalog.jsonb::{inorder}.feed_position) AS w
+CROSS JOIN LATERAL {inorder}.reader_split({table}::pg_catalog.oid::pg_catalog.regclass, w,
+                                        {parts}::pg_catalog.int4) AS part
+WHERE NOT pg_catalog.isempty(part.transactions)
+
+-- reader_rows: The query for the rows of a batch kept by the reader.
+SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
+                                 {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
+
+-- reader_start: A position kept by the reader to begin with, as JSON.
+SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass,
+                            {start}::pg_catalog.text)::pg_catalog.jsonb::pg_catalog.text

@@ -1,0 +1,54 @@
+-- count_cron: What makes pg_cron fold an exact count: a statement in a statement, each quoted.
+SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' || {table}, {schedule},
+                         pg_catalog.format('SELECT %I.exact_count_fold(%L::pg_catalog.regclass)', {schema}, {table}))
+
+-- feeds: The feeds that the role may see, those that are behind first. Times are ages by the server's clock, in
+-- seconds.
+SELECT pg_catalog.to_jsonb(f.*)
+FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog.current_database() AS database,
+             order_column, whole_transactions, caught_up, extract(epoch FROM lag) AS lag_seconds,
+             CASE WHEN polled IS NOT NULL
+                  THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) polled),
+                                '0'::pg_catalog.numeric) END AS polled_seconds,
+             greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) coalesce(moved, created)),
+                      '0'::pg_catalog.numeric) AS moved_seconds,
+             backlog_rows_estimated, backlog_transactions, unfinished_batch, batch_pid, worker_batches,
+             set_aside AS set_aside_batches, partition_by, shares, blocked_shares,
+             coalesce(writers, '0'::pg_catalog.int8) AS writers,
+             CASE WHEN held_since IS NOT NULL
+                  THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) held_since),
+                                '0'::pg_catalog.numeric) END AS held_seconds,
+             holder_pid, holder_application, holder_gid
+      FROM {inorder}.feeds CROSS JOIN pg_catalog.clock_timestamp() AS clock(now)) AS f
+ORDER BY coalesce(f.caught_up, false), f.backlog_rows_estimated DESC NULLS LAST,
+         f.lag_seconds DESC, f.feed, f.owner
+
+-- hold_tree: Nobody changes the columns of a table, or the files of its partitions, until the transaction ends, whose
+-- snapshot comes after that.
+LOCK TABLE {table} IN ACCESS SHARE MODE
+
+-- hold_type: Nobody changes the columns of a table until the transaction ends.
+LOCK TABLE ONLY {table} IN ACCESS SHARE MODE
+
+-- is_locked: Whether this transaction has locked a table: LOCK TABLE finds it by name, which may have led to another
+-- one.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l
+               WHERE l.relation OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND l.granted
+                 AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())
+
+-- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
+-- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the
+-- session is idle.
+SELECT pg_catalog.set_config(name, value, true)
+FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
+             ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
+             ('array_nulls', 'on'), ('row_security', 'off'),
+             ('idle_in_transaction_session_timeout', '0')) AS s(name, value)
+
+-- table: What a table is called.
+SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database()
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE c.oid = {oid}::pg_catalog.oid
+
+-- table_oid: A table by its name, written as in SQL and found by the user's search_path.
+SELECT %s::pg_catalog.regclass::pg_catalog.oid

@@ -1,0 +1,116 @@
+-- tail_again: The query for the rows of a batch kept by the reader, and what of them is wanted.
+SELECT {inorder}.reader_batch_query(t.relation, b), t.columns
+FROM ({columns}) AS t
+CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
+
+-- tail_batch: The batch after a position, the position after the batch, the query for its rows, and what of them is
+-- wanted; null if no transaction has ended.
+SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
+FROM ({columns}) AS t
+CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
+CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
+CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
+WHERE NOT pg_catalog.isempty(b.transactions)
+
+-- tail_ended: The transactions that have ended on a node.
+SELECT {inorder}.ended_transactions(0)::pg_catalog.text
+
+-- tail_feed: The table of a feed, its owner, whether it has an order column, and whether no other session tails it: an
+-- advisory lock says so, which the server gives back when this session ends.
+SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
+       order_column IS NOT NULL, pg_catalog.pg_try_advisory_lock(
+           pg_catalog.hashtextextended(pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8))
+FROM {inorder}.feeds JOIN pg_catalog.pg_roles r ON rolname = owner
+JOIN pg_catalog.pg_class c ON c.oid = relation JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.name, CURRENT_USER)
+
+-- tail_feed_batch: The number of a feed's unfinished batch, or of the next.
+SELECT {inorder}.feed_next_batch({name}::pg_catalog.text, {max_rows}::pg_catalog.int4, {owner}::pg_catalog.oid::pg_catalog.regrole)
+
+-- tail_feed_finish: Move a feed over its unfinished batch.
+SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8,
+                                   owner => {owner}::pg_catalog.oid::pg_catalog.regrole)
+
+-- tail_feed_rows: The rows of a feed's unfinished batch. Their type is that of the table. If its name has become that
+-- of a domain, this evaluates no condition of it, as NULL::domain does.
+{inorder}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
+                          (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
+
+-- tail_feed_wait: Wait until a feed has rows, for a second, or half of a shorter statement_timeout.
+SELECT {inorder}.feed_wait({name}::pg_catalog.text, least(
+    '1 second'::pg_catalog.interval,
+    nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
+    OPERATOR(pg_catalog./) '2'::pg_catalog.float8), {owner}::pg_catalog.oid::pg_catalog.regrole)
+
+-- tail_json: How the rows of a table become JSON, if this transaction has locked it. A value of a type that is not the
+-- server's, or has one in it, is the text that its output function writes: row_to_json() would call a cast that the
+-- type's owner made.
+WITH RECURSIVE part AS (
+    SELECT a.attnum, a.attname, a.atttypid AS type, true AS is_whole
+    FROM pg_catalog.pg_attribute AS a
+    WHERE a.attrelid = {table}::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION
+    SELECT p.attnum, p.attname, w.type, p.is_whole AND t.typtype = 'd'
+    FROM part AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.type
+    CROSS JOIN LATERAL (
+        VALUES (t.typbasetype), (t.typelem)
+        UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute AS a
+                  WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS w(type)
+), known AS (
+    SELECT p.*, t.typtype, t.typdelim,
+           t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc AS is_array
+    FROM part AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.type
+), written AS (
+    SELECT attnum, pg_catalog.quote_ident(attname) AS name,
+           pg_catalog.bool_or(type >= 16384::pg_catalog.oid AND typtype NOT IN ('c', 'd') AND NOT is_array) AS is_text,
+           pg_catalog.bool_or(is_whole AND is_array AND typdelim = ',') AS is_list,
+           pg_catalog.bool_or(type = 'pg_catalog.json'::pg_catalog.regtype) AS may_have_line_ends
+    FROM known GROUP BY attnum, attname
+)
+SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
+       pg_catalog.format(
+           CASE WHEN pg_catalog.bool_or(may_have_line_ends AND NOT is_text)
+                -- They become blanks, by replace(), which needs no space where there are none, not by translate(), which
+                -- asks for four times the length.
+                THEN 'pg_catalog.replace(pg_catalog.replace(%s::pg_catalog.text, pg_catalog.chr(10), '' ''), '
+                     'pg_catalog.chr(13), '' '')'
+                ELSE '%s::pg_catalog.text' END,
+           CASE WHEN pg_catalog.bool_or(is_text)
+                THEN pg_catalog.format('(SELECT pg_catalog.row_to_json(j.*) FROM (SELECT %s) AS j)',
+                    pg_catalog.string_agg(pg_catalog.format(
+                        CASE WHEN is_text THEN 'CASE WHEN pg_catalog.num_nulls(e.%1$s) OPERATOR(pg_catalog.=) 0 '
+                                               'THEN pg_catalog.format(''%%s'', e.%1$s)%2$s END AS %1$s'
+                             ELSE 'e.%1$s' END,
+                        name, CASE WHEN is_list THEN '::pg_catalog.text[]' END), ', ' ORDER BY attnum))
+                ELSE 'pg_catalog.row_to_json(e.*)' END) AS columns
+FROM written
+-- Its name may have led to another table when it was locked.
+HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
+               WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
+
+-- tail_kept: Whether a kept position and batch are read as they were written, but for what a later version has added;
+-- and whether the position after the batch is what follows.
+SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
+           (pg_catalog.jsonb_strip_nulls({position}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text)
+       AND coalesce(b::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
+           (pg_catalog.jsonb_strip_nulls({batch}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text), true),
+       CASE WHEN {batch}::pg_catalog.jsonb IS NULL THEN true
+            ELSE {inorder}.reader_advance(p, b)::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
+           (pg_catalog.jsonb_strip_nulls({after}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text) END
+FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
+CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
+
+-- tail_rows: Rows, as the server writes them.
+COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
+
+-- tail_start: A position to begin with.
+SELECT p::pg_catalog.jsonb
+FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
+                          {order_by}::pg_catalog.name) AS p
+
+-- tail_wait: Wait until there are rows after a position, for a second, or half of a shorter statement_timeout.
+SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, least(
+    '1 second'::pg_catalog.interval,
+    nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
+    OPERATOR(pg_catalog./) '2'::pg_catalog.float8))
+FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
