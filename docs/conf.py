@@ -1,5 +1,7 @@
 """The docs as a site: script/site builds it. README is the first page; the navigation is here."""
 
+import json
+import re
 from pathlib import Path
 
 from inorder import __version__
@@ -44,8 +46,29 @@ def navigation():
     parts = {part: [page for page in names if page in pages] for part, names in PARTS.items()}
     parts["Project"] = sorted(pages.difference(*parts.values()))
     for part, names in parts.items():
-        listed = [f"docs/{page}" for page in names] + (["CHANGELOG", "CONTRIBUTING", "bench/README"] if part == "Project" else [])
+        listed = [f"docs/{page}" for page in names] + (
+            ["CHANGELOG", "CONTRIBUTING", "bench/README"] if part == "Project" else []
+        )
         yield "\n".join(["", "```{toctree}", f":caption: {part}", ":hidden:", "", *listed, "```", ""])
+
+
+# The search reads excerpts from the pages, which a browser refuses where they are files: so they come as a script.
+TEXTS = "texts.js"
+LOADED = """const texts = %s;
+const fetched = window.fetch;
+window.fetch = (url, ...more) =>
+  String(url) in texts ? Promise.resolve(new Response(texts[url])) : fetched(url, ...more);
+"""
+MAIN = re.compile(r'<article role="main".*?</article>', re.DOTALL)
+NO_SECTION = re.compile(r"<(?!/?section\b)[^>]*>")
+
+
+def write_texts(folder):
+    texts = {}
+    for page in sorted(folder.rglob("*.html")):
+        for found in MAIN.findall(page.read_text(encoding="utf-8")):
+            texts[f"./{page.relative_to(folder)}"] = f'<div role="main">{NO_SECTION.sub(" ", found)}</div>'
+    (folder / "_static" / TEXTS).write_text(LOADED % json.dumps(texts), encoding="utf-8")
 
 
 def setup(app):
@@ -57,4 +80,10 @@ def setup(app):
         elif page == "docs/results/README":
             source[0] += RUNS
 
+    def with_texts(app, page, _template, _context, _doctree):
+        if page == "search":
+            app.add_js_file(TEXTS)
+
     app.connect("source-read", with_contents)
+    app.connect("html-page-context", with_texts)
+    app.connect("build-finished", lambda app, failed: None if failed else write_texts(app.outdir))

@@ -3,6 +3,10 @@ use std::{env, time::Duration};
 use tokio::signal::{ctrl_c, unix};
 use tokio_postgres::{connect, types::{ToSql, Type}, Error, NoTls};
 
+fn said(error: &Error) -> String {
+    error.as_db_error().map_or(format!("{error:?}"), |e| e.to_string()) // without the CONTEXT
+}
+
 type Parts<'a> = [(&'a (dyn ToSql + Sync), Type); 3];
 
 async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
@@ -17,8 +21,7 @@ async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
         let (token, rows, tries): (i64, Option<String>, i32) = (row.get(1), row.get(2), row.get(3));
         let parts: Parts = [(&batch, Type::INT8), (&rows, Type::TEXT), (&tries, Type::INT4)];
         let stored = sink.query_typed("SELECT store_batch($1, $2, $3)", &parts).await;
-        let failure =
-            stored.as_ref().err().map(|error| error.as_db_error().map_or(error.to_string(), |e| e.to_string()));
+        let failure = stored.as_ref().err().map(said);
         let end = "SELECT end_batch($1, $2, $3)";
         let parts: Parts = [(&batch, Type::INT8), (&token, Type::INT8), (&failure, Type::TEXT)];
         let ended = source.query_typed(end, &parts).await?;
@@ -36,7 +39,7 @@ async fn main() {
     });
     while !stop.is_finished() {
         if let Err(error) = work(&stop).await {
-            eprintln!("trying again: {error:?}");
+            eprintln!("trying again: {}", said(&error));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }

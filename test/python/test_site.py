@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ def test_it_needs_no_network(site: Path) -> None:
 def test_pages_can_be_searched(site: Path) -> None:
     index = (site / "searchindex.js").read_text()
     assert all(f'"{word}":' in index or f"{word}:" in index for word in ("standbi", "tstzrang"))
+
+
+def test_the_search_shows_excerpts_of_files(site: Path) -> None:
+    """A browser that reads the pages from a folder, and refuses to fetch another file."""
+    chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
+    found = subprocess.run(
+        [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=9000", "--dump-dom",
+         f"--user-data-dir={site.parent / 'browser'}", f"file://{site}/search.html?q=poison"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert re.search(r'<p class="context">.{0,300}poison', found, re.IGNORECASE | re.DOTALL)
 
 
 @pytest.mark.parametrize("link", ["other.md", "other.md#nowhere", "#nowhere", "b.md#nowhere"])
