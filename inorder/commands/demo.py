@@ -1,4 +1,4 @@
-"""inorder demo: what polling readers lose and what random keys cost, in two minutes."""
+"""inorder demo: what polling readers lose and what random keys cost, in three minutes."""
 
 import itertools
 from pathlib import Path
@@ -33,7 +33,7 @@ from inorder.units import MB
 @option("--embedded", is_flag=True, excludes=["--bindir"],
         help="Run the embedded PostgreSQL, also where the system has one.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
-    """Show in about two minutes what polling readers lose and what random keys cost, on a server that is thrown away.
+    """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
     Writes inorder-report.html, inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if there are such files,
     and prints the tables.
