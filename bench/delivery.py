@@ -1,4 +1,4 @@
-"""How long after its commit a row is delivered by a feed, and what waiting for it costs, by the way of waiting.
+"""Time from commit to delivery by a feed, and CPU of the reader, by the way of waiting.
 
 ``feed_wait``, and polls at several intervals, under a load of so many commits a second and without any.
 """
@@ -122,8 +122,6 @@ def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, 
 class DeliveryExperiment(Experiment[DeliveryPlan]):
     """pgbench writes at a fixed rate, and one reader follows in a thread."""
 
-    name = "delivery"
-    summary = "Time from commit to delivery by a feed, and CPU of the reader, by the way of waiting."
     question = "Is a row delivered later by feed_wait than by polling?"
     alone = True
     method = "commit timestamps and CPU time"

@@ -1,4 +1,4 @@
-"""Reading a backlog piece by piece: whether the last piece takes as long as the first, and what an order column adds.
+"""Reading a backlog piece by piece: whether the last piece takes as long as the first; order columns.
 
 Two backlogs of each form of table: many transactions, and a single one. Of each piece the CPU time of the server's
 process is kept.
@@ -83,8 +83,6 @@ def table_of(step: str, form: str) -> str:
 class PiecesExperiment(Experiment[PiecesPlan]):
     """Each measurement reads one backlog from its beginning to its end, by feed_read."""
 
-    name = "pieces"
-    summary = "Reading a backlog piece by piece: whether the last piece takes as long as the first; order columns."
     question = "Do pieces near the end of a backlog take longer?"
     programs = ()
     alone = True

@@ -1,4 +1,4 @@
-"""How fast ``inorder tail`` writes a backlog to a file, beside COPY by psql of the same table to a file.
+"""Speed of inorder tail into a file, as JSON and CSV, beside COPY of the same table.
 
 Both are run as from a shell, start included. Of tail that is measured alone, too: a run that finds nothing new.
 """
@@ -107,8 +107,6 @@ def kinds_of(plan: TailPlan) -> list[str]:
 class TailExperiment(Experiment[TailPlan]):
     """One table; each measurement writes all of it to a new file."""
 
-    name = "tail"
-    summary = "Speed of inorder tail into a file, as JSON and CSV, beside COPY of the same table."
     question = "Is inorder tail slower than COPY?"
     programs = ("psql",)
     alone = True

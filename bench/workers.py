@@ -1,4 +1,4 @@
-"""How many rows several workers of a feed process, where each row is a call that takes a while.
+"""Rows a second that several workers of one feed process, where each row is a call of a millisecond.
 
 The work is a wait, as of a request to another server: workers differ in what the feed costs, not in cores.
 """
@@ -59,8 +59,6 @@ def kind_of(workers: int) -> str:
 class WorkersExperiment(Experiment[WorkersPlan]):
     """A thread and a session for each worker; the feed is set back before each measurement."""
 
-    name = "workers"
-    summary = "Rows a second that several workers of one feed process, where each row is a call of a millisecond."
     question = "Is one worker of a feed slower than several?"
     programs = ()
     alone = True

@@ -4,10 +4,8 @@ import logging
 import os
 import signal
 import sys
-from collections import UserDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,7 +14,7 @@ import click
 
 from inorder import __version__
 from inorder.errors import PIPE_CLOSED, InorderError, InputError, Terminated
-from inorder.groups import Group
+from inorder.groups import Group, Modules
 from inorder.sources import installer
 from inorder.text import lines
 
@@ -39,7 +37,6 @@ COMMANDS = {
     "install": ("inorder.install.command", "Install inorder into a database: the C extension, or as plain SQL."),
 }
 OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that an extra brings
-UNLOADED = click.Command("unloaded")
 
 
 def installer_of(name: str) -> str:
@@ -60,21 +57,20 @@ def missing(name: str, package: str) -> click.Command:
     )  # fmt: skip
 
 
-class Commands(UserDict[str, click.Command]):
-    """The commands by name; each is imported on first access."""
+class Installed(Modules):
+    """The commands, with stand-ins for those whose packages are not there."""
 
-    def __init__(self) -> None:
-        super().__init__(dict.fromkeys(COMMANDS, UNLOADED))
+    def load(self, name: str) -> click.Command:
+        try:
+            return super().load(name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "inorder":
+                raise
+            return missing(name, str(error.name))
 
-    def __getitem__(self, name: str) -> click.Command:
-        if self.data[name] is UNLOADED:
-            try:
-                self.data[name] = getattr(import_module(COMMANDS[name][0]), name)
-            except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] == "inorder":
-                    raise
-                self.data[name] = missing(name, str(error.name))
-        return self.data[name]
+    def summary(self, name: str) -> str:
+        is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
+        return super().summary(name) if is_there else f"Not installed: {installer_of(name)}"
 
 
 @contextmanager
@@ -89,11 +85,6 @@ def enough_read() -> Iterator[None]:
 
 
 class Program(Group):
-    def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        for name in self.list_commands(ctx):
-            is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
-            yield name, COMMANDS[name][1] if is_there else f"Not installed: {installer_of(name)}"
-
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         with enough_read():
             return super().make_context(*arguments, **options)
@@ -103,7 +94,7 @@ class Program(Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=Program, commands=Commands(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, commands=Installed(COMMANDS), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="inorder")
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.

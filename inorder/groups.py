@@ -1,8 +1,49 @@
-"""Groups of commands, whose help shows each summary whole."""
+"""Groups of commands, whose help shows each summary whole, and loads none of them."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 
 import click
+
+UNLOADED = click.Command("unloaded")
+
+
+class Commands(UserDict[str, click.Command], ABC):
+    """The commands of a group by name; each is loaded on first access."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(dict.fromkeys(names, UNLOADED))
+
+    def __getitem__(self, name: str) -> click.Command:
+        if self.data[name] is UNLOADED:
+            self.data[name] = self.load(name)
+        return self.data[name]
+
+    @abstractmethod
+    def load(self, name: str) -> click.Command:
+        """Import it, with all that it needs."""
+
+    @abstractmethod
+    def summary(self, name: str) -> str:
+        """Its line in the help of the group."""
+
+
+class Modules(Commands):
+    """Commands that are a function of a module each, which has their name behind a prefix."""
+
+    def __init__(self, modules: Mapping[str, tuple[str, str]], prefix: str = "") -> None:
+        """``modules``: by name the module and the summary of a command."""
+        super().__init__(modules)
+        self.modules, self.prefix = modules, prefix
+
+    def load(self, name: str) -> click.Command:
+        found: click.Command = getattr(import_module(self.modules[name][0]), self.prefix + name)
+        return found
+
+    def summary(self, name: str) -> str:
+        return self.modules[name][1]
 
 
 class Group(click.Group):
@@ -10,9 +51,8 @@ class Group(click.Group):
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            assert command is not None
-            yield name, command.get_short_help_str(limit=1000)
+            one = self.commands
+            yield name, one.summary(name) if isinstance(one, Commands) else one[name].get_short_help_str(limit=1000)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

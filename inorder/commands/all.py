@@ -57,8 +57,9 @@ quick, full = size_options("Short runs: about ten minutes on two cores.", "The p
 @full
 @option("--out", type=FOLDER, default=".", help="Folder for its files.")
 def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None:
-    """Run every experiment but lab run like one after the other; writes a file for each, and inorder-lab.html of all.
+    """Run every experiment but like one after the other, for a page of all.
 
+    Writes a file for each, and inorder-lab.html.
     What the folder has of the same run is kept: after an interruption the same command resumes it.
     """
     size, host = size_given(quick, full), ThrowAwayHost(find_server(bindir))

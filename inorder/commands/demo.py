@@ -10,7 +10,7 @@ from inorder.commands.run import run_and_show
 from inorder.commands.show import named
 from inorder.errors import InputError
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.experiments import all_experiments
+from inorder.lab.experiments import experiment_named
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.hosts import ThrowAwayHost
@@ -51,7 +51,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     page, *files = new_files(out)
     before: list[Labelled] = []
     for name, plan, file in zip(("reader", "insert"), (ReaderPlan(seconds=reading), large), files, strict=True):
-        kind = all_experiments()[name]
+        kind = experiment_named(name)
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
         run_and_show(Session(kind, plan, host, result, file), page, "table", before)

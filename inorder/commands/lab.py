@@ -1,39 +1,56 @@
-"""inorder lab: run experiments, resume interrupted ones, report their results."""
-
-from dataclasses import replace
-from pathlib import Path
+"""inorder lab, and lab run: which commands there are. Loads none of them."""
 
 import click
-from jinja2 import TemplateError
 
-from inorder.commands.all import lab_run_all
-from inorder.commands.compare import lab_compare
-from inorder.commands.model import lab_model
-from inorder.commands.options import bindir_option, experiment_command, page_option, show_option
-from inorder.commands.run import run_and_show, run_experiment
-from inorder.commands.show import named, show
-from inorder.errors import InputError
-from inorder.groups import Group
-from inorder.lab.experiments import all_experiments, experiment_named
-from inorder.lab.hosts import host_for
-from inorder.lab.journal import load, load_all
-from inorder.lab.plan import Plan
-from inorder.lab.report import html
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.side_by_side import Labelled
-from inorder.lab.results import OWN_SERVER, Result, shortened
-from inorder.lab.runner import Session
-from inorder.lab.setting import settings_of
-from inorder.options import DSN, FILE, option
+from inorder.groups import Commands, Group, Modules
+from inorder.lab.experiments import experiment_named, names, summary_of
+
+COMMANDS = {
+    "compare": ("inorder.commands.compare", "Compare two results of one experiment: B against A."),
+    "model": (
+        "inorder.commands.model",
+        "What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.",
+    ),
+    "report": (
+        "inorder.commands.results",
+        "Show results again, of result files and of pages: several one after the other, on a page side by side, too.",
+    ),
+    "resume": (
+        "inorder.commands.results",
+        "Resume an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it.",
+    ),
+    "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
+}
+ALL = "Run every experiment but like one after the other, for a page of all."
+LIKE = click.Option(
+    ["--like"], metavar="TABLE", help="In tables like one of yours instead: see inorder lab run like --help."
+)
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, commands=Modules(COMMANDS, "lab_"))
 def lab() -> None:
     """Measure: run experiments, report their results."""
 
 
-lab.add_command(lab_model)
-lab.add_command(lab_compare)
+class Experiments(Commands):
+    """A command for each experiment, and one for all."""
+
+    def __init__(self) -> None:
+        super().__init__([*names(), "all"])
+
+    def load(self, name: str) -> click.Command:
+        from inorder.commands.all import lab_run_all  # noqa: PLC0415  # its help alone needs none of it
+        from inorder.commands.options import experiment_command  # noqa: PLC0415
+        from inorder.commands.run import run_experiment  # noqa: PLC0415
+
+        if name == "all":
+            return lab_run_all
+        command = experiment_command(experiment_named(name), run_experiment)
+        command.params += [LIKE] if name == "insert" else []
+        return command
+
+    def summary(self, name: str) -> str:
+        return ALL if name == "all" else summary_of(name)
 
 
 class Run(Group):
@@ -49,91 +66,6 @@ class Run(Group):
         return super().resolve_command(ctx, args)
 
 
-@lab.group("run", cls=Run)
+@click.group("run", cls=Run, commands=Experiments())
 def lab_run() -> None:
     """Run an experiment, on a throw-away server unless one of yours is named."""
-
-
-for kind in all_experiments().values():
-    lab_run.add_command(experiment_command(kind, run_experiment))
-lab_run.add_command(lab_run_all)
-lab_run.commands["insert"].params.append(
-    click.Option(
-        ["--like"], metavar="TABLE", help="In tables like one of yours instead: see inorder lab run like --help."
-    )
-)
-
-
-@lab.command("resume")
-@click.argument("file", type=FILE)
-@bindir_option
-@option("--dsn", type=DSN, help="Your own server, if FILE is of it: connection string, URI or service=NAME.")
-@option(
-    "--source", type=DSN,
-    help="Server of the table that others are to be like, if FILE has one.  [libpq's environment]",
-)  # fmt: skip
-@page_option
-@show_option
-def lab_resume(
-    file: Path, bindir: Path | None, dsn: str | None, source: str | None, page: Path | None, output: str
-) -> None:
-    """Resume an interrupted run: what FILE has is kept, the rest is measured on a new server and added to it."""
-    result = load(file)
-    kind = experiment_named(result.experiment)
-    if result.complete:
-        raise InputError(f"{file} is complete")
-    if (result.method == OWN_SERVER) != (dsn is not None):
-        raise InputError(f"{file} is of your own server: give its --dsn" if dsn is None else
-                         f"{file} is of a throw-away server: give no --dsn")  # fmt: skip
-    try:
-        plan = kind.plan_in(result)
-        plan.require_allowed(own=dsn is not None)
-    except InputError as error:
-        raise InputError(f"{file} is damaged: {error}") from error
-    if source is not None:
-        plan = with_source(plan, source)
-    require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
-    plan = kind.completed(plan, dsn is not None).plan
-    host = host_for(kind, dsn, bindir)
-    host.resume(kind, plan, result)
-    run_and_show(Session(kind, plan, host, result, file), page, output)
-
-
-def with_source(plan: Plan, dsn: str) -> Plan:
-    if "source" not in settings_of(type(plan)):
-        raise InputError("--source is of runs on tables like another (lab run like)")
-    return replace(plan, **{"source": dsn})  # type: ignore[arg-type]
-
-
-@lab.command("report")
-@click.argument("files", type=FILE, nargs=-1, required=True, metavar="FILE…")
-@page_option
-@show_option
-def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show results again, of result files and of pages: several one after the other, on a page side by side, too."""
-    show([one for file in files for one in readable(file, page is not None)], output, page)
-
-
-def readable(file: Path, page: bool = True) -> list[Labelled]:
-    """The results of a file whose report can be made, as a page, too; an error that names the file if not."""
-    results = load_all(file)
-    for result in results:
-        require_reportable(file, result, page)
-    several = len(results) > 1
-    labelled = [named(file, result) for result in results]
-    return [replace(one, label=f"{one.label}: {one.result.experiment}") if several else one for one in labelled]
-
-
-def require_reportable(file: Path, result: Result, page: bool) -> None:
-    """An error that names the file if it is damaged."""
-    report = report_of(result)
-    try:
-        report.kind.plan_in(result)
-        report.sections(result)
-        report.verdicts(result)
-        if page:
-            html.render([named(file, result)])
-    except InputError as error:  # its plan
-        raise InputError(f"{file} is damaged: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
-        raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from inorder.commands.options import studies
-from inorder.lab.experiments import all_experiments
+from inorder.lab.experiments import experiment_named
 from inorder.lab.report import formats, html
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.formats import section_table
@@ -21,8 +21,7 @@ FILE_WIDTH = 140
 
 
 def named(path: Path, result: Result) -> Labelled:
-    kind = all_experiments().get(result.experiment)
-    return Labelled(path.name, result, studies(kind.studies) if kind else "")
+    return Labelled(path.name, result, studies(experiment_named(result.experiment).studies))
 
 
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:

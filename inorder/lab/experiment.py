@@ -30,12 +30,12 @@ TURNS = (
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
-    ``summary`` is the help of its command, ``question`` what its first verdict answers, ``studies`` the published
-    ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to itself.
-    ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how tables
-    are larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser. ``checkpoints``: it
-    makes some within a measurement. ``order`` is the order of measurements, for the report. ``reports`` is the module
-    with sections and verdicts, where they are not methods.
+    ``name`` and ``summary`` are those of the module. ``question`` is what its first verdict answers, ``studies`` the
+    published ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to
+    itself. ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how
+    tables are larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser.
+    ``checkpoints``: it makes some within a measurement. ``order`` is the order of measurements, for the report.
+    ``reports`` is the module with sections and verdicts, where they are not methods.
     """
 
     name: ClassVar[str]
@@ -51,6 +51,11 @@ class Experiment(ABC, Generic[P]):
     method: ClassVar[str] = ""
     reports: ClassVar[Any]
     Plan: ClassVar[type[Plan]]
+
+    def __init_subclass__(cls) -> None:
+        if not hasattr(cls, "name"):
+            cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+            cls.summary = (modules[cls.__module__].__doc__ or "").partition("\n")[0]
 
     def __init__(self, plan: P, target: Target, progress: Progress) -> None:
         self.plan = plan

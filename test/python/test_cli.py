@@ -367,3 +367,18 @@ def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pyte
     monkeypatch.setattr(time, "sleep", pauses.append)
     assert list(patience.attempts()) == list(range(1, patience.TRIES + 1))
     assert len(pauses) == patience.TRIES - 1
+
+
+def test_help_lists_commands_by_their_own_summaries_and_loads_none() -> None:
+    found = cli.commands["lab"]
+    groups = [found, found.commands["run"]]  # type: ignore[attr-defined]
+    for group in groups:
+        for name, summary in group.summaries(click.Context(group)):
+            assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
+    for words in ("--help", "lab --help", "lab run --help"):
+        program = (
+            f"import sys; sys.argv = ['inorder', *{words.split()}]; import runpy; sys.excepthook = lambda *_: None"
+        )
+        loaded = f"{program}\ntry: runpy.run_module('inorder', run_name='__main__')\nfinally: print([*sys.modules])"
+        done = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
+        assert not {"numpy", "psycopg", "jinja2", "rich"} & set(done.stdout.rpartition("[")[2].split("'")), words

@@ -25,6 +25,7 @@ from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
 from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
+from inorder.lab.results import LOAD
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_room
 from inorder.lab.turn import Metrics, Progress
@@ -156,7 +157,7 @@ def test_generators(tmp_path: Path, users: Cluster, server: Server) -> None:
     result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
     assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []
     assert {run.kind.split()[1] for run in result.select("task")} == {"sort", "group", "join"}
-    assert all(run.metrics.keys() == {"seconds"} for run in result.runs) and "pg_backend_pid()" in told
+    assert all(run.metrics.keys() == {"seconds", LOAD} for run in result.runs) and "pg_backend_pid()" in told
     result, told = run_there(tmp_path, server, plain(users), "generators", *options)
     assert {run.kind for run in result.select("insert")} == {"gen_random_uuid", "nextval"}
     assert not result.select("task") and "uuid_v7_nextval" in told and traces(users.dsn + " dbname=bare") == []

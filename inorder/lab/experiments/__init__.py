@@ -1,29 +1,54 @@
-"""The experiments of the lab, a module each. A new one is found by being here, or in the folder INORDER_EXPERIMENTS."""
+"""The experiments of the lab, a module each. A new one is found by being here, or in the folder INORDER_EXPERIMENTS.
+
+The module's name is the experiment's, and the first line of its docstring the help of its command.
+"""
 
 import os
+import tokenize
+from ast import literal_eval
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inorder.errors import InputError
-from inorder.lab.experiment import Experiment
+
+if TYPE_CHECKING:
+    from inorder.lab.experiment import Experiment
 
 __path__ += filter(None, [os.environ.get("INORDER_EXPERIMENTS")])
 
 
+def names() -> list[str]:
+    return sorted(module.name.replace("_", "-") for module in iter_modules(__path__))
+
+
+def module_of(name: str) -> str:
+    return f"{__name__}.{name.replace('-', '_')}"
+
+
+def summary_of(name: str) -> str:
+    """The first line of the module's docstring. The module is not loaded, which would take a second."""
+    found = find_spec(module_of(name))
+    assert found and found.origin
+    with tokenize.open(found.origin) as source:
+        docstring = next(tokenize.generate_tokens(source.readline)).string
+    return str(literal_eval(docstring)).partition("\n")[0]
+
+
 @cache
-def all_experiments() -> dict[str, type[Experiment[Any]]]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    found = [
-        each for module in modules for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Experiment)
-        and f"{each.__module__}.".startswith(f"{module.__name__}.")  # of it, or of a module of this package
-    ]  # fmt: skip
-    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+def experiment_named(name: str) -> "type[Experiment[Any]]":
+    from inorder.lab.experiment import Experiment  # noqa: PLC0415  # see summary_of
 
-
-def experiment_named(name: str) -> type[Experiment[Any]]:
-    if name not in all_experiments():
+    if name not in names():
         raise InputError(f"this inorder knows no experiment '{name}'")
-    return all_experiments()[name]
+    module = import_module(module_of(name))
+    return next(
+        each for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Experiment) and each.__module__ == module.__name__
+    )  # fmt: skip
+
+
+def all_experiments() -> "dict[str, type[Experiment[Any]]]":
+    return {name: experiment_named(name) for name in names()}

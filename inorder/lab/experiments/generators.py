@@ -1,4 +1,4 @@
-"""What making a key costs by itself: CPU time per value, and of a bulk insert (published study P2).
+"""CPU time to make a key, above a function that returns a constant, and of a bulk insert.
 
 Every generator is timed in every round, in shuffled order, together with a C function that returns a constant: the
 floor, which is subtracted.
@@ -98,8 +98,6 @@ class GeneratorsPlan(Plan):
 
 
 class GeneratorsExperiment(Experiment[GeneratorsPlan]):
-    name = "generators"
-    summary = "CPU time to make a key, above a function that returns a constant, and of a bulk insert."
     question = "Is a key expensive to make?"
     studies = ("P2",)
     programs = ()

@@ -1,4 +1,4 @@
-"""What reading costs by kind of key, from a table whose index is larger than memory.
+"""Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key.
 
 The newest rows, a page after a key (keyset pagination), one recent row, any one row, and an index-only count of the
 newest rows: by ``created_at``, and by the time in the key (``>=~``). Blocks are counted by EXPLAIN (ANALYZE, BUFFERS).
@@ -100,8 +100,6 @@ class Drawn:
 
 
 class LookupExperiment(Experiment[LookupPlan]):
-    name = "lookup"
-    summary = "Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."
     question = "Do random keys cost those who read recent rows?"
     Plan: ClassVar = LookupPlan
 

@@ -1,4 +1,4 @@
-"""A table full of random keys is switched to another generator: what the index, the WAL and the speed make of it.
+"""A table full of random keys switched to another generator, before and after REINDEX.
 
 Every kind starts from the same table, whose index has grown by the same random keys in the same order, as it does in
 production: one that CREATE INDEX has built would be packed. Each kind goes through all steps before the next begins.
@@ -99,8 +99,6 @@ class MixedPlan(Plan):
 
 
 class MixedExperiment(Experiment[MixedPlan]):
-    name = "mixed"
-    summary = "A table full of random keys switched to another generator, before and after REINDEX."
     question = "Do random keys cost more than switching to version 7?"
     studies = ("P3",)
     Plan: ClassVar = MixedPlan

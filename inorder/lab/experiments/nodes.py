@@ -1,4 +1,4 @@
-"""Keys of several nodes whose clocks differ: what that does to their order, and to the index.
+"""Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density.
 
 Each node stamps its rows by its own clock; the rows of all arrive in true order. The slowest clock is behind by the
 lag, the others by less. Version-1 UUIDs in time order and not, and version 7, of the same moments: COPY into a table,
@@ -75,8 +75,6 @@ def step_of(lag: float) -> str:
 
 
 class NodesExperiment(Experiment[NodesPlan]):
-    name = "nodes"
-    summary = "Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density."
     question = "Do keys of several nodes cost more if their clocks differ?"
     studies = ("P1", "P4")
     programs = ()

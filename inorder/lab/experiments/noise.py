@@ -1,4 +1,4 @@
-"""What this machine can resolve: the insert experiment with every table twice or more (A/A).
+"""What this machine can resolve: equal tables compared with one another, where every difference is noise.
 
 Tables of one kind of key are the same but for their names, so whatever difference is found between them is noise, and
 calling it one is wrong.
@@ -73,8 +73,6 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
 
 
 class NoiseExperiment(Experiment[NoisePlan]):
-    name = "noise"
-    summary = "What this machine can resolve: equal tables compared with one another, where every difference is noise."
     question = "What can this machine resolve?"
     Plan: ClassVar = NoisePlan
 

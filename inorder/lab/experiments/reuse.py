@@ -1,4 +1,4 @@
-"""Which keys reuse the pages that DELETE leaves empty: a table of constant size, from which rows go as new ones come.
+"""The size of an index while rows come and as many go: which keys reuse emptied pages.
 
 In each turn a tenth of the rows is inserted, as many are deleted, and VACUUM frees what it can. The age of the deleted
 rows decides which keys can use their space again: the oldest rows empty whole pages of an ordered index, rows of any
@@ -106,8 +106,6 @@ class ReusePlan(Plan):
 
 
 class ReuseExperiment(Experiment[ReusePlan]):
-    name = "reuse"
-    summary = "The size of an index while rows come and as many go: which keys reuse emptied pages."
     question = "Does an index keep its size if rows are deleted?"
     studies = ("P3",)
     programs = ()

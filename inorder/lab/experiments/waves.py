@@ -1,4 +1,4 @@
-"""Page splits after CREATE INDEX: an index of equally full pages, then rows with random keys.
+"""Page splits after CREATE INDEX on random keys: when they come, and what they write.
 
 CREATE INDEX leaves all pages equally full, so that inserts of random keys fill and split all of them at about the same
 time, then not for long, then again: in waves. An index that has grown under the same keys has pages of every fill. Each
@@ -84,8 +84,6 @@ def index_statement(kind: str) -> str:
 
 
 class WavesExperiment(Experiment[WavesPlan]):
-    name = WAVES
-    summary = "Page splits after CREATE INDEX on random keys: when they come, and what they write."
     question = "Do page splits come in waves after CREATE INDEX?"
     programs = ()
     method = EXACT_COUNTERS

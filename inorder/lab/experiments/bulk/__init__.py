@@ -1,4 +1,4 @@
-"""Rows in bulk, by kind of key: INSERT … SELECT, building indexes, COPY; sizes and WAL (published study P1).
+"""INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes.
 
 Each kind goes through all steps before the next begins, since most steps need what the ones before have left.
 """
@@ -40,8 +40,6 @@ BYTES_PER_ROW = 600
 
 
 class BulkExperiment(Experiment[BulkPlan]):
-    name = "bulk"
-    summary = "INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes."
     question = "Are random keys slower to load in bulk?"
     studies = ("P1",)
     programs = ()

@@ -1,4 +1,4 @@
-"""What a feed and an exact count cost: for writers, for readers, and of single queries of a large table.
+"""Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for either form of
 table: after many rows arrived while one transaction was open, which still is; and after as many arrived without.
@@ -34,8 +34,6 @@ BYTES_PER_ROW = 1200
 
 
 class FeedExperiment(Experiment[FeedPlan]):
-    name = "feed"
-    summary = "Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table."
     question = "Does a feed cost writers?"
     studies = ("P5",)
     programs = ()

@@ -1,4 +1,4 @@
-"""Insert TPS and WAL per row, by kind of key and size of table (published studies P1, P3)."""
+"""Insert TPS and WAL per row, by kind of key and size of table."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -15,8 +15,6 @@ from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 
 
 class InsertExperiment(Experiment[InsertPlan]):
-    name = "insert"
-    summary = "Insert TPS and WAL per row, by kind of key and size of table."
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
     Plan: ClassVar = InsertPlan

@@ -1,4 +1,4 @@
-"""What ordered keys would save in a table like one of the user's: its columns, indexes and load, by kind of key."""
+"""What ordered keys would save in a table like yours, with its columns, indexes and load."""
 
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,8 +18,6 @@ from inorder.lab.turn import Metrics, Stage, every_round, single
 
 
 class LikeExperiment(Experiment[LikePlan]):
-    name = "like"
-    summary = "What ordered keys would save in a table like yours, with its columns, indexes and load."
     question = "What would ordered keys save here?"
     studies = ("P3",)
     needs = "--table"

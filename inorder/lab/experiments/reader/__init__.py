@@ -1,4 +1,4 @@
-"""Rows that a polling reader loses while transactions of mixed lengths write (published study P5).
+"""Rows that polling readers lose while transactions of mixed lengths write.
 
 Several readers follow one table at once, each keeping its place in its own way. A row is lost when the reader's place
 has moved past it before it was committed. ``compare`` is the whole judgement: what was committed against what a reader
@@ -90,8 +90,6 @@ def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> Metric
 
 
 class ReaderExperiment(Experiment[ReaderPlan]):
-    name = "reader"
-    summary = "Rows that polling readers lose while transactions of mixed lengths write."
     question = "Does polling lose rows?"
     studies = ("P5",)
     order = "All readers follow the same load at the same time."

@@ -1,4 +1,4 @@
-"""Whether a sequence is the bottleneck of inserts (published study P2).
+"""TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.
 
 The same statement with a constant and with nextval of sequences that differ in CACHE: SELECT alone, an insert of one
 row, an insert of many.
@@ -26,8 +26,6 @@ ROWS_PER_SECOND = 200_000
 
 
 class SequenceExperiment(Experiment[SequencePlan]):
-    name = "sequence"
-    summary = "TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."
     question = "Does a sequence slow inserts?"
     studies = ("P2",)
     method = "TPS and CPU time"

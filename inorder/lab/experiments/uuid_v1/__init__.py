@@ -1,4 +1,4 @@
-"""What the order of version-1 UUIDs is worth: the life of a table, from its first COPY to REINDEX.
+"""Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table.
 
 Four kinds of primary key for the same moments, from several nodes over a year or from a file. Each kind goes through
 all steps before the next begins.
@@ -56,8 +56,6 @@ BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
-    name = "uuid-v1"
-    summary = "Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."
     question = "Do version-1 UUIDs cost more if they are not in time order?"
     studies = ("P4",)
     programs = ()

@@ -1,4 +1,4 @@
-"""Ways to write a log whose ids are in order for its readers, and what each costs (published study P5).
+"""Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do.
 
 Remedies of the study make inserts serial: one writer to a table, one to a partition, or a lock. Each form of writing
 is measured, one row a statement and many, into tables made for it; then the order of its ids is checked.
@@ -36,8 +36,6 @@ def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int,
 
 
 class WritersExperiment(Experiment[WritersPlan]):
-    name = "writers"
-    summary = "Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."
     question = "Does keeping ids in order slow writers?"
     studies = ("P5",)
     method = "rows per second, and the order of their ids"
