@@ -3,14 +3,7 @@
 from collections import Counter
 
 import pytest
-from inorder.lab.experiments.generators import (
-    CALLS,
-    EVERY_TASK,
-    FLOOR,
-    INSERTS,
-    GeneratorsExperiment,
-    GeneratorsPlan,
-)
+from inorder.lab.experiments.generators import CALLS, EVERY_TASK, FLOOR, INSERTS, GeneratorsExperiment, GeneratorsPlan
 from inorder.lab.results import Run
 from inorder.lab.turn import Metrics
 

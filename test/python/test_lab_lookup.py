@@ -1,13 +1,7 @@
 """The lookup experiment: its queries, what they read of a table, and a run on a server."""
 
 import pytest
-from inorder.lab.experiments.lookup import (
-    COUNT_KEY,
-    LookupExperiment,
-    LookupPlan,
-    explain,
-    steps_of,
-)
+from inorder.lab.experiments.lookup import COUNT_KEY, LookupExperiment, LookupPlan, explain, steps_of
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway

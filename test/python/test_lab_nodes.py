@@ -4,13 +4,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from inorder.lab.experiments.nodes import (
-    BUILT_IN,
-    V1,
-    V7,
-    NodesExperiment,
-    NodesPlan,
-)
+from inorder.lab.experiments.nodes import BUILT_IN, V1, V7, NodesExperiment, NodesPlan
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress

@@ -7,18 +7,7 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from sql_edition import (
-    DIFFERENCES,
-    ISOLATION,
-    NOT_RUN,
-    NOT_RUN_IN_PYTHON,
-    REGRESS,
-    ROOT,
-    known,
-    program,
-    run,
-    script,
-)
+from sql_edition import DIFFERENCES, ISOLATION, NOT_RUN, NOT_RUN_IN_PYTHON, REGRESS, ROOT, known, program, run, script
 
 # Functions that execute a text, but for queries over tables of users.
 OTHER_TEXTS = {

@@ -1,4 +1,4 @@
-"""What parts gain where a transformation costs CPU: python -m engines.parts. Printed, not asserted.
+"""What parts gain where a transformation costs CPU: by script/engines. Printed, not asserted.
 
 Each round reads all rows in one part and in four, in a Spark with two cores. The CPU time is that of Spark, its Python
 workers and the server. Two cores cannot be faster than half of it: what is left of the gain, parts would have to save.
