@@ -192,7 +192,7 @@ pin(const char *name, const char *value)
 Self
 become_owner(void)
 {
-	Self		self;
+	Self		self = {0};
 	Oid			owner = state_owner(&self.schema);
 
 	GetUserIdAndSecContext(&self.user, &self.context);
@@ -204,12 +204,19 @@ become_owner(void)
 	return self;
 }
 
-/* For one statement, while we are the owner; nothing that it sets stays */
+/*
+ * For one statement, while we are the owner; nothing that it sets stays.
+ *
+ * It may run code of the table's owner, who perhaps installed the extension.
+ * Our lock keeps others from dropping it, not this session: what the owner then
+ * looked for by name would be what that code has put there.
+ */
 Self
 become_caller(Oid caller)
 {
-	Self		self = {.schema = InvalidOid};
+	Self		self = {0};
 
+	self.state = find_table("feed", &self.schema);
 	GetUserIdAndSecContext(&self.user, &self.context);
 	SetUserIdAndSecContext(caller, self.context);
 	self.nest = NewGUCNestLevel();
@@ -221,6 +228,10 @@ become_self(Self self)
 {
 	AtEOXact_GUC(false, self.nest);
 	SetUserIdAndSecContext(self.user, self.context);
+	if (OidIsValid(self.state) && get_relname_relid("feed", get_namespace_oid(INTERNAL_SCHEMA, true)) != self.state)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the extension \"inorder\" was dropped by a statement that one of its functions ran")));
 }
 
 static void

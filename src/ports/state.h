@@ -33,7 +33,8 @@ typedef struct Self
 	Oid			user;
 	int			context;
 	int			nest;
-	Oid			schema;			/* the internal one, which stays until the transaction ends */
+	Oid			schema;			/* the internal one, which nobody but this session can drop until the transaction ends */
+	Oid			state;			/* a table in it, while we are the caller */
 } Self;
 
 extern Self become_owner(void);

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
 
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from attack import ATTACK, database, execute, operators, overloads, refusal, value
+from attack import ATTACK, assert_no_right_gained, database, execute, operators, overloads, refusal, value
 from conftest import scalar
 from sources import sql_source
 
@@ -292,3 +293,71 @@ def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacke
                 assert not call.done()
             execute(mallory, "COMMIT")
             assert call.result() == "55000"
+
+
+# Code of an installer who is also the owner of a table: the planner evaluates it for each query over that, and where it
+# is told to, it drops the extension, and puts functions of its own in the place of the internal ones.
+SWAP = """
+CREATE TABLE evil.planted AS SELECT format(
+    'CREATE FUNCTION inorder_internal.%I(%s) RETURNS %s LANGUAGE plpgsql AS '
+    '$$BEGIN PERFORM evil.attack(); RETURN %s; END$$',
+    p.proname, pg_get_function_identity_arguments(p.oid), p.prorettype::regtype,
+    CASE WHEN p.prorettype = 'void'::regtype THEN '' ELSE 'NULL' END) AS statement
+    FROM pg_proc AS p WHERE p.pronamespace = 'inorder_internal'::regnamespace AND NOT p.proretset AND p.prokind = 'f'
+      AND p.prorettype NOT IN ('cstring'::regtype, 'trigger'::regtype, 'record'::regtype, 'anyelement'::regtype)
+      AND (SELECT bool_and(t.typnamespace = 'pg_catalog'::regnamespace AND t.typtype <> 'p')
+           FROM pg_type AS t WHERE t.oid = ANY (p.proargtypes::oid[] || p.prorettype) AND t.oid <> 'void'::regtype);
+CREATE SEQUENCE evil.looks;
+CREATE FUNCTION evil.swap() RETURNS int LANGUAGE plpgsql AS $f$
+DECLARE
+    planted text;
+BEGIN
+    IF nextval('evil.looks')::text = current_setting('evil.place', true) THEN
+        DROP EXTENSION inorder CASCADE;
+        CREATE SCHEMA inorder_internal;
+        GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
+        FOR planted IN SELECT statement FROM evil.planted LOOP
+            EXECUTE planted;
+        END LOOP;
+    END IF;
+    RETURN 1;
+END $f$;
+CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN evil.swap(); END';
+CREATE TABLE evil.t (k int PRIMARY KEY, xact bigint NOT NULL DEFAULT evil.xact_id(), n bigint NOT NULL DEFAULT 1);
+CREATE INDEX ON evil.t USING brin (xact);
+CREATE INDEX ON evil.t (n);
+CREATE STATISTICS evil.s ON (k + evil.one(1)) FROM evil.t;
+ANALYZE evil.t;
+SELECT evil.feed_create('f', 'evil.t'), evil.feed_create('o', 'evil.t', order_column => 'n'),
+    evil.feed_create('w', 'evil.t', partition_by => 'n', shares => 2), evil.exact_count_start('evil.t');
+INSERT INTO evil.t SELECT generate_series(1, 100)"""
+SWAPPED = (
+    "SELECT evil.feed_next_batch('f', 5)",
+    "SELECT evil.feed_next_batch('o', 5)",
+    "SELECT evil.feed_take_batch('w', 'x', 5)",
+    "SELECT evil.exact_count_fold('evil.t')",
+    "SELECT evil.reader_split('evil.t', evil.reader_next_batch('evil.t', evil.reader_start('evil.t')), 3)",
+    "SELECT evil.feed_rebase('evil.t', 1000000)",
+)
+
+
+def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(attacked: Cluster) -> None:
+    """In the same session, which no lock of the call keeps away."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
+            assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
+        for call in SWAPPED:
+            ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
+            assert_no_right_gained(dsn)
+            # A query of his own that is being planned may miss what is gone.
+            assert "55000" in ends and set(ends) <= {"55000", "XX000"}, (call, ends)
+
+
+def swap(dsn: str, call: str, place: int) -> str | None:
+    """How a call ends in which the extension is dropped at this look at the table; None if it has fewer looks."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
+        refused = refusal(mallory, call)
+        execute(mallory, "ROLLBACK")
+        return refused if value(mallory, f"SELECT last_value >= {place} FROM evil.looks") else None
