@@ -24,7 +24,7 @@ TERMINATED = 143
 # The module of each command, imported on first use, and its summary: the help of all of them imports none. Together
 # they take 0.75 s to import, tail less than half of that.
 COMMANDS = {
-    "demo": ("inorder.commands.demo", "Show in about two minutes what polling readers lose and what each key costs."),
+    "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
     "generate": ("inorder.generate.command", "Write a data set of UUIDs."),
     "choose": ("inorder.choose.command", "Choose a kind of key, and its parameters."),

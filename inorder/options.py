@@ -113,7 +113,7 @@ class Sections(click.Command):
         name = "Options"
         for one in self.get_params(ctx):
             name = getattr(one, "section", "Options") or name
-            if record := one.get_help_record(ctx):
+            if isinstance(one, click.Option) and (record := one.get_help_record(ctx)):
                 found.setdefault(name, []).append(record)
         for section, records in found.items():
             with formatter.section(section):
@@ -146,4 +146,4 @@ def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
 
 def tries_option(what: str = "") -> Callable[[Any], Any]:
     text = f"How often to try in all{what}, with pauses of up to 10 s."
-    return option("--tries", type=click.IntRange(1, MOST_TRIES), default=30, help=text)
+    return option("--tries", metavar="COUNT", type=click.IntRange(1, MOST_TRIES), default=30, help=text)

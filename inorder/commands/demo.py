@@ -27,9 +27,11 @@ from inorder.units import MB
 @bindir_option
 @option("--out", type=FOLDER, default=".", help="Folder for its files.")
 @option("--rows", type=count(1000, 10**10), default="4M", help="Rows of each table when it is larger than memory.")
-@option("--seconds", type=click.IntRange(1, 3600), default=1, help="Seconds of each run.")
-@option("--rounds", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, help="Runs of each.")
-@option("--reading", type=click.IntRange(1, 300), default=10, help="Seconds of polling, before that.")
+@option("--seconds", metavar="SECONDS", type=click.IntRange(1, 3600), default=1, help="Seconds of each run.")
+@option("--rounds", metavar="COUNT", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, help="Runs of each.")
+@option(
+    "--reading", metavar="SECONDS", type=click.IntRange(1, 300), default=10, help="Seconds of polling, before that."
+)
 @option("--embedded", is_flag=True, excludes=["--bindir"],
         help="Run the embedded PostgreSQL, also where the system has one.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
