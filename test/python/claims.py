@@ -6,7 +6,7 @@ from enum import Enum
 
 from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
 from inorder.lab.results import Result, Run
 
 NO_FIGURE = ("–", "asked there")
@@ -180,6 +180,16 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
     def figure(result: Result) -> Estimate | None:
         sizes = [list(by_round(result, "insert", kind, per_insert(metric), size).values()) for size in (rows, fewer)]
         return unpaired_ratio(*sizes) if all(sizes) else None
+
+    return figure
+
+
+def between_steps(kind: str, base: str, metric: Metric, rows: int, step: str, other: str) -> Figure:
+    """A kind to its base in a step, in relation to the same in another step."""
+
+    def figure(result: Result) -> Estimate | None:
+        ratios = [ratios_of(result, one, kind, base, metric, rows) for one in (step, other)]
+        return ratio_by_round(*ratios)
 
     return figure
 

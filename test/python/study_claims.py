@@ -10,6 +10,7 @@ from claims import (
     below,
     between_counts,
     between_sizes,
+    between_steps,
     disturbed,
     image_percent,
     kept,
@@ -25,6 +26,7 @@ from claims import (
 )
 
 SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
+P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # of the run that has a page cache: what fits into it, and what does not
 WAL = per_insert("wal_bytes")
 RECORDS = per("wal_records", "written")
 
@@ -59,6 +61,10 @@ P1 = (
           to("with_key", "random_char", "time_char", "cpu_seconds"), above(1.4)),
     Claim("P1", "Without an index: CPU time of random to time-prefixed keys (its random keys were uuid-ossp's)", "2.6",
           "bulk", to("no_index", "random_char", "time_char", "cpu_seconds"), above(2.6)),
+    Claim("P1", "The same with its own random keys, of uuid-ossp", "2.6", "bulk-ossp",
+          to("no_index", "random_ossp", "time_char", "cpu_seconds"), above(2.6)),
+    Claim("P1", "With the primary key, uuid-ossp's: CPU time to time-prefixed keys", "1.4", "bulk-ossp",
+          to("with_key", "random_ossp", "time_char", "cpu_seconds"), above(1.4)),
     Claim("P1", "Adding the key: CPU time of random keys to bigint", "5.7", "bulk",
           to("add_key", "random_char", "series", "cpu_seconds"), above(5.7)),
     Claim("P1", "Adding the key: random and time-prefixed keys take as long: CPU time", "0.91", "bulk",
@@ -110,8 +116,28 @@ P3 = (
           counted=True),
     Claim("P3", "Large table: distinct index blocks changed, random to time-prefixed keys", "more", "insert",
           to("insert", "random", "time", per_insert("touched_blocks"), LARGE), above(1), counted=True),
-    Claim("P3", "Large table: blocks of 256 have half of the TPS (after many passes: hundreds of millions of rows)",
-          "0.50", "insert", to("insert", "sequence256", "sequence", "tps", LARGE), below(0.50)),
+    Claim("P3", "Its four generators, a unique index; medium table (fits into the page cache): TPS of random keys to "
+          "time-prefixed ones of a minute", "under 0.30", "p3",
+          to("insert", "random_unique", "time60_unique", "tps", P3_MEDIUM), below(0.30)),
+    Claim("P3", "Large table: the same", "0.20", "p3", to("insert", "random_unique", "time60_unique", "tps", P3_LARGE),
+          below(0.20)),
+    Claim("P3", "Large table: blocks of 256 that have begun again many times (512 of them), TPS to random keys", "3",
+          "p3", to("insert", "sequence256_few_unique", "random_unique", "tps", P3_LARGE), above(3)),
+    Claim("P3", "The same: TPS to time-prefixed keys", "0.50", "p3",
+          to("insert", "sequence256_few_unique", "time60_unique", "tps", P3_LARGE), below(0.50)),
+    Claim("P3", "The same: distinct index blocks changed in as many seconds, to random keys", "over 2", "p3",
+          to("insert", "sequence256_few_unique", "random_unique", "touched_blocks", P3_LARGE), above(2)),
+    Claim("P3", "The same: WAL in as many seconds, to random keys", "1.5", "p3",
+          to("insert", "sequence256_few_unique", "random_unique", "wal_bytes", P3_LARGE), above(1.5)),
+    Claim("P3", "Of as many rows: distinct index blocks changed, to random keys", "–", "p3",
+          to("insert", "sequence256_few_unique", "random_unique", per_insert("touched_blocks"), P3_LARGE), below(1),
+          counted=True),
+    Claim("P3", "Of as many rows: WAL, to random keys", "–", "p3",
+          to("insert", "sequence256_few_unique", "random_unique", WAL, P3_LARGE), below(1), counted=True),
+    Claim("P3", "The same, index blocks found in shared buffers, to time-prefixed keys", "0.94 (93 to 99 %)", "p3",
+          to("insert", "sequence256_few_unique", "time60_unique", hit_percent, P3_LARGE), below(0.94), counted=True),
+    Claim("P3", "Images bring checkpoints sooner: checkpoints by WAL in as many inserts, random keys to version 7",
+          "more", "feedback", to_in_all("insert", "random", "v7", "checkpoints_requested"), above(1), counted=True),
     Claim("P3", "Recent rows of random keys are scattered: blocks read of the newest hundredth, to bigint", "more",
           "lookup", to_in_all("recent", "random", "bigint", "reads"), above(1), counted=True),
     Claim("P3", "Its own sequence-prefixed keys scatter them more: blocks read, to random keys", "–",
@@ -193,6 +219,14 @@ P5 = (
           middle("together", "lock_cached", per("lock_ms", "latency_ms", 100), 1), at_least(80)),
     Claim("P5", "Partitions routed by a trigger are slower than by the application, one row", "slower", "writers",
           to("together", "partition_trigger", "partition_application", "rows_per_second", 1), below(1)),
+    Claim("P5", "The more partitions, the slower the trigger: rows a second to the application's, 32 partitions to 2",
+          "slower", "trigger",
+          between_steps("partition_trigger", "partition_application", "rows_per_second", 1, "together@32", "together"),
+          below(1)),
+    Claim("P5", "The same with 600 rows a statement", "slower", "trigger",
+          between_steps("partition_trigger", "partition_application", "rows_per_second", 600, "together@32",
+                        "together"),
+          below(1)),
     Claim("P5", "Count incrementally: time of exact_count to count(*)", "–", "feed",
           to("count", "uuid", "uuid", "seconds", None, "count_star"), below(1)),
 )  # fmt: skip

@@ -136,6 +136,17 @@ def test_beside_which_rows_a_figure_stands() -> None:
             for one in section.records()} == {6000}  # fmt: skip
 
 
+def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
+    """It has unique indexes; the figures of the study are those of the kinds of key."""
+    result = a_result()
+    result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
+    result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)
+                   for kind, tps in (("time60", 100.0), ("random", 25.0)) for number in range(1, 7)]  # fmt: skip
+    (speeds,) = (one for one in report_of(result).sections(result) if one.name == "published_generators")
+    found = [(one["figure"], one["rows"], one["ratio_here"]) for one in speeds.records()]
+    assert found == [("random", "small", 0.25), ("random", "large", 0.25)]
+
+
 def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
     result = a_result()
     result.runs = [insert_run("bigint", number, 100.0, 1.0, 1000) for number in range(1, 7)]

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -145,11 +145,11 @@ COLUMNS = (
 
 def published_sections(
     result: Result, label: Label, steps: Mapping[str, str] | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None, kinds: Callable[[str], str] = str,
 ) -> list[Section]:  # fmt: skip
     """The tables of studies that this experiment stands beside: the figures of which ours was measured.
 
-    ``steps`` and ``sizes`` say what the result calls those of the file.
+    ``steps``, ``sizes`` and ``kinds`` say what the result calls those of the file.
     """
     steps, sizes, found = steps or {}, sizes or {}, []
     for study, about in STUDIES.items():
@@ -157,12 +157,13 @@ def published_sections(
             lines = []
             for cell in cells_of(study, one) if one["experiment"] == result.experiment else ():
                 step, (base_step, base) = steps.get(cell.step, cell.step), cell.base_place
-                rows = rows_here(result, cell, step, sizes)
-                lines.append(PublishedRow(result, step, cell.kind, rows, label(cell.step, cell.kind), cell=cell,
+                kind, base = kinds(cell.kind), kinds(base)
+                rows = rows_here(result, replace(cell, kind=kind), step, sizes)
+                lines.append(PublishedRow(result, step, kind, rows, label(cell.step, cell.kind), cell=cell,
                                     base=(steps.get(base_step, base_step), base)))  # fmt: skip
             lines = [line for line in lines if line.here or line.ratio]
             told = any(line.ratio for line in lines) if "base" in one else lines
-            if told and any(run.kind == one.get("needs", run.kind) for run in result.runs):
+            if told and any(run.kind == kinds(one.get("needs", run.kind)) for run in result.runs):
                 found.append(section_of(study, one, lines, label))
     return found
 

@@ -28,7 +28,7 @@ from inorder.lab.experiments.insert.summary import (
 )
 from inorder.lab.experiments.insert.verdicts import verdicts
 from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import KEY_KINDS
+from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, data_only, number, percent, table, to_base
 from inorder.lab.results import Result
@@ -63,6 +63,8 @@ COLUMNS = (
            "leaf_density", value=last("leaf_density", SIZES), better="more"),
 )  # fmt: skip
 FIGURES = (*COLUMNS, *DETAILS, *FEEDBACK)
+
+UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes, no primary keys
 
 GROWN = 1.1  # growth of a table from round to round that is noted
 
@@ -108,7 +110,12 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *(one for rows, kinds in sizes.items() for one in details_sections(rows, kinds)),
         *(feedback_section(plan, rows, kinds) for rows, kinds in sizes.items() if plan.max_wal_size),
         *clients_sections(result, plan),
-        *published_sections(result, lambda _, kind: KEY_KINDS[kind].label, sizes=places_of(result, plan)),
+        *published_sections(
+            result,
+            lambda _, kind: KEY_KINDS[kind].label,
+            sizes=places_of(result, plan),
+            kinds=lambda kind: kind if kind in plan.variants else f"{kind}{UNIQUE}",
+        ),
         *model_sections(result, plan),
     ]
     return [

@@ -65,7 +65,8 @@ def places_of(result: Result, plan: InsertPlan) -> dict[str, int]:
 
 
 def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
-    size = sum(last_of(result, FILL, "random", part, rows) or 0 for part in ("table_bytes", "index_bytes"))
+    kind = next((kind for kind in plan.variants if kind.startswith("random")), "random")
+    size = sum(last_of(result, FILL, kind, part, rows) or 0 for part in ("table_bytes", "index_bytes"))
     if size <= plan.memory_bytes:
         return "small"
     return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"
