@@ -128,6 +128,57 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     assert scalar(pair.new, NEXT, "later", 1) == 1, "numbers count from 1 where none can be known"
 
 
+GIVEN = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
+DONE = "SELECT feed_finish_batch(%s, %s, %s)"
+
+
+def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tuple[int, int, list[int]]:
+    number, token = (
+        int(str(value)) for value in connection.execute(GIVEN.encode(), [feed, worker, rows]).fetchall()[0]
+    )
+    found = connection.execute("SELECT n FROM feed_batch_rows(%s, %s, null::events)", [feed, number])
+    return number, token, sorted(int(str(n)) for (n,) in found)
+
+
+@pytest.mark.parametrize("shares", [None, 2])
+def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
+    """What the standby knows of their batches stays; what it does not know comes again, under numbers of its own."""
+    divided = "" if shares is None else f", partition_by => 'n', shares => {shares}"
+    pair.old.execute("ALTER TABLE events ALTER n SET NOT NULL")
+    pair.old.execute(f"SELECT feed_create('w', 'events'{divided})".encode())
+    insert(pair.old, *range(1, 9))
+    kept = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
+    pair.cut_off()
+    # Of these the standby hears nothing: one is finished, one returned and finished by another, and two are new.
+    assert scalar(pair.old, DONE, "w", *kept["a"][:2]) is True
+    pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", kept["b"][:2])
+    again = given(pair.old, "w", "c")
+    assert (again[0], again[2]) == (kept["b"][0], kept["b"][2]) and scalar(pair.old, DONE, "w", *again[:2]) is True
+    insert(pair.old, 101, 102, 103, 104)
+    lost = [given(pair.old, "w", worker) for worker in ("a", "b")]
+    pair.standby.promote()
+    insert(pair.new, 9, 10)
+    assert all(rows for *_, rows in lost) and {number for number, *_ in lost}.isdisjoint({1, 2})
+    for number, token, _ in [*lost, again]:
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
+            pair.new.execute(DONE.encode(), ["w", number, token])
+    # Its session is gone with the server, so another worker has the batch at once, with the same rows.
+    taken = given(pair.new, "w", "d")
+    assert taken[0] == kept["a"][0] and taken[2] == kept["a"][2] and taken[1] != kept["a"][1]
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
+        pair.new.execute(DONE.encode(), ["w", *kept["a"][:2]])
+    assert scalar(pair.new, DONE, "w", *taken[:2]) is True
+    assert scalar(pair.new, DONE, "w", *kept["b"][:2]) is True, "the worker that had it, with its token"
+    rest: list[int] = []
+    while scalar(pair.new, "SELECT number IS NULL FROM feed_take_batch('w', 'e', 2)") is False:
+        number, token, rows = given(pair.new, "w", "e")
+        assert number > 1 << 40, "another number than any before"
+        assert scalar(pair.new, DONE, "w", number, token) is True
+        rest += rows
+    known = [*kept["a"][2], *kept["b"][2]]
+    assert sorted(rest) == [n for n in range(1, 11) if n not in known]
+
+
 def test_a_second_promotion(pair: Pair) -> None:
     known, positions = set[int](), list[str]()
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
