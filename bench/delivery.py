@@ -201,32 +201,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
             time.sleep(self.plan.seconds)
         return found
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """The curve: a line for each way of waiting."""
-        plan = cls.plan_in(result)
-        kinds = [kind for kind in plan.kinds if result.select(LOADED, kind) or result.select(IDLE, kind)]
-        title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
-        return [
-            table(
-                "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
-                f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
-                "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
-            )
-        ]  # fmt: skip
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """feed_wait, to polls at about the interval at which it looks."""
-        plan = cls.plan_in(result)
-        base = min(plan.kinds[1:], key=lambda kind: abs(interval_of(kind) - LOOKS_MS))
-        compared = [
-            Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))
-            for metric, step, values in (("p50", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
-        ]
-        shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), PLAIN) for kind in (WAIT, base))
-        return costs(cls.question, compared, holds_text(result, plan), bars_of(shown, number(1, "ms")))
-
 
 def holds_text(result: Result, plan: DeliveryPlan) -> str:
     """The load, and the figures of feed_wait."""
@@ -258,3 +232,27 @@ FIGURES = (
            value=median("client_percent", IDLE)),
     Figure("TPS", "Commits in a second, as pgbench counts them.", number(), "tps", value=median("tps")),
 )  # fmt: skip
+
+
+def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
+    """The curve: a line for each way of waiting."""
+    kinds = [kind for kind in plan.kinds if result.select(LOADED, kind) or result.select(IDLE, kind)]
+    title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
+    return [
+        table(
+            "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
+            f"Aimed at: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
+            "of a core. Commits wait for the disk, also those of the reader, which move the feed.",
+        )
+    ]  # fmt: skip
+
+
+def verdicts(result: Result, plan: DeliveryPlan, question: str) -> Sequence[Verdict]:
+    """feed_wait, to polls at about the interval at which it looks."""
+    base = min(plan.kinds[1:], key=lambda kind: abs(interval_of(kind) - LOOKS_MS))
+    compared = [
+        Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))
+        for metric, step, values in (("p50", LOADED, "p50_ms"), ("idle CPU time", IDLE, "server_percent"))
+    ]
+    shown = ((label_of(kind), median_of(result, LOADED, kind, "p50_ms"), PLAIN) for kind in (WAIT, base))
+    return costs(question, compared, holds_text(result, plan), bars_of(shown, number(1, "ms")))

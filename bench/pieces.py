@@ -185,24 +185,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         times = {name: middle(one[name] for one in found[1:]) for name in found[0]}  # the first one plans
         return times | {"calls": LOOKS}
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """A table for each backlog, and the last rows."""
-        plan = cls.plan_in(result)
-        made = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
-        return [*made, *([last_section(result, plan)] if result.select(LAST) else [])]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The form whose pieces differ most, of either backlog."""
-        plan = cls.plan_in(result)
-        compared = [one for step in BACKLOGS if (one := steepest(result, plan, step))]
-        holds = (
-            f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "
-            "the form with the largest ratio."
-        )
-        return costs(cls.question, compared, holds)
-
 
 def insert(table: str, rows: int) -> str:
     """An INSERT of so many rows.
@@ -283,3 +265,19 @@ def last_section(result: Result, plan: PiecesPlan) -> Section:
     rows = [Row(result, LAST, form) for form in plan.forms if result.select(LAST, form)]
     title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, by a call"
     return table("pieces_last", title, CALL, rows, "One transaction, all others being read.")
+
+
+def sections(result: Result, plan: PiecesPlan) -> Sequence[Section]:
+    """A table for each backlog, and the last rows."""
+    made = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
+    return [*made, *([last_section(result, plan)] if result.select(LAST) else [])]
+
+
+def verdicts(result: Result, plan: PiecesPlan, question: str) -> Sequence[Verdict]:
+    """The form whose pieces differ most, of either backlog."""
+    compared = [one for step in BACKLOGS if (one := steepest(result, plan, step))]
+    holds = (
+        f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "
+        "the form with the largest ratio."
+    )
+    return costs(question, compared, holds)

@@ -189,30 +189,6 @@ class TailExperiment(Experiment[TailPlan]):
             "--format", step, "--batch-rows", kind.removeprefix("tail_"), *start,
         ]  # fmt: skip
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """A table for each format; and what starting takes."""
-        plan = cls.plan_in(result)
-        return [section_of(result, plan, step) for step in COPIES if result.select(step)]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """Whether the largest batches are as fast as COPY."""
-        plan = cls.plan_in(result)
-        kind = kind_of(max(plan.batch_rows))
-        compared = [
-            one
-            for step in COPIES
-            for one in (
-                Compared(f"speed as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, speed_of), True),
-                Compared(f"CPU time as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, "cpu_seconds")),
-            )
-        ]
-        shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
-                 for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
-        holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
-        return costs(cls.question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))
-
 
 def timed_command(command: Sequence[str], environment: Mapping[str, str], output: Path) -> dict[str, float]:
     """Wall-clock and CPU seconds of a command that appends to a file; it never outlives this call."""
@@ -309,3 +285,25 @@ def idle_text(result: Result, plan: TailPlan) -> str:
     """What starting takes."""
     found = median_of(result, NOTHING, kind_of(plan.batch_rows[0]), "seconds")
     return f"A run of tail that finds nothing new takes {found.median:.2f} s." if found else ""
+
+
+def sections(result: Result, plan: TailPlan) -> Sequence[Section]:
+    """A table for each format; and what starting takes."""
+    return [section_of(result, plan, step) for step in COPIES if result.select(step)]
+
+
+def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]:
+    """Whether the largest batches are as fast as COPY."""
+    kind = kind_of(max(plan.batch_rows))
+    compared = [
+        one
+        for step in COPIES
+        for one in (
+            Compared(f"speed as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, speed_of), True),
+            Compared(f"CPU time as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, "cpu_seconds")),
+        )
+    ]
+    shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
+             for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
+    holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
+    return costs(question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))

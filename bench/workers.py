@@ -125,30 +125,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
                 done.append(str(row))
             session.execute(FINISH.encode(), (batch, token))
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        """A line for each number of workers."""
-        plan = cls.plan_in(result)
-        title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
-        return [
-            table(
-                "workers",
-                title,
-                FIGURES,
-                [Row(result, WORK, kind_of(many)) for many in plan.workers if result.select(WORK, kind_of(many))],
-                "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
-            )
-        ]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """One worker, to the most."""
-        plan = cls.plan_in(result)
-        one, most = min(plan.workers), max(plan.workers)
-        ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
-        holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
-        return costs(cls.question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)
-
 
 def speed_of(run: Run) -> float:
     """Rows in a second."""
@@ -189,3 +165,25 @@ FIGURES = (
     Figure("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share",
            value=median("least_share"), better="more"),
 )  # fmt: skip
+
+
+def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
+    """A line for each number of workers."""
+    title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
+    return [
+        table(
+            "workers",
+            title,
+            FIGURES,
+            [Row(result, WORK, kind_of(many)) for many in plan.workers if result.select(WORK, kind_of(many))],
+            "feed_take_batch, feed_batch_rows, the calls, feed_finish_batch; each a transaction.",
+        )
+    ]
+
+
+def verdicts(result: Result, plan: WorkersPlan, question: str) -> Sequence[Verdict]:
+    """One worker, to the most."""
+    one, most = min(plan.workers), max(plan.workers)
+    ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
+    holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."
+    return costs(question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)

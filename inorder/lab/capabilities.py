@@ -1,6 +1,6 @@
 """What the user's own server lets a run see and do, and what becomes of a plan there: what is not possible is named.
 
-Pure. An experiment adapts its plan by ``adapted`` and adds what only it knows.
+Pure. An experiment says by ``OwnRun`` what it does there, and adds what only it knows.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ VACUUMED = (
     "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
     "for the lab's tables."
 )
+THROUGH_HERE = "COPY went through this tool: its times are those of the network and of this machine, too."
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,26 @@ class Adapted(Generic[P]):
         return Adapted(plan, (*self.notes, *filter(None, notes)))
 
 
-def adapted(
-    plan: P,
-    can: Capabilities,
-    *,
-    counts: bool = True,
-    reads_vacuum: bool = False,
-    leaf_density: bool = False,
-    checkpoints: bool = True,
-    unseen: str = "",
-    otherwise: str = "",
-) -> Adapted[P]:
-    """The plan with the server's own settings, no more sessions than are free, and no names that need what is missing.
+@dataclass(frozen=True)
+class OwnRun:
+    """An experiment on the user's own server: what it counts and reads there, and what the report says of it.
 
     ``counts``: WAL and blocks are counted. ``reads_vacuum``: VACUUM's output is read. ``leaf_density``: it is measured.
     ``checkpoints``: one is asked for before each measurement. ``unseen`` is what only a throw-away server shows,
     ``otherwise`` what comes out otherwise than there.
     """
-    if reads_vacuum:
+
+    counts: bool = True
+    reads_vacuum: bool = False
+    leaf_density: bool = False
+    checkpoints: bool = True
+    unseen: str = ""
+    otherwise: str = ""
+
+
+def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
+    """The plan with the server's own settings, no more sessions than are free, no names that need what is missing."""
+    if own.reads_vacuum:
         require_english(can)
     if can.sessions < 1:
         raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for '{can.role}', too few")
@@ -97,9 +100,9 @@ def adapted(
     for name, one in settings_of(type(plan)).items():
         found = adapted_setting(found, name, one, can)
     return found.but(
-        *seen(can, counts, leaf_density, checkpoints),
-        f"Left out: {unseen}, to be seen only from within the server's machine." if unseen else "",
-        otherwise,
+        *seen(can, own),
+        f"Left out: {own.unseen}, to be seen only from within the server's machine." if own.unseen else "",
+        own.otherwise,
     )
 
 
@@ -162,21 +165,21 @@ def require_english(can: Capabilities) -> None:
         )
 
 
-def seen(can: Capabilities, counts: bool, leaf_density: bool, checkpoints: bool) -> list[str]:
+def seen(can: Capabilities, own: OwnRun) -> list[str]:
     notes = []
-    if counts and can.sees_wal:
+    if own.counts and can.sees_wal:
         notes.append(
             "WAL is counted for the whole server: what its other sessions wrote meanwhile is in it. Blocks are those "
             "of the lab's own tables and indexes."
         )
-    elif counts:
+    elif own.counts:
         notes.append(f"Left out: WAL, since '{can.role}' may not read pg_stat_wal.")
-    if checkpoints and not can.may_checkpoint:
+    if own.checkpoints and not can.may_checkpoint:
         notes.append(
             f"No checkpoint before each measurement: '{can.role}' has not the rights of pg_checkpoint. Full-page "
             "images depend on when the server made its own."
         )
-    if leaf_density and not can.has_pgstattuple:
+    if own.leaf_density and not can.has_pgstattuple:
         notes.append(f"Left out: leaf density: the database has no pgstattuple that '{can.role}' may use.")
     return notes
 

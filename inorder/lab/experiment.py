@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.lab.analysis.figures import Judged
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun, adapted
 from inorder.lab.plan import Plan
 from inorder.lab.report.section import Section
 from inorder.lab.report.verdict import Verdict
@@ -47,6 +47,7 @@ class Experiment(ABC, Generic[P]):
     role: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     checkpoints: ClassVar[bool] = False
+    own: ClassVar[OwnRun] = OwnRun()
     order: ClassVar[str] = TURNS
     method: ClassVar[str] = ""
     reports: ClassVar[Any]
@@ -56,6 +57,8 @@ class Experiment(ABC, Generic[P]):
         if not hasattr(cls, "name"):
             cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
             cls.summary = (modules[cls.__module__].__doc__ or "").partition("\n")[0]
+        if not hasattr(cls, "reports"):
+            cls.reports = modules[cls.__module__]
 
     def __init__(self, plan: P, target: Target, progress: Progress) -> None:
         self.plan = plan
@@ -92,7 +95,8 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:
-        return adapted(plan, can)
+        """The plan that the user's own server allows."""
+        return adapted(plan, can, cls.own)
 
     # --- what it does ---------------------------------------------------------
 
@@ -132,8 +136,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def compared_by(cls) -> list[Judged]:
-        module: Any = getattr(cls, "reports", modules[cls.__module__])
-        return [one.judged for one in module.FIGURES if one.judged]
+        return [one.judged for one in cls.reports.FIGURES if one.judged]
 
     # --- its plan -------------------------------------------------------------
 

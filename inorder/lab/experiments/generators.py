@@ -12,7 +12,7 @@ from inorder.connection.database import Connection, execute
 from inorder.lab import setting
 from inorder.lab.analysis.figures import by_round, estimated, median
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
-from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, adapted
+from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
@@ -102,6 +102,12 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     studies = ("P2",)
     programs = ()
     method = "CPU time"
+    own = OwnRun(
+        counts=False, unseen="CPU time: all is by the wall clock",
+        otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more before "
+        "it does anything. Left out: text input and output, called in a loop by a C function that is not declared on "
+        "your server.",
+    )  # fmt: skip
     Plan: ClassVar = GeneratorsPlan
     session: Connection
     missing: tuple[str, ...] = ()  # generators that this server is too old for
@@ -113,12 +119,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     @classmethod
     def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:
         """No C functions that must be declared first; without the extension only the server's, and no uuid_v1."""
-        found = adapted(
-            plan, can, counts=False, unseen="CPU time: all is by the wall clock",
-            otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more "
-            "before it does anything. Left out: text input and output, called in a loop by a C function that is not "
-            "declared on your server.",
-        )  # fmt: skip
+        found = super().adapt(plan, can)
         if not can.has_inorder:
             return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
         return found.but(tasks=tuple(task for task in plan.tasks if task.split()[1] not in BY_C_FUNCTION))
@@ -191,29 +192,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     def timed(self, statement: str) -> Metrics:
         return self.target.timed(self.session, lambda: self.execute(statement))
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        return [section for section in (calls_section(result), task_section(result)) if section.rows]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        shown = {name: estimated(above_floor(result, name).values()) for name in (BASELINE_CALL, *ORDERED)}
-        one, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
-        to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(one, base))
-        found = shown[ORDERED[0]]
-        if found is None or to_random.found is None:
-            return []
-        return [
-            Verdict(
-                cls.question,
-                f"{found.median:,.0f} ns",
-                f"For a version-7 key: {to_random.words}.",
-                f"{cls.plan_in(result).values:,} values in one statement, less a function that returns a constant.",
-                to_random.to_decide,
-                bars_of(((f"{name}()", value, PLAIN) for name, value in shown.items()), number(0, "ns")),
-            )
-        ]
 
 
 def by_cpu(result: Result) -> bool:
@@ -299,3 +277,26 @@ def task_section(result: Result) -> Section:
         if base and own:
             rows.append([label, estimated(base.values()), estimated(own.values()), ratio_by_round(own, base)])
     return Section("tasks", f"Work with values, {short} a value", columns, rows)
+
+
+def sections(result: Result, _plan: GeneratorsPlan) -> Sequence[Section]:
+    return [section for section in (calls_section(result), task_section(result)) if section.rows]
+
+
+def verdicts(result: Result, plan: GeneratorsPlan, question: str) -> Sequence[Verdict]:
+    shown = {name: estimated(above_floor(result, name).values()) for name in (BASELINE_CALL, *ORDERED)}
+    one, base = (above_floor(result, name) for name in (ORDERED[0], BASELINE_CALL))
+    to_random = Compared("CPU time" if by_cpu(result) else "time", f"{BASELINE_CALL}()", ratios_by_round(one, base))
+    found = shown[ORDERED[0]]
+    if found is None or to_random.found is None:
+        return []
+    return [
+        Verdict(
+            question,
+            f"{found.median:,.0f} ns",
+            f"For a version-7 key: {to_random.words}.",
+            f"{plan.values:,} values in one statement, less a function that returns a constant.",
+            to_random.to_decide,
+            bars_of(((f"{name}()", value, PLAIN) for name, value in shown.items()), number(0, "ns")),
+        )
+    ]

@@ -17,7 +17,7 @@ from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, last, median, median_of, per, ratios_of, to
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
@@ -101,16 +101,15 @@ class Drawn:
 
 class LookupExperiment(Experiment[LookupPlan]):
     question = "Do random keys cost those who read recent rows?"
+    own = OwnRun(
+        counts=False, checkpoints=False,
+        otherwise="Nothing was restarted between filling and reading: queries found in memory what the fill left.",
+    )  # fmt: skip
     Plan: ClassVar = LookupPlan
 
     @classmethod
     def room(cls, plan: LookupPlan) -> tuple[int, str]:
         return plan.rows * len(plan.kinds) * BYTES_PER_ROW, f"{plan.rows:,} rows of {len(plan.kinds)} kinds of key"
-
-    @classmethod
-    def adapt(cls, plan: LookupPlan, can: Capabilities) -> Adapted[LookupPlan]:
-        kept = "Nothing was restarted between filling and reading: queries found in memory what the fill had left."
-        return adapted(plan, can, counts=False, checkpoints=False, otherwise=kept)
 
     def prepare(self) -> None:
         self.drawn: dict[str, Drawn] = {}
@@ -174,23 +173,6 @@ class LookupExperiment(Experiment[LookupPlan]):
             "rows": fsum(one["Actual Rows"] for one in explained) / len(explained),
             "latency_ms": middle(one["Execution Time"] for one in explained),
         }
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        plan = cls.plan_in(result)
-        return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        base = "v7" if result.select(RECENT, "v7") else BASELINE
-        compared = [
-            Compared(metric, KEY_KINDS[base].label, ratios_of(result, RECENT, "random", base, values))
-            for metric, values in (("reads", "reads"), ("time", "latency_ms"))
-        ]
-        rows = f"One row of the newest hundredth of {cls.plan_in(result).rows:,}."
-        shown = ((KEY_KINDS[kind].label, median_of(result, RECENT, kind, "reads"), f"kind-{kind}")
-                 for kind in dict.fromkeys((BASELINE, base, "random")))  # fmt: skip
-        return costs(cls.question, compared, f"{rows} {memory(result)}", bars_of(shown, number(2, "reads")))
 
 
 def statements(key: KeyKind) -> list[str]:
@@ -261,3 +243,19 @@ def memory(result: Result) -> str:
 def times_memory(result: Result) -> str:
     sizes = [run.metrics["index_bytes"] for run in result.select(FILL)]
     return f"{max(sizes, default=0) / result.plan['memory_bytes']:.1f} times"
+
+
+def sections(result: Result, plan: LookupPlan) -> Sequence[Section]:
+    return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
+
+
+def verdicts(result: Result, plan: LookupPlan, question: str) -> Sequence[Verdict]:
+    base = "v7" if result.select(RECENT, "v7") else BASELINE
+    compared = [
+        Compared(metric, KEY_KINDS[base].label, ratios_of(result, RECENT, "random", base, values))
+        for metric, values in (("reads", "reads"), ("time", "latency_ms"))
+    ]
+    rows = f"One row of the newest hundredth of {plan.rows:,}."
+    shown = ((KEY_KINDS[kind].label, median_of(result, RECENT, kind, "reads"), f"kind-{kind}")
+             for kind in dict.fromkeys((BASELINE, base, "random")))  # fmt: skip
+    return costs(question, compared, f"{rows} {memory(result)}", bars_of(shown, number(2, "reads")))

@@ -14,7 +14,7 @@ from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, by_round, middle, middle_of, per, ratios_of, to
 from inorder.lab.analysis.stats import estimate
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
@@ -101,17 +101,16 @@ class MixedPlan(Plan):
 class MixedExperiment(Experiment[MixedPlan]):
     question = "Do random keys cost more than switching to version 7?"
     studies = ("P3",)
+    own = OwnRun(
+        leaf_density=True,
+        otherwise="Nothing was restarted between filling and inserting: inserts found in memory what the fill left.",
+    )
     Plan: ClassVar = MixedPlan
 
     @classmethod
     def room(cls, plan: MixedPlan) -> tuple[int, str]:
         rows = plan.rows_after(AGAIN)
         return rows * BYTES_PER_ROW, f"{rows:,} rows and their WAL"
-
-    @classmethod
-    def adapt(cls, plan: MixedPlan, can: Capabilities) -> Adapted[MixedPlan]:
-        kept = "Nothing was restarted between filling and inserting: inserts found in memory what the fill had left."
-        return adapted(plan, can, leaf_density=True, otherwise=kept)
 
     def prepare(self) -> None:
         self.serve_small()
@@ -175,33 +174,6 @@ class MixedExperiment(Experiment[MixedPlan]):
     def drop(self, kind: str) -> None:
         with self.target.connect() as session:
             session.execute(f"DROP TABLE {KINDS[kind].table}".encode())
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        sections = []
-        for step, before in BEFORE.items():
-            kinds = [kind for kind in KINDS if result.select(step, kind)]
-            if kinds:
-                rows = int(result.select(before, kinds[0])[0].metrics["rows"])
-                inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
-                filled = "after REINDEX" if step == AGAIN else "with random keys"
-                title = f"{rows:,} rows {filled}, then {inserts:,} more"
-                lines = [Row(result, step, kind) for kind in kinds]
-                cost = table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines)
-                sections += [growth_section(result, step, kinds, title), cost]
-        return sections
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        base, plan = KINDS["v7"].label, cls.plan_in(result)
-        compared = [
-            Compared("WAL", base, ratios_of(result, SWITCH, BASELINE, "v7", WAL_PER_ROW), counted=True),
-            Compared("speed", base, ratios_of(result, SWITCH, BASELINE, "v7", "tps"), speed=True),
-        ]
-        holds = f"{plan.rows:,} random keys, then {plan.inserts:,} rows after a restart and a checkpoint."
-        shown = ((KINDS[kind].label, middle_of(result, SWITCH, kind, WAL_PER_ROW), f"kind-{kind}")
-                 for kind in ("v7", BASELINE))  # fmt: skip
-        return costs(cls.question, compared, holds, bars_of(shown, number(0, "B WAL/row")), growth_text(result))
 
 
 def growth_text(result: Result) -> str:
@@ -290,3 +262,30 @@ COST = (
 )  # fmt: skip
 REINDEXED = Figure("s", "Seconds of REINDEX.", value=middle("seconds"), better="less")
 FIGURES = (*GROWTH, *COST, REINDEXED)
+
+
+def sections(result: Result, _plan: MixedPlan) -> Sequence[Section]:
+    sections = []
+    for step, before in BEFORE.items():
+        kinds = [kind for kind in KINDS if result.select(step, kind)]
+        if kinds:
+            rows = int(result.select(before, kinds[0])[0].metrics["rows"])
+            inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
+            filled = "after REINDEX" if step == AGAIN else "with random keys"
+            title = f"{rows:,} rows {filled}, then {inserts:,} more"
+            lines = [Row(result, step, kind) for kind in kinds]
+            cost = table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines)
+            sections += [growth_section(result, step, kinds, title), cost]
+    return sections
+
+
+def verdicts(result: Result, plan: MixedPlan, question: str) -> Sequence[Verdict]:
+    base = KINDS["v7"].label
+    compared = [
+        Compared("WAL", base, ratios_of(result, SWITCH, BASELINE, "v7", WAL_PER_ROW), counted=True),
+        Compared("speed", base, ratios_of(result, SWITCH, BASELINE, "v7", "tps"), speed=True),
+    ]
+    holds = f"{plan.rows:,} random keys, then {plan.inserts:,} rows after a restart and a checkpoint."
+    shown = ((KINDS[kind].label, middle_of(result, SWITCH, kind, WAL_PER_ROW), f"kind-{kind}")
+             for kind in ("v7", BASELINE))  # fmt: skip
+    return costs(question, compared, holds, bars_of(shown, number(0, "B WAL/row")), growth_text(result))

@@ -17,7 +17,7 @@ from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Metric, Row, median, middle_of, per, ratios_of
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import THROUGH_HERE, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.key_files import simulated, write_keys
@@ -78,6 +78,7 @@ class NodesExperiment(Experiment[NodesPlan]):
     question = "Do keys of several nodes cost more if their clocks differ?"
     studies = ("P1", "P4")
     programs = ()
+    own = OwnRun(leaf_density=True, otherwise=THROUGH_HERE)
     Plan: ClassVar = NodesPlan
 
     @classmethod
@@ -85,11 +86,6 @@ class NodesExperiment(Experiment[NodesPlan]):
         sets = len(plan.lag) * len({SETS[kind] for kind in plan.kinds})
         total = plan.rows + plan.more_rows
         return total * (BYTES_PER_ROW + LINE * sets), f"{total:,} rows, files of {sets} data sets and WAL"
-
-    @classmethod
-    def adapt(cls, plan: NodesPlan, can: Capabilities) -> Adapted[NodesPlan]:
-        through = "COPY went through this tool: its times are those of the network and of this machine, too."
-        return adapted(plan, can, leaf_density=True, otherwise=through)
 
     def prepare(self) -> None:
         self.target.serve_small(Small(self.plan.memory_bytes))
@@ -143,35 +139,6 @@ class NodesExperiment(Experiment[NodesPlan]):
         if copied != rows:
             raise InorderError(f"COPY of {file.name} copied {copied:,} rows instead of {rows:,}")
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        plan = cls.plan_in(result)
-        lines = [Row(result, step_of(lag), kind) for kind in KINDS for lag in plan.lag]
-        lines = [line for line in lines if result.select(line.step, line.kind)]
-        title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} after {plan.rows:,}"
-        charts = [
-            chart(result, plan, "Leaf density", "%", "leaf_density"),
-            chart(result, plan, "Index blocks accessed by an insert", "blocks", blocks_per_row),
-        ]
-        return [table("nodes", title, FIGURES, lines, CAPTION, charts=charts)] if lines else []
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        plan = cls.plan_in(result)
-        most, least = max(plan.lag), min(plan.lag)
-        compared = [
-            Compared(f"WAL with {KINDS[kind].label}", f"clocks {least:g} s apart",
-                     ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
-                               base_step=step_of(least)), counted=True)
-            for kind in KINDS
-        ]  # fmt: skip
-        holds = f"{plan.nodes} nodes, {plan.rate:,} rows a second; the slowest clock is {most:g} s behind."
-        shown = (
-            (KINDS[kind].label, middle_of(result, step_of(most), kind, per("wal_bytes", "copied")), CSS[kind])
-            for kind in KINDS
-        )
-        return costs(cls.question, compared, holds, bars_of(shown, number(0, "B")))
-
 
 def blocks_per_row(run: Run) -> float | None:
     if "index_hits" not in run.metrics:
@@ -212,3 +179,30 @@ def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric
         if points := tuple((lag, value) for lag, value in values if value is not None):
             lines.append(Line(key.label, points, CSS[kind]))
     return line_chart(f"{title}, by lag", "lag, s", unit, lines)
+
+
+def sections(result: Result, plan: NodesPlan) -> Sequence[Section]:
+    lines = [Row(result, step_of(lag), kind) for kind in KINDS for lag in plan.lag]
+    lines = [line for line in lines if result.select(line.step, line.kind)]
+    title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} after {plan.rows:,}"
+    charts = [
+        chart(result, plan, "Leaf density", "%", "leaf_density"),
+        chart(result, plan, "Index blocks accessed by an insert", "blocks", blocks_per_row),
+    ]
+    return [table("nodes", title, FIGURES, lines, CAPTION, charts=charts)] if lines else []
+
+
+def verdicts(result: Result, plan: NodesPlan, question: str) -> Sequence[Verdict]:
+    most, least = max(plan.lag), min(plan.lag)
+    compared = [
+        Compared(f"WAL with {KINDS[kind].label}", f"clocks {least:g} s apart",
+                 ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
+                           base_step=step_of(least)), counted=True)
+        for kind in KINDS
+    ]  # fmt: skip
+    holds = f"{plan.nodes} nodes, {plan.rate:,} rows a second; the slowest clock is {most:g} s behind."
+    shown = (
+        (KINDS[kind].label, middle_of(result, step_of(most), kind, per("wal_bytes", "copied")), CSS[kind])
+        for kind in KINDS
+    )
+    return costs(question, compared, holds, bars_of(shown, number(0, "B")))

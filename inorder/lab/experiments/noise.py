@@ -18,7 +18,7 @@ from inorder.lab import insert_tables, setting
 from inorder.lab.analysis.figures import by_round, ratio_of
 from inorder.lab.analysis.sample_size import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
 from inorder.lab.analysis.stats import ERROR, LEAST_ROUNDS, Estimate, estimate
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
@@ -74,6 +74,7 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
 
 class NoiseExperiment(Experiment[NoisePlan]):
     question = "What can this machine resolve?"
+    own = OwnRun(unseen="the device")
     Plan: ClassVar = NoisePlan
 
     @classmethod
@@ -81,10 +82,6 @@ class NoiseExperiment(Experiment[NoisePlan]):
         tables = len(plan.copies())
         needed = bytes_needed(tables, plan.rows, plan.rounds, plan.seconds, plan.inserts)
         return needed, f"{plan.rows:,} rows of {tables} tables"
-
-    @classmethod
-    def adapt(cls, plan: NoisePlan, can: Capabilities) -> Adapted[NoisePlan]:
-        return adapted(plan, can, unseen="the device")
 
     @cached_property
     def tables(self) -> InsertTables:
@@ -110,37 +107,6 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     def outcome(self, metrics: Metrics) -> str:
         return speed_text(metrics)
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        plan = cls.plan_in(result)
-        found = comparisons(result, plan)
-        compared = table("noise", "Equal tables compared", COMPARISONS, found, words(found))
-        return [compared, scatter_section(result, plan), resolution_section(result, plan)]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        plan = cls.plan_in(result)
-        values = [complete_rounds(result, plan, kind) for kind in plan.kinds]
-        rounds = min(map(len, values), default=0)
-        logs = [paired_logs(some) for some in values]
-        smallest = [smallest_found(some, rounds) for some in logs if some]
-        if not rounds or not smallest:
-            return []
-        found = max((one for one in smallest if one is not None), default=None)
-        needed = [rounds_for(some) for some in logs]
-        most = None if None in needed else max(one for one in needed if one)
-        return [
-            Verdict(
-                cls.question,
-                UNDECIDED if found is None else f"Differences of {found:.0f} % and more",
-                words(comparisons(result, plan)),
-                f"{plural(rounds, 'round')} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
-                f"{plural(rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
-                if found is None
-                else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
-            )
-        ]
 
 
 def comparisons(result: Result, plan: NoisePlan) -> list[tuple[str, Estimate]]:
@@ -250,3 +216,32 @@ def words(found: Sequence[tuple[str, Estimate]]) -> str:
         f"{'; '.join(wrong)}. "
         f"Up to {100 * ERROR:.0f} in 100 are to be expected; pairs that share a table go wrong together."
     )
+
+
+def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
+    found = comparisons(result, plan)
+    compared = table("noise", "Equal tables compared", COMPARISONS, found, words(found))
+    return [compared, scatter_section(result, plan), resolution_section(result, plan)]
+
+
+def verdicts(result: Result, plan: NoisePlan, question: str) -> Sequence[Verdict]:
+    values = [complete_rounds(result, plan, kind) for kind in plan.kinds]
+    rounds = min(map(len, values), default=0)
+    logs = [paired_logs(some) for some in values]
+    smallest = [smallest_found(some, rounds) for some in logs if some]
+    if not rounds or not smallest:
+        return []
+    found = max((one for one in smallest if one is not None), default=None)
+    needed = [rounds_for(some) for some in logs]
+    most = None if None in needed else max(one for one in needed if one)
+    return [
+        Verdict(
+            question,
+            UNDECIDED if found is None else f"Differences of {found:.0f} % and more",
+            words(comparisons(result, plan)),
+            f"{plural(rounds, 'round')} find it {100 * FOUND:.0f} times in 100. {plan.rows:,} rows in each table.",
+            f"{plural(rounds, 'round')}: not significant. Repeat with --rounds {LEAST_ROUNDS}."
+            if found is None
+            else f"To find a difference of {100 * TO_FIND:.0f} %: " + (f"--rounds {most}." if most else STEADIER),
+        )
+    ]

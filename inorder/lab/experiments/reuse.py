@@ -14,7 +14,7 @@ from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
-from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
+from inorder.lab.capabilities import VACUUMED, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
@@ -111,16 +111,13 @@ class ReuseExperiment(Experiment[ReusePlan]):
     programs = ()
     checkpoints = True
     method = EXACT_COUNTERS
+    own = OwnRun(reads_vacuum=True, leaf_density=True, otherwise=VACUUMED)
     Plan: ClassVar = ReusePlan
 
     @classmethod
     def room(cls, plan: ReusePlan) -> tuple[int, str]:
         what = f"{plan.rows:,} rows, an index six times as large as it need be, and their WAL"
         return plan.rows * BYTES_PER_ROW, what
-
-    @classmethod
-    def adapt(cls, plan: ReusePlan, can: Capabilities) -> Adapted[ReusePlan]:
-        return adapted(plan, can, reads_vacuum=True, leaf_density=True, otherwise=VACUUMED)
 
     def prepare(self) -> None:
         # Sizes, pages and WAL are counted and nothing is timed, so nothing needs flushing; full-page images count.
@@ -225,19 +222,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
             return {"wraps": values / (self.plan.block_size * BLOCKS)}
         return {}
 
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        measured = {step: [kind for kind in KINDS if result.select(step, kind)] for step in DELETED}
-        turns = cls.plan_in(result).turns
-        return [size_section(result, step, kinds, turns) for step, kinds in measured.items() if kinds]
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        plan = cls.plan_in(result)
-        found = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
-                 for step in DELETED}  # fmt: skip
-        return [size_verdict(step, kinds, plan) for step, kinds in found.items() if kinds]
-
 
 def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verdict:
     kept = [kind for kind, times in grown.items() if times <= KEPT]
@@ -312,3 +296,14 @@ def caption(result: Result, step: str) -> str:
     )
     known = any("leaf_density" in run.metrics for run in result.select(step))
     return words if known else f"{words} The server has no pgstattuple: leaf density is not known."
+
+
+def sections(result: Result, plan: ReusePlan) -> Sequence[Section]:
+    measured = {step: [kind for kind in KINDS if result.select(step, kind)] for step in DELETED}
+    return [size_section(result, step, kinds, plan.turns) for step, kinds in measured.items() if kinds]
+
+
+def verdicts(result: Result, plan: ReusePlan, _question: str) -> Sequence[Verdict]:
+    found = {step: {kind: grown for kind in KINDS if (grown := middle_of(result, step, kind, GROWTH))}
+             for step in DELETED}  # fmt: skip
+    return [size_verdict(step, kinds, plan) for step, kinds in found.items() if kinds]

@@ -17,7 +17,7 @@ from inorder.lab import setting
 from inorder.lab.analysis import fringe
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, heap_record, leaf_capacity, leaf_record, split_records
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS, KeyKind
@@ -87,17 +87,16 @@ class WavesExperiment(Experiment[WavesPlan]):
     question = "Do page splits come in waves after CREATE INDEX?"
     programs = ()
     method = EXACT_COUNTERS
+    own = OwnRun(
+        leaf_density=True, checkpoints=False,
+        otherwise="full_page_writes was as it is there: WAL has full-page images, which the model leaves out.",
+    )  # fmt: skip
     Plan: ClassVar = WavesPlan
 
     @classmethod
     def room(cls, plan: WavesPlan) -> tuple[int, str]:
         rows = plan.sizes[-1]
         return rows * BYTES_PER_ROW, f"a table of {rows:,} rows and its WAL"
-
-    @classmethod
-    def adapt(cls, plan: WavesPlan, can: Capabilities) -> Adapted[WavesPlan]:
-        images = "full_page_writes was as it is there: WAL has full-page images, which the model leaves out."
-        return adapted(plan, can, leaf_density=True, checkpoints=False, otherwise=images)
 
     def prepare(self) -> None:
         self.target.serve(fill_settings())
@@ -147,18 +146,6 @@ class WavesExperiment(Experiment[WavesPlan]):
                     series.setdefault(name, []).append(counted[name])
             look()
         return series
-
-    @classmethod
-    def sections(cls, result: Result) -> Sequence[Section]:
-        kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
-        return [waves_section(result, cls.plan_in(result), kinds)] if kinds else []
-
-    @classmethod
-    def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        measured = {
-            kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")))
-        }
-        return [verdict(cls.question, measured, cls.plan_in(result))] if measured else []
 
 
 def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Verdict:
@@ -292,3 +279,15 @@ def chart(
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))
     return line_chart(f"{title}, by rows that have come", "% of the rows under CREATE INDEX", unit, lines)
+
+
+def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
+    kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
+    return [waves_section(result, plan, kinds)] if kinds else []
+
+
+def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
+    measured = {
+        kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")))
+    }
+    return [verdict(question, measured, plan)] if measured else []

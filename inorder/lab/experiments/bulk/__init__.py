@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.bulk import plan as steps
 from inorder.lab.experiments.bulk import report
@@ -44,6 +44,7 @@ class BulkExperiment(Experiment[BulkPlan]):
     studies = ("P1",)
     programs = ()
     method = "time and WAL"
+    own = OwnRun(leaf_density=True, unseen="CPU time")
     Plan: ClassVar = BulkPlan
     reports: ClassVar = report
     control: Connection
@@ -55,7 +56,8 @@ class BulkExperiment(Experiment[BulkPlan]):
 
     @classmethod
     def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
-        return adapted(plan, can, leaf_density=True, unseen="CPU time").but(
+        found = super().adapt(plan, can)
+        return found.but(
             "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
             "and no statement could remove again.",
             steps=tuple(step for step in plan.steps if step not in (steps.COPY_OUT, steps.COPY_IN)),

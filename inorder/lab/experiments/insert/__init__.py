@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import ClassVar
 
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.insert import report
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
@@ -17,6 +17,7 @@ from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 class InsertExperiment(Experiment[InsertPlan]):
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
+    own = OwnRun(leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device")
     Plan: ClassVar = InsertPlan
     reports: ClassVar = report
 
@@ -37,9 +38,7 @@ class InsertExperiment(Experiment[InsertPlan]):
     @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
         unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
-        return adapted(plan, can, leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device").but(
-            "" if can.sees_checkpoints else unseen, dump_wal=False, tablespace=""
-        )
+        return super().adapt(plan, can).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")
 
     @cached_property
     def tables(self) -> InsertTables:

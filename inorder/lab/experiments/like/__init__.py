@@ -5,7 +5,7 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 from inorder.errors import InputError
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.like import report
 from inorder.lab.experiments.like.copy import fitting, key_column, require_no_variables
@@ -22,6 +22,7 @@ class LikeExperiment(Experiment[LikePlan]):
     studies = ("P3",)
     needs = "--table"
     role = "inorder_like"  # what makes its tables was written elsewhere
+    own = OwnRun(unseen="what is in the WAL (pg_waldump)")
     Plan: ClassVar = LikePlan
     reports: ClassVar = report
 
@@ -61,7 +62,7 @@ class LikeExperiment(Experiment[LikePlan]):
                 f"--dsn: '{can.role}' may read files or run programs, and what the server of the table says of it runs "
                 "as that role\nHINT:  Use a role that is no superuser and owns nothing in that database."
             )
-        return adapted(plan, can, unseen="what is in the WAL (pg_waldump)").but(dump_wal=False)
+        return super().adapt(plan, can).but(dump_wal=False)
 
     @cached_property
     def tables(self) -> LikeTables:

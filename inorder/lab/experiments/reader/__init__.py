@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError, InputError
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader import report
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
@@ -94,6 +94,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     studies = ("P5",)
     order = "All readers follow the same load at the same time."
     method = "commit timestamps"
+    own = OwnRun(counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
     Plan: ClassVar = ReaderPlan
     reports: ClassVar = report
 
@@ -111,7 +112,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             )
         if plan.writers + len(READERS) > can.sessions:
             raise can.too_few("too few for --writers and readers")
-        return adapted(plan, can, counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
+        return super().adapt(plan, can)
 
     def prepare(self) -> None:
         self.target.serve(SETTINGS)

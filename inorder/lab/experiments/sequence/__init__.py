@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
-from inorder.lab.capabilities import Adapted, Capabilities, adapted
+from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.sequence import plan as steps
 from inorder.lab.experiments.sequence import report
@@ -29,6 +29,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
     question = "Does a sequence slow inserts?"
     studies = ("P2",)
     method = "TPS and CPU time"
+    own = OwnRun(unseen="CPU time")
     Plan: ClassVar = SequencePlan
     reports: ClassVar = report
     control: Connection
@@ -37,10 +38,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
     def room(cls, plan: SequencePlan) -> tuple[int, str]:
         rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
-
-    @classmethod
-    def adapt(cls, plan: SequencePlan, can: Capabilities) -> Adapted[SequencePlan]:
-        return adapted(plan, can, unseen="CPU time")
 
     def prepare(self) -> None:
         """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""

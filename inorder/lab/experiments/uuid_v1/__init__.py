@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
-from inorder.lab.capabilities import VACUUMED, Adapted, Capabilities, adapted
+from inorder.lab.capabilities import THROUGH_HERE, VACUUMED, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.uuid_v1 import plan as steps
 from inorder.lab.experiments.uuid_v1 import report
@@ -59,6 +59,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     question = "Do version-1 UUIDs cost more if they are not in time order?"
     studies = ("P4",)
     programs = ()
+    own = OwnRun(reads_vacuum=True, leaf_density=True, otherwise=f"{THROUGH_HERE} {VACUUMED}")
     Plan: ClassVar = UuidV1Plan
     reports: ClassVar = report
     control: Connection
@@ -70,8 +71,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     @classmethod
     def adapt(cls, plan: UuidV1Plan, can: Capabilities) -> Adapted[UuidV1Plan]:
-        through = "COPY went through this tool: its times are those of the network and of this machine, too."
-        found = adapted(plan, can, reads_vacuum=True, leaf_density=True, otherwise=f"{through} {VACUUMED}")
+        found = super().adapt(plan, can)
         if not can.has_inorder:
             raise can.no_inorder("the type uuid_v1 is of it")
         return found
