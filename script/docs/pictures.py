@@ -1,6 +1,6 @@
 """The pictures of README, light and dark, of runs in docs/results.
 
-``python test/python/results_page.py`` writes them.
+``python script/docs/results_page.py`` writes them.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Write docs/results/README.md, the page of each study and run, and the pictures of README, from the runs there.
 
-``python test/python/results_page.py``
+``python script/docs/results_page.py``
 """
 
 import re
