@@ -119,7 +119,9 @@ def make_template(name: str, server: Server, cluster: Cluster) -> str:
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
     """A session of a database that is a copy, and goes with all that is connected to it."""
     with connect(cluster.dsn) as admin:
-        run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Half of the server's CPU time of a copy by WAL.
+        make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+        run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
         with connect(f"{cluster.dsn} dbname={name}") as connection:
             yield connection
         run(admin, f"DROP DATABASE {name} WITH (FORCE)")

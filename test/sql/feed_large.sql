@@ -10,7 +10,7 @@ CREATE TABLE p0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 SELECT feed_enable(t) FROM unnest('{b,n,p}'::regclass[]) AS t;
 \set ECHO none
-SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,5000,3,2,1500,4000}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
+SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,2000,3,2,700,1500}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
 ANALYZE b, n, p;
 -- Batches of so many rows from the start of a transaction on: how many there are, their rows, and whether these are all, in order.
@@ -43,7 +43,7 @@ BEGIN
     in_order := got = every;
 END $$;
 SELECT t, max_rows, whole, first, (read(t, max_rows, whole, first)).*
-FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (300, false, 3), (300, false, 5000), (1000, false, 5000), (250, false, 4000), (5000, false, 5000), (300, true, 3), (300, true, 5000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
+FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (300, false, 3), (300, false, 2000), (1000, false, 2000), (250, false, 1500), (2000, false, 2000), (300, true, 3), (300, true, 2000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
 -- The first piece reads by the key, too: it does not sort the transaction.
 CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,7 +51,7 @@ DECLARE
     key regclass := (SELECT indexrelid FROM pg_index WHERE indrelid = t AND indisprimary);
     before bigint;
 BEGIN
-    EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 5000', t) INTO position.transactions;
+    EXECUTE format('SELECT int8multirange(int8range(0, min(xact))) FROM %s WHERE size = 2000', t) INTO position.transactions;
     before := pg_stat_get_xact_numscans(key);
     PERFORM reader_next_batch(t, position, 300);
     RETURN pg_stat_get_xact_numscans(key) > before;

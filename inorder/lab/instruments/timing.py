@@ -73,8 +73,8 @@ class EndedSessions:
         return ended_seconds(status_of(self.server), os.sysconf("SC_CLK_TCK"))
 
 
-def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float = ENDING_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | None = None) -> None:
+    deadline = time.monotonic() + (ENDING_SECONDS if seconds is None else seconds)
     while not reached():
         if time.monotonic() > deadline:
             raise InorderError(otherwise)
