@@ -13,8 +13,8 @@ COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
 -- What the text of reader_batch_query calls, which its reader runs: in the schema of public functions others might
--- create
--- a function that matches better. Nobody but a superuser creates objects here, and there is no state to be locked.
+-- create a function that matches better. Nobody but a superuser creates objects here, and there is no state to be
+-- locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'What texts of queries of the extension inorder call.';
@@ -34,9 +34,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- The library may be older than this script: a session keeps the one that it has loaded.
--- Error unless the library of this session is of the version of the extension, or later. The scripts of the extension
--- call it first.
+-- Error unless the library of this session is of the version of the extension, or later: a session keeps the one that
+-- it has loaded. The scripts of the extension call it first.
 CREATE FUNCTION inorder_internal.check_library()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
