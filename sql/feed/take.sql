@@ -189,6 +189,26 @@ BEGIN
     RETURN k;
 END $$;
 
+-- What comes next of a feed, for a caller who reads the rows at once; if these come in order, perhaps by a query that is
+-- limited, see move_over().
+CREATE FUNCTION inorder_internal.next_rows(
+    caller oid, name text, owner oid, max_rows int, moves boolean, in_order boolean,
+    OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
+    OUT query text, OUT is_limited boolean
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    feed := inorder_internal.take_next(caller, name, owner, max_rows, true, moves, in_order);
+    t := feed.t;
+    members := (feed.next).members;
+    is_limited := (feed.next).query IS NOT NULL;
+    IF (feed.next).has_rows THEN
+        query := coalesce((feed.next).query,
+                          inorder_internal.found_query(t, (feed.next).batch, NULL, 'e.*', in_order));
+    END IF;
+END $$;
+
 -- Move a feed over the rows that were read of what comes next: so many, of which the last one has this number and key
 -- if they are as many as the limit.
 CREATE FUNCTION inorder_internal.move_over(k inorder_internal.taken, amount bigint, number bigint, last_key text[])

@@ -187,18 +187,17 @@ BEGIN
 END
 ---- feed_peek: plpgsql reads
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(
-        inorder_internal.caller(), name COLLATE "default", owner, max_rows, true, false, true);
+    k record;
 BEGIN
-    PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));
-    IF (k.next).has_rows THEN
-        PERFORM inorder_internal.allow_bitmaps(k.t);
+    SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
+    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
+    IF k.query IS NOT NULL THEN
         BEGIN
-            RETURN QUERY EXECUTE coalesce((k.next).query, inorder_internal.batch_query(k.t, NULL, (k.next).batch, 'e.*', true));
+            RETURN QUERY EXECUTE k.query;
         EXCEPTION WHEN datatype_mismatch THEN
             PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
         END;
-        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+        PERFORM inorder_internal.check_members(k.t, k.members);
     END IF;
 END
 ---- feed_batch_rows: plpgsql reads

@@ -30,17 +30,6 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
-static StateCall take = {
-	"SELECT k, k.t, (k.t).ordered, k.relation, (k.next).query IS NOT NULL, (k.next).members,"
-	" CASE WHEN (k.next).has_rows"
-	" THEN coalesce((k.next).query, inorder_internal.found_query(k.t, (k.next).batch, NULL, 'e.*', $7)) END"
-	" FROM inorder_internal.take_next($1, $2, $3, $4, true, $5, $6) AS k"
-};
-static StateCall move = {"SELECT inorder_internal.move_over($1, $2, $3, $4)"};
-#define TO_RETURN "SELECT k.t, (k.t).ordered, (k.t).relation::pg_catalog.oid, k.members, k.query FROM "
-static StateCall unfinished = {TO_RETURN "inorder_internal.unfinished_rows($1, $2, $3, $4) AS k"};
-static StateCall kept = {TO_RETURN "inorder_internal.kept_rows($1, $2, $3) AS k"};
-
 /* Whether rows of the table, as it is now, are what the executor of the query made itself ready for */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
@@ -86,58 +75,79 @@ owner_argument(FunctionCallInfo fcinfo, int number)
 	return PG_ARGISNULL(number) ? caller_value() : argument_value(fcinfo, number, OIDOID);
 }
 
-/* A feed of which a reader takes what comes next */
-typedef struct Taken
+/* Rows that a function of the owner's has found */
+typedef struct Found
 {
-	Value		feed;			/* inorder_internal.taken */
+	HeapTupleHeader result;		/* of that function */
 	Table		table;
-	Value		query;			/* for the rows that come next; null if there are none */
-	bool		is_limited;		/* by the query, so that its last row ends the batch */
+	Value		query;			/* for the rows; null if there are none */
 	LastRow		last;
-} Taken;
+} Found;
 
-static Taken
-take_next(FunctionCallInfo fcinfo, bool at_once, bool moves, bool in_order)
+static Value
+column(const Found *found, const char *name, Oid type)
 {
-	Value		found[7];
-	Taken		taken;
+	Value		value = {.type = type};
 
-	state_call(&take, 7,
-			   (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3),
-			   argument_value(fcinfo, 2, INT4OID), value_of(BoolGetDatum(moves), BOOLOID), value_of(BoolGetDatum(at_once), BOOLOID),
-			   value_of(BoolGetDatum(in_order), BOOLOID)}, 7, found);
-	taken = (Taken) {
-		.feed = found[0], .query = found[6], .is_limited = DatumGetBool(found[4].value),
-		.last = {null_of(INT8OID), null_of(TEXTARRAYOID)},
-		.table = {.oid = DatumGetObjectId(found[3].value), .description = found[1], .ordered = DatumGetBool(found[2].value)}
+	value.value = GetAttributeByName(found->result, name, &value.null);
+	return value;
+}
+
+static Found
+look(const char *function, int count, const Value *arguments)
+{
+	Found		found = {
+		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value),
+		.last = {null_of(INT8OID), null_of(TEXTARRAYOID)}
 	};
-	if (!found[5].null)
-		stand_on(&taken.table, found[5]);
-	return taken;
+	Value		members = column(&found, "members", InvalidOid);
+
+	found.table = table_of(column(&found, "t", InvalidOid).value);
+	found.query = column(&found, "query", TEXTOID);
+	if (!members.null)
+		stand_on(&found.table, members);
+	return found;
+}
+
+/* What comes next of a feed */
+static Found
+take_next(FunctionCallInfo fcinfo, bool moves, bool in_order)
+{
+	return look("next_rows", 6, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
+			value_of(BoolGetDatum(moves), BOOLOID), value_of(BoolGetDatum(in_order), BOOLOID)
+	});
 }
 
 static void
-move_over(const Taken *taken, uint64 amount)
+move_over(const Found *found, uint64 amount)
 {
-	Value		nothing;
+	Value		feed = column(found, "feed", InvalidOid);
 
-	state_call(&move, 4, (Value[]) {taken->feed, number_value((int64) amount), taken->last.number, taken->last.key}, 1, &nothing);
+	feed.type = HeapTupleHeaderGetTypeId(DatumGetHeapTupleHeader(feed.value));
+	(void) owner_call("move_over", 4, (Value[]) {feed, number_value((int64) amount), found->last.number, found->last.key});
 }
 
-/* The rows that come next, as the result of the calling function; returns how many */
+/* The rows, as the result of the calling function; returns how many */
 static uint64
-read_next(Taken *taken, FunctionCallInfo fcinfo, bool moves)
+return_rows(Found *found, FunctionCallInfo fcinfo, int row_type, int64 limit)
 {
-	uint64		found = 0;
+	uint64		amount = 0;
 
-	*taken = take_next(fcinfo, true, moves, true);
-	check_row_type(&taken->table, fcinfo, 1);
+	check_row_type(&found->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
-	if (!taken->query.null)
-		found = query_rows_until(&taken->table, text_of(taken->query), fcinfo, taken->is_limited ? PG_GETARG_INT32(2) : 0,
-								 &taken->last);
-	check_ground(&taken->table);
-	return found;
+	if (!found->query.null)
+		amount = query_rows(&found->table, text_of(found->query), fcinfo, limit, &found->last);
+	check_ground(&found->table);
+	return amount;
+}
+
+static uint64
+read_next(Found *found, FunctionCallInfo fcinfo, bool moves)
+{
+	*found = take_next(fcinfo, moves, true);
+	/* By the query, so that its last row ends the batch */
+	return return_rows(found, fcinfo, 1, DatumGetBool(column(found, "is_limited", BOOLOID).value) ? PG_GETARG_INT32(2) : 0);
 }
 
 /* As PG_FUNCTION_INFO_V1(feed_read), which a session calls before it runs the first query with feed_read */
@@ -158,12 +168,12 @@ Datum
 feed_read(PG_FUNCTION_ARGS)
 {
 	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
-	Taken		taken;
-	uint64		found = read_next(&taken, fcinfo, true);
+	Found		found;
+	uint64		amount = read_next(&found, fcinfo, true);
 
-	check_taken(found, wanted);
-	if (!taken.query.null)
-		move_over(&taken, found);
+	check_taken(amount, wanted);
+	if (!found.query.null)
+		move_over(&found, amount);
 	return (Datum) 0;
 }
 
@@ -171,9 +181,9 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	Taken		taken;
+	Found		found;
 
-	(void) read_next(&taken, fcinfo, false);
+	(void) read_next(&found, fcinfo, false);
 	return (Datum) 0;
 }
 
@@ -181,43 +191,29 @@ feed_peek(PG_FUNCTION_ARGS)
 Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
-	Taken		taken;
+	Found		found;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
-	taken = take_next(fcinfo, false, true, false);
-	if (taken.query.null)
+	found = take_next(fcinfo, true, false);
+	if (found.query.null)
 		PG_RETURN_NULL();
-	move_over(&taken, 1);
-	processed = query_batch(&taken.table, text_of(taken.query), text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	check_ground(&taken.table);
+	move_over(&found, 1);
+	processed = query_batch(&found.table, text_of(found.query), text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	check_ground(&found.table);
 	PG_RETURN_INT64((int64) processed);
-}
-
-/* Return the rows of a batch, once a function of the owner's has looked at it */
-static void
-return_batch(StateCall *look, int count, const Value *arguments, FunctionCallInfo fcinfo, int row_type)
-{
-	Value		found[5];
-	Table		table;
-
-	state_call(look, count, arguments, 5, found);
-	table = (Table) {.oid = DatumGetObjectId(found[2].value), .description = found[0], .ordered = DatumGetBool(found[1].value)};
-	stand_on(&table, found[3]);
-	check_row_type(&table, fcinfo, row_type);
-	InitMaterializedSRF(fcinfo, 0);
-	(void) query_rows(&table, text_of(found[4]), fcinfo);
-	check_ground(&table);
 }
 
 /* feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof row_type */
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	return_batch(&unfinished, 4,
-				 (Value[]) {caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID),
-				 owner_argument(fcinfo, 3)}, fcinfo, 2);
+	Found		found = look("unfinished_rows", 4, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
+	});
+
+	(void) return_rows(&found, fcinfo, 2, 0);
 	return (Datum) 0;
 }
 
@@ -231,6 +227,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
+	Found		found;
 
 	/* A call by the fast-path protocol has no expression */
 	if (!OidIsValid(type))
@@ -238,8 +235,8 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
-	return_batch(&kept, 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)},
-				 fcinfo, 2);
+	found = look("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
+	(void) return_rows(&found, fcinfo, 2, 0);
 	expect_origin(origin);
 	return (Datum) 0;
 }

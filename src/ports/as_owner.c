@@ -37,10 +37,7 @@ twin_of(Oid face, Oid schema)
 		elog(ERROR, "cache lookup failed for function %u", face);
 	function = (Form_pg_proc) GETSTRUCT(tuple);
 	memcpy(types + 1, function->proargtypes.values, sizeof(Oid) * function->pronargs);
-	twin = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, NameGetDatum(&function->proname),
-						   PointerGetDatum(buildoidvector(types, function->pronargs + 1)), ObjectIdGetDatum(schema));
-	if (!OidIsValid(twin))
-		elog(ERROR, "function \"%s\" has no body in schema %u", NameStr(function->proname), schema);
+	twin = internal_function(schema, NameStr(function->proname), function->pronargs + 1, types);
 	ReleaseSysCache(tuple);
 	return twin;
 }

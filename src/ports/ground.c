@@ -54,14 +54,6 @@ PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
-static StateCall check_table = {"SELECT inorder_internal.check_table($1, $2)"};
-static StateCall facts = {
-	"SELECT inorder_internal.known_columns($1), inorder_internal.guard_function()"
-};
-static StateCall prove_columns = {"SELECT inorder_internal.prove_columns($1)", .stable = true};
-static StateCall members = {"SELECT inorder_internal.members($1)"};
-static StateCall members_now = {"SELECT inorder_internal.members($1)", .stable = true};
-
 static HTAB *grounds = NULL;
 
 /* The latest invalidations, to know which came while a proof was made */
@@ -182,25 +174,32 @@ reader_value(const Table *table)
 	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
 }
 
-/* The table that a function of the owner's is given a description of, and the role for which it is read, if any */
+/* The table that a description is of */
+Table
+table_of(Datum description)
+{
+	HeapTupleHeader row = DatumGetHeapTupleHeader(description);
+
+	return (Table) {
+		.oid = DatumGetObjectId(field(row, "relation")),
+		.ordered = DatumGetBool(field(row, "ordered")),
+		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row))
+	};
+}
+
+/* The one that a function of the owner's is given a description of, and the role for which it is read, if any */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
 {
-	HeapTupleHeader row;
-	Oid			relation;
+	Table		table;
 
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i))
 			elog(ERROR, "argument %d of an internal function is null", i + 1);
-	row = PG_GETARG_HEAPTUPLEHEADER(0);
-	relation = DatumGetObjectId(field(row, "relation"));
-	return (Table) {
-		.oid = relation,
-		.reader = reader < 0 ? InvalidOid : PG_GETARG_OID(reader),
-		.ordered = DatumGetBool(field(row, "ordered")),
-		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row)),
-		.ground = find_ground(relation)
-	};
+	table = table_of(PG_GETARG_DATUM(0));
+	table.reader = reader < 0 ? InvalidOid : PG_GETARG_OID(reader);
+	table.ground = find_ground(table.oid);
+	return table;
 }
 
 static Reading
@@ -221,12 +220,9 @@ reading_of(const Table *table)
 static Facts
 facts_of(const Table *table)
 {
-	Value		found[2];
-
-	state_call(&facts, 1, &table->description, 2, found);
 	return (Facts) {
-		.columns = DatumGetArrayTypeP(found[0].value),
-		.guard = DatumGetObjectId(found[1].value)
+		.columns = DatumGetArrayTypeP(owner_call("known_columns", 1, &table->description).value),
+		.guard = DatumGetObjectId(owner_call("guard_function", 0, NULL).value)
 	};
 }
 
@@ -278,13 +274,35 @@ refuse_change(Oid relation)
 			 errhint("Try again.")));
 }
 
-/* What a function says of a table in the catalog as it is now, which the snapshot of this transaction may be older than */
-static void
-state_call_now(StateCall *call, const Value *description, Value *result)
+/* What an internal function says under a snapshot; in parallel mode, in which nothing new may be seen, the one that is active */
+static Value
+call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
 {
-	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : GetLatestSnapshot());
-	state_call(call, 1, description, 1, result);
+	Value		result;
+
+	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : snapshot);
+	result = owner_call(name, count, arguments);
 	PopActiveSnapshot();
+	return result;
+}
+
+/* Error unless a table can be read, by this transaction's snapshot */
+static void
+check_table(const Table *table)
+{
+	if (!IsInParallelMode())
+		CommandCounterIncrement();
+	(void) call_under(GetTransactionSnapshot(), "check_table", 2, (Value[]) {table->description, reader_value(table)});
+}
+
+/* What a position would remember of the partitions of a table */
+static Value
+members_under(Snapshot snapshot, const Table *table)
+{
+	Value		members = call_under(snapshot, "members", 2, (Value[]) {table->description, value_of(BoolGetDatum(false), BOOLOID)});
+
+	members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
+	return members;
 }
 
 /* All of it is read from the catalog as it is now, under locks on all of the tree */
@@ -292,13 +310,11 @@ static Ground
 build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
-	Value		arguments[2] = {table->description, reader_value(table)};
-	Value		nothing;
 	List	   *tree;
 	Facts		known;
 
 	refuse_distributed(table->oid);
-	state_call(&check_table, 2, arguments, 1, &nothing);
+	check_table(table);
 	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
 	known = facts_of(table);
 	ground.tree = palloc(sizeof(Oid) * list_length(tree));
@@ -310,10 +326,10 @@ build(const Table *table)
 		ground.lock_order[ground.tree_count++] = list_nth_oid(tree, i);
 		prove_member(&ground, list_nth_oid(tree, i), &known);
 	}
-	state_call_now(&prove_columns, &table->description, &nothing);
+	(void) call_under(GetLatestSnapshot(), "prove_columns", 1, &table->description);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
-	state_call(&members, 1, arguments, 1, &ground.members);
+	ground.members = members_under(GetTransactionSnapshot(), table);
 	ground.next = ReadNextTransactionId();
 	/* An older snapshot is looked at more closely (files.c). */
 	if (!IsolationUsesXactSnapshot() && !is_whole(&ground))
@@ -334,12 +350,9 @@ copy_of(const void *from, Size size)
 static bool
 is_of_now(const Ground *made, const Table *table)
 {
-	Value		now;
-
 	if (!IsolationUsesXactSnapshot() || IsInParallelMode())
 		return !IsInParallelMode();
-	state_call_now(&members_now, &table->description, &now);
-	return datumIsEqual(made->members.value, now.value, false, -1);
+	return datumIsEqual(made->members.value, members_under(GetLatestSnapshot(), table).value, false, -1);
 }
 
 /* Keep a proof for the session, if it will be one for later snapshots: otherwise it is good for this once */
@@ -402,12 +415,9 @@ tree_is_guarded(const Table *table)
 static bool
 is_of_snapshot(const Ground *kept, const Table *table)
 {
-	Value		then;
-
 	if (!IsolationUsesXactSnapshot() || TransactionIdFollowsOrEquals(GetTransactionSnapshot()->xmin, kept->next))
 		return true;
-	state_call(&members, 1, &table->description, 1, &then);
-	return datumIsEqual(kept->members.value, then.value, false, -1);
+	return datumIsEqual(kept->members.value, members_under(GetTransactionSnapshot(), table).value, false, -1);
 }
 
 /* Locks come first: with them the server processes invalidations. */
@@ -434,11 +444,10 @@ proved(const Table *table)
 void
 prove_ground(Table *table)
 {
-	Value		nothing;
 	Ground	   *ground = proved(table);
 
 	if (hidden_from(reader_of(table), table->oid))
-		state_call(&check_table, 2, (Value[]) {table->description, reader_value(table)}, 1, &nothing);
+		check_table(table);
 	table->members = ground->members;
 	table->members.value = datumCopy(ground->members.value, false, -1);
 	table->ground = ground;
@@ -453,6 +462,7 @@ stand_on(Table *table, Value members)
 {
 	table->ground = find_ground(table->oid);
 	table->members = members;
+	table->members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
 }
 
 /* lock_ground(t feed_table, caller oid) */

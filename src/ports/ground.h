@@ -7,6 +7,7 @@
 
 #include "ports/table.h"
 
+extern Table table_of(Datum description);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);
 extern void prove_ground(Table *table);
 extern void stand_on(Table *table, Value members);

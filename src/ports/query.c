@@ -214,31 +214,24 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
 }
 
-/* The first row, in the caller's memory; false if there is none */
-static bool
-first_row(int wanted, Value *results)
-{
-	if (SPI_processed == 0)
-		return false;
-	take_columns(wanted, results);
-	return true;
-}
-
 /* A query of one number, under the snapshot that is active */
 int64
 query_count(const Table *table, const char *query, bool parallel)
 {
 	int			nest;
-	Value		number;
+	bool		is_null = true;
+	int64		number = 0;
 
 	SPI_connect();
 	nest = begin_settings(table, counting);
 	run(table, query, true, parallel ? CURSOR_OPT_PARALLEL_OK : 0, NULL);
-	if (!first_row(1, &number) || number.null)
+	if (SPI_processed > 0)
+		number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+	if (is_null)
 		elog(ERROR, "\"%s\" gave no number", query);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
-	return DatumGetInt64(number.value);
+	return number;
 }
 
 /* Passes rows on, and notes the key of the last one, if they are as many as the limit */
@@ -354,16 +347,9 @@ rows_into(const Table *table, const char *query, bool stable, const Setting *mor
 	return amount;
 }
 
-/* All rows, as the result of the calling function; returns how many */
+/* All rows, as the result of the calling function, and how many; of a query with a limit, if it is not 0, the last row within it */
 uint64
-query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo)
-{
-	return rows_into(table, query, false, nothing_more, fcinfo, 0, NULL);
-}
-
-/* The same of a query with a limit, if it is not 0, with the key of the last row within it */
-uint64
-query_rows_until(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
 	return rows_into(table, query, false, nothing_more, fcinfo, limit, last);
 }

@@ -4,13 +4,12 @@
  *
  * Everybody calls the functions of the extension, nobody may touch its tables
  * or its internal schema.  So each call takes on the role that owns these,
- * for the time of one statement that is written down in this library, with a
- * search_path on which there is nothing but the server's own.  What such a
- * statement reaches reads catalogs and the extension's tables, and evaluates
- * nothing that a user made: no row, expression or type of a user's table.
- * Those are read in query.c, with the rights of the caller: either after the
- * statement of the owner, or by as_caller(), which becomes the caller for one
- * query and undoes all that it set.
+ * for the time of one internal function, with a search_path on which there is
+ * nothing but the server's own.  What such a function reaches reads catalogs and
+ * the extension's tables, and evaluates nothing that a user made: no row,
+ * expression or type of a user's table.  Those are read in query.c, with the
+ * rights of the caller: either after the function of the owner, or by
+ * as_caller(), which becomes the caller for one query and undoes all that it set.
  *
  * There is no PG_TRY: when an error or a cancel ends the (sub)transaction, the
  * server restores role and settings.
@@ -21,7 +20,9 @@
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -234,89 +235,38 @@ become_self(Self self)
 				 errmsg("the extension \"inorder\" was dropped by a statement that one of its functions ran")));
 }
 
-static void
-prepare(StateCall *call, int count, const Value *arguments)
+Oid
+internal_function(Oid schema, const char *name, int count, const Oid *types)
 {
-	bool		same = call->plan != NULL && call->count == count;
-	Oid			types[STATE_ARGUMENTS];
-	SPIPlanPtr	plan;
+	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+										   PointerGetDatum(buildoidvector(types, count)), ObjectIdGetDatum(schema));
 
-	Assert(count <= STATE_ARGUMENTS);
+	if (!OidIsValid(function))
+		elog(ERROR, "function \"%s\" has no body in schema %u", name, schema);
+	return function;
+}
+
+/* What an internal function returns, under the snapshot that is active */
+Value
+owner_call(const char *name, int count, const Value *arguments)
+{
+	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
+	Oid			types[FUNC_MAX_ARGS];
+	Self		self = become_owner();
+	FmgrInfo	function;
+	Value		result;
+
 	for (int i = 0; i < count; i++)
-	{
 		types[i] = arguments[i].type;
-		same = same && call->types[i] == types[i];
-	}
-	if (same)
-		return;
-	plan = SPI_prepare(call->query, count, types);
-	if (plan == NULL || SPI_keepplan(plan) != 0)
-		elog(ERROR, "could not prepare \"%s\": %s", call->query, SPI_result_code_string(SPI_result));
-	/* From here on nothing fails: an error above leaves the old plan, which is looked at again. */
-	if (call->plan != NULL)
-		SPI_freeplan(call->plan);
-	call->plan = plan;
-	call->count = count;
-	memcpy(call->types, types, sizeof(types[0]) * count);
-}
-
-static ParamListInfo
-parameters_of(int count, const Value *arguments)
-{
-	ParamListInfo list = makeParamList(count);
-
+	fmgr_info(internal_function(self.schema, name, count, types), &function);
+	InitFunctionCallInfoData(*call, &function, count, DEFAULT_COLLATION_OID, NULL, NULL);
 	for (int i = 0; i < count; i++)
-		list->params[i] = (ParamExternData) {
-			.value = arguments[i].value, .isnull = arguments[i].null,
-			.pflags = PARAM_FLAG_CONST, .ptype = arguments[i].type
-		};
-	return list;
-}
-
-static void
-execute(StateCall *call, int count, const Value *arguments)
-{
-	SPIExecuteOptions options = {0};
-	int			code;
-
-	prepare(call, count, arguments);
-	options.params = parameters_of(count, arguments);
-	options.read_only = call->stable || IsInParallelMode();	/* in which nothing new may be seen */
-	code = SPI_execute_plan_extended(call->plan, &options);
-	if (code < 0)
-		elog(ERROR, "could not execute \"%s\": %s", call->query, SPI_result_code_string(code));
-}
-
-/* The first columns of the first row that SPI has, in the memory of who connected it */
-void
-take_columns(int wanted, Value *results)
-{
-	TupleDesc	columns = SPI_tuptable->tupdesc;
-
-	for (int i = 0; i < wanted; i++)
-	{
-		Form_pg_attribute column = TupleDescAttr(columns, i);
-		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], columns, i + 1, &results[i].null);
-
-		results[i].type = column->atttypid;
-		results[i].value = results[i].null ? (Datum) 0 : SPI_datumTransfer(value, column->attbyval, column->attlen);
-	}
-}
-
-/* The first row of a query */
-void
-state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results)
-{
-	Self		self;
-
-	SPI_connect();
-	self = become_owner();
-	execute(call, count, arguments);
-	if (SPI_processed == 0)
-		elog(ERROR, "\"%s\" gave no row", call->query);
-	take_columns(wanted, results);
+		call->args[i] = (NullableDatum) {arguments[i].value, arguments[i].null};
+	result.value = FunctionCallInvoke(call);
+	result.null = call->isnull;
+	result.type = get_func_rettype(function.fn_oid);
 	become_self(self);
-	SPI_finish();
+	return result;
 }
 
 /* What is locked in the name of the table of feeds: nobody can take these locks by SQL */

@@ -15,18 +15,6 @@ typedef struct Value
 	bool		null;
 } Value;
 
-/* A call that is prepared once a session; types may be others after the extension was made anew */
-#define STATE_ARGUMENTS 7
-
-typedef struct StateCall
-{
-	const char *query;			/* names the internal schema and pg_catalog only */
-	bool		stable;			/* under the snapshot of the calling statement, writing nothing */
-	SPIPlanPtr	plan;
-	int			count;
-	Oid			types[STATE_ARGUMENTS];
-} StateCall;
-
 /* Who called, while we are the owner of the state */
 typedef struct Self
 {
@@ -47,8 +35,8 @@ extern Value null_of(Oid type);
 extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
 extern char *text_of(Value value);
-extern void take_columns(int wanted, Value *results);
 
-extern void state_call(StateCall *call, int count, const Value *arguments, int wanted, Value *results);
+extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
+extern Value owner_call(const char *name, int count, const Value *arguments);
 
 #endif							/* INORDER_STATE_H */
