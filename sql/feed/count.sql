@@ -99,17 +99,21 @@ CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    t inorder_internal.feed_table;
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation);
-    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k
-                   JOIN inorder_internal.feed_table AS e ON e.relation = k.relation
-                   WHERE k.relation = count_of_table.relation) THEN
+    IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
+        PERFORM inorder_internal.check_reader(caller, relation);
+    END IF;
+    -- A count remains correct after a restore: numbers of any server partition the rows.
+    SELECT e.* INTO t FROM inorder_internal.counted_table AS k
+    JOIN inorder_internal.feed_table AS e ON e.relation = k.relation WHERE k.relation = count_of_table.relation;
+    IF t.relation IS NULL THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    -- A count remains correct after a restore: numbers of any server partition the rows.
-    RETURN inorder_internal.known_table(relation);
+    RETURN t;
 END $$;
 
 -- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
@@ -186,7 +190,7 @@ DECLARE
     step inorder_internal.fold_step;
 BEGIN
     -- Rows with numbers of this set may still be received.
-    PERFORM inorder_internal.check_accepted(t);
+    PERFORM inorder_internal.accepted(t);
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         step.part := leaf;
@@ -275,15 +279,12 @@ DECLARE
     k record;
     amount bigint;
 BEGIN
-    PERFORM inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.count_of_table(relation, caller);
-    PERFORM inorder_internal.lock_ground(t, caller);
-    members := inorder_internal.proved_members(t, caller);
-    PERFORM inorder_internal.check_files(relation);
-    SELECT * INTO k FROM inorder_internal.known_parts(t);
+    t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
+    members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
+    k := inorder_internal.known_parts(t);
     amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(
         t, caller, k.leaves, k.others, k.stored, inorder_internal.leaves_with(t, k.leaves, k.others)), false, caller);
-    PERFORM inorder_internal.check_members(t, members), inorder_internal.check_files(relation);
+    members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
     RETURN amount;
 END $$;
 
@@ -294,14 +295,14 @@ RETURNS TABLE (step inorder_internal.fold_step, more bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
+    members inorder_internal.next_found.members%TYPE := inorder_internal.seen_members(
+        t.relation, inorder_internal.proved_members(t, caller));
 BEGIN
-    PERFORM inorder_internal.check_files(t.relation);
     FOR step IN SELECT s.* FROM inorder_internal.fold_steps(t, caller) AS s LOOP
         more := inorder_internal.count_as_caller(t, step.query, true, caller);
         RETURN NEXT;
     END LOOP;
-    PERFORM inorder_internal.check_members(t, members), inorder_internal.check_files(t.relation);
+    PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
 CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass)
@@ -316,9 +317,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
-    PERFORM inorder_internal.forget_parts(relation), inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.count_of_table(relation, caller);
-    PERFORM inorder_internal.lock_ground(t, caller);
+    PERFORM inorder_internal.forget_parts(relation);
+    t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
     FOR f IN SELECT * FROM inorder_internal.fold_counts(t, caller) LOOP
         folded := folded + f.more;
         IF f.more > 0 OR (f.step).fewer_gaps THEN

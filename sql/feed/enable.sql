@@ -78,7 +78,7 @@ BEGIN
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;
     END IF;
-    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = ensure_enabled.relation;
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
 END $$;
@@ -94,7 +94,7 @@ AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- What is known of a restored table must not be taken for what was seen here.
-    PERFORM inorder_internal.check_accepted(t) FROM inorder_internal.feed_table AS t
+    PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = feed_enable.relation;
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
 END $$;
@@ -178,8 +178,7 @@ BEGIN
             inorder_internal.check_division(shares, partition_by, whole_transactions),
             inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);
-    t := inorder_internal.table_of(relation);
-    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    t := inorder_internal.open_table(caller, relation);
     IF partition_by IS NOT NULL THEN
         PERFORM inorder_internal.prove_new_share_column(t, partition_by);
     END IF;

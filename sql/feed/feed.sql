@@ -183,25 +183,24 @@ BEGIN
     PERFORM inorder_internal.forget_feed(feed), inorder_internal.sweep();
 END $$;
 
--- Error unless this is the number of the unfinished batch.
-CREATE FUNCTION inorder_internal.check_pending(
-    feed_name text, batch bigint, last_batch bigint, finished bigint, pending @extschema@.feed_batch
-)
-RETURNS void
+-- The unfinished batch of a feed; error unless this is its number.
+CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint)
+RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF pending IS NULL OR batch IS DISTINCT FROM last_batch THEN
-        RAISE 'feed % has no unfinished batch %', quote_literal(feed_name), batch
+    IF k.pending IS NULL OR number IS DISTINCT FROM k.batch THEN
+        RAISE 'feed % has no unfinished batch %', quote_literal(k.name), number
         USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = CASE WHEN NOT pending IS NULL THEN format('The unfinished one is %s.', last_batch)
-                            WHEN last_batch = 0 THEN 'There was none yet.'
-                            WHEN last_batch = finished THEN format('The last one was %s, and it is finished.', finished)
+              DETAIL = CASE WHEN NOT k.pending IS NULL THEN format('The unfinished one is %s.', k.batch)
+                            WHEN k.batch = 0 THEN 'There was none yet.'
+                            WHEN k.batch = k.finished THEN format('The last one was %s, and it is finished.', k.batch)
                             ELSE format('The last one was %s, which was discarded, or finished by a worker.',
-                                         last_batch) END,
+                                        k.batch) END,
               HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
                      'in another batch.';
     END IF;
+    RETURN k.pending;
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
@@ -323,35 +322,37 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    o record := inorder_internal.open_feed(caller, name, owner);
     k inorder_internal.taken;
     b inorder_internal.worker_batch;
 BEGIN
     IF token IS NULL THEN
-        PERFORM inorder_internal.lock_feed(feed);
+        PERFORM inorder_internal.lock_feed(o.feed);
     END IF;
-    k := inorder_internal.checked_feed(feed, caller, false, false);
+    k := inorder_internal.look_at(o.feed, o.relation, caller, false);
+    IF token IS NULL AND number = k.batch AND NOT k.pending IS NULL THEN
+        k.at_position := inorder_internal.move_feed(k.feed, k.pending, NULL, false);
+        RETURN true;
     -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-    IF token IS NULL AND number <> 0 AND number = k.finished THEN
+    ELSIF token IS NULL AND number <> 0 AND number = k.finished THEN
         RETURN false;
     END IF;
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
-    WHERE w.feed = feed AND w.number = number AND w.written_here
+    WHERE w.feed = k.feed AND w.number = number AND w.written_here
       AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
     IF b.number IS NOT NULL THEN
-        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = feed AND w.number = number;
+        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = k.feed AND w.number = number;
+        RETURN true;
     ELSIF token IS NOT NULL THEN
-        PERFORM inorder_internal.say_lost(name, feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number);
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
-                  WHERE w.feed = feed AND w.number = number AND w.written_here) THEN
+                  WHERE w.feed = k.feed AND w.number = number AND w.written_here) THEN
         RAISE 'batch % of feed % is a worker''s', number, quote_literal(name)
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Pass the token that feed_take_batch() returned with it.';
-    ELSE
-        PERFORM inorder_internal.check_pending(name, number, k.batch, k.finished, k.pending),
-                inorder_internal.move_feed(feed, k.pending, NULL, false);
     END IF;
-    RETURN true;
+    PERFORM inorder_internal.pending_batch(k, number);
+    RETURN NULL;
 END $$;
 
 ---------------------------------------------------------------------------

@@ -143,6 +143,64 @@ BEGIN
     RETURN k;
 END $$;
 
+-- A feed that the caller may move, and its table.
+CREATE FUNCTION inorder_internal.open_feed(
+    caller oid, name text, owner oid, OUT feed bigint, OUT relation oid
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    -- The usual case in one query; all others, and every error, by find_feed().
+    SELECT f.id, f.relation INTO feed, relation FROM inorder_internal.feed AS f JOIN pg_class AS c ON c.oid = f.relation
+    WHERE f.name = open_feed.name AND f.owner = coalesce(open_feed.owner, caller)
+      AND inorder_internal.is_own(f, open_feed.name, coalesce(open_feed.owner, caller), caller);
+    IF feed IS NULL THEN
+        feed := inorder_internal.find_feed(open_feed.name, open_feed.owner, caller);
+        relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
+    END IF;
+END $$;
+
+-- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
+-- the caller must then be allowed to read.
+CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken;
+BEGIN
+    -- The usual case in one query; all others, and every error, by checked_feed().
+    IF reads IS false OR inorder_internal.lock_readable(relation, caller) THEN
+        SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished,
+               CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END, f.whole_transactions,
+               EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                         AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
+               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
+               NULL::timestamptz, NULL::inorder_internal.next_found
+        INTO k
+        FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
+        CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
+                            ORDER BY n.seq DESC LIMIT 1) AS s
+        WHERE f.id = look_at.feed AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
+          AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f)
+          AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
+    END IF;
+    RETURN CASE WHEN k.feed IS NULL THEN inorder_internal.checked_feed(look_at.feed, caller, reads, false) ELSE k END;
+END $$;
+
+-- A feed that the caller may move, as it is now, whether or not its table can be read.
+CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner regrole)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record := inorder_internal.open_feed(caller, name, owner);
+BEGIN
+    RETURN inorder_internal.look_at(o.feed, o.relation, caller, false);
+END $$;
+
 -- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
 -- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
@@ -155,27 +213,31 @@ RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
             ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
 
 -- Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and whether the batch has
--- all rows that were committed then.
+-- all rows that were committed then. The new position.
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
-RETURNS void
+RETURNS @extschema@.feed_position
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
+DECLARE
+    reached inorder_internal.taken.at_position%TYPE;
 BEGIN
-    WITH moved_feed AS (
-        UPDATE inorder_internal.feed_state AS s
-        SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
-            polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
-            finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
-            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    WITH named AS (
+        -- The current name of the role, for a dump.
+        UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
+        WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
+          AND f.system = inorder_internal.server_system()
     )
-    -- The current name of the role, for a dump.
-    UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
-    WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
-      AND f.system = inorder_internal.server_system();
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
+        polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
+    RETURNING (s.position).* INTO reached;
+    RETURN reached;
 END $$;
 
 -- Record a poll that found no rows; the batch, if not null, has none.
@@ -195,7 +257,7 @@ BEGIN
                                          WHERE b.feed = s.feed AND b.is_open AND b.written_here)
                             THEN s.caught_up_at ELSE asked END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
 END $$;
 
 -- Store an unfinished batch under the next number, with the session that has it.
@@ -214,7 +276,7 @@ BEGIN
         pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
         polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING s.batch INTO number;
     RETURN number;
 END $$;
@@ -248,10 +310,11 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
 
+-- Store a batch for workers, under its number.
 CREATE FUNCTION inorder_internal.keep_batch(
-    feed bigint, number bigint, relation inorder_internal.table_ref, batch @extschema@.feed_batch
+    feed bigint, number bigint, relation regclass, batch @extschema@.feed_batch
 )
-RETURNS void
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -260,10 +323,11 @@ BEGIN
     WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
     INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
     VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
+    RETURN number;
 END $$;
 
--- The number of the next batch of a feed, for a worker; lowest is what is known then of first_batch.
-CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text, lowest bigint)
+-- The number of the next batch of a feed, for a worker who gets one that waits.
+CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -272,9 +336,9 @@ DECLARE
     number bigint;
 BEGIN
     UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = lowest,
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = NULL,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING s.batch INTO number;
     RETURN number;
 END $$;

@@ -98,6 +98,7 @@ AS $$
 DECLARE
     window_batch inorder_internal.next_found.batch%TYPE := b;
     large bigint := inorder_internal.large_start(t, b, max_rows);
+    cut record;
 BEGIN
     -- The rest of a large transaction is read piece by piece, whatever comes after it.
     IF large IS NOT NULL THEN
@@ -107,14 +108,14 @@ BEGIN
     ELSIF NOT t.ordered THEN
         window_batch := inorder_internal.narrowed(t, b, max_rows, caller);
     END IF;
-    SELECT c.number, c.last_key INTO number, last_key
-    FROM inorder_internal.find_cut(t, window_batch, max_rows, caller) AS c;
-    IF number IS NULL AND (large IS NOT NULL OR NOT t.ordered AND b.resumed IS NOT NULL) THEN
-        SELECT c.number, c.last_key INTO number, last_key
-        FROM inorder_internal.find_cut(
+    cut := inorder_internal.find_cut(t, window_batch, max_rows, caller);
+    IF cut.number IS NULL AND (large IS NOT NULL OR NOT t.ordered AND b.resumed IS NOT NULL) THEN
+        cut := inorder_internal.find_cut(
             t, CASE WHEN t.ordered THEN b ELSE inorder_internal.narrowed(t, b, max_rows, caller) END, max_rows,
-            caller) AS c;
+            caller);
     END IF;
+    number := cut.number;
+    last_key := cut.last_key;
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
@@ -201,10 +202,10 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n inorder_internal.next_found;
-    number bigint;
-    last_key text[];
+    cut record;
 BEGIN
     n.batch := b;
+    n.is_all := true;
     IF reads AND NOT whole AND t.ordered AND t.order_columns <> '{}' AND max_rows IS NOT NULL THEN
         n.has_rows := true;
         n.ends_in := inorder_internal.large_start(t, b, max_rows);
@@ -213,12 +214,11 @@ BEGIN
             max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
         RETURN n;
     ELSIF max_rows IS NOT NULL THEN
-        SELECT l.number, l.last_key INTO number, last_key
-        FROM inorder_internal.last_within(t, b, max_rows, caller) AS l;
-    END IF;
-    n.is_all := number IS NULL;
-    IF number IS NOT NULL THEN
-        n.batch := inorder_internal.cut_batch(t, b, number, CASE WHEN NOT whole THEN last_key END);
+        cut := inorder_internal.last_within(t, b, max_rows, caller);
+        IF cut.number IS NOT NULL THEN
+            n.is_all := false;
+            n.batch := inorder_internal.cut_batch(t, b, cut.number, CASE WHEN NOT whole THEN cut.last_key END);
+        END IF;
     END IF;
     -- An index does not show which rows of a transaction were read.
     n.has_rows := NOT n.is_all OR b.resumed IS NULL
@@ -249,13 +249,12 @@ BEGIN
     ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
         n := inorder_internal.look_by_number(t, b, max_rows, whole, reads, caller);
     END IF;
-    PERFORM inorder_internal.check_files(t.relation);
     IF n.has_rows IS NULL THEN
         n.batch := b;
         n.has_rows := false;
         n.is_all := true;
     END IF;
-    n.members := members;
+    n.members := inorder_internal.seen_members(t.relation, members);
     RETURN n;
 END $$;
 
@@ -278,7 +277,7 @@ BEGIN
         n.is_all := true;
         RETURN n;
     END IF;
-    PERFORM inorder_internal.lock_ground(t, caller);
+    t := inorder_internal.locked(t, caller);
     n := inorder_internal.look(t, p, max_rows, whole, reads, caller);
     IF (n.rest).transactions IS NOT NULL THEN
         passed := n.rest;
@@ -292,34 +291,60 @@ END $$;
 -- Batches that were made before
 ---------------------------------------------------------------------------
 
--- Error unless one can be read, of a table that is locked and proved.
-CREATE FUNCTION inorder_internal.check_readable(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.check_batch(t, b);
-    IF (b.ordering).column_name IS NOT NULL THEN
-        PERFORM inorder_internal.prove_order_of(t, b.ordering);
-    END IF;
-END $$;
-
--- The query for all rows of one, of a table that is locked, the same each time; and the members proved for it.
-CREATE FUNCTION inorder_internal.batch_text(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid,
-    OUT members @extschema@.feed_member[], OUT query text
+-- One that can be read, of a table that is locked and proved: of this table, and of transactions that have all ended in
+-- the current snapshot; else an error.
+CREATE FUNCTION inorder_internal.readable_batch(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 )
+RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
+BEGIN
+    -- The members of this table are none of another one, or with another key.
+    IF b.members IS DISTINCT FROM members THEN
+        PERFORM inorder_internal.check_same(t, b.members, 'batch');
+        IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
+            PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
+        END IF;
+    END IF;
+    IF NOT isempty(missing) THEN
+        RAISE 'this batch is newer than what this transaction sees'
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
+              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
+                     'on a standby wait until it has come so far.';
+    ELSIF (b.ordering).column_name IS NOT NULL THEN
+        PERFORM inorder_internal.prove_order_of(t, b.ordering);
+    END IF;
+    RETURN b;
+END $$;
+
+CREATE TYPE inorder_internal.rows_found AS (
+    t inorder_internal.feed_table, members @extschema@.feed_member[], query text
+);
+COMMENT ON TYPE inorder_internal.rows_found IS
+'Internal type. How rows are read: the table, locked and proved, its members as they were proved, and the query, null '
+'if there are no rows.';
+
+-- All rows of one, of a table that is locked, the same each time.
+CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
+RETURNS inorder_internal.rows_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r inorder_internal.rows_found;
+    members inorder_internal.rows_found.members%TYPE := inorder_internal.proved_members(t, caller);
     joined text;
 BEGIN
-    members := inorder_internal.proved_members(t, caller);
-    PERFORM inorder_internal.check_readable(t, b);
+    b := inorder_internal.readable_batch(t, b, members);
     joined := inorder_internal.joined_query(t, b, members, caller);
     IF joined IS NOT NULL THEN
         PERFORM inorder_internal.find_fault(t, joined, caller);
     END IF;
-    PERFORM inorder_internal.check_files(t.relation);
-    query := inorder_internal.found_query(t, b, NULL, 'e.*', true);
+    r.t := t;
+    r.members := inorder_internal.seen_members(t.relation, members);
+    r.query := inorder_internal.found_query(t, b, NULL, 'e.*', true);
+    RETURN r;
 END $$;

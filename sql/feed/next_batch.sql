@@ -186,22 +186,16 @@ EXCEPTION WHEN invalid_parameter_value THEN
     RETURN false;
 END $$;
 
--- Error if a position contains numbers that this server has not reached.
-CREATE FUNCTION inorder_internal.check_reached(t inorder_internal.feed_table, p @extschema@.feed_position)
+CREATE FUNCTION inorder_internal.say_ahead(relation regclass, highest bigint, next bigint)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    next bigint := inorder_internal.next_transaction(t.base);
-    highest bigint := greatest(upper(inorder_internal.passed_by(p)) - 1, p.partial);
 BEGIN
-    IF highest >= next AND NOT pg_is_in_recovery() AND NOT inorder_internal.has_begun(highest - t.base) THEN
-        RAISE 'this position on % is ahead of the server', t.relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('It has read transactions up to %s, and the next one is %s.', highest, next),
-              HINT = format('After a restore call feed_rebase(%L, %s): new numbers then go on above these.',
-                            t.relation, highest);
-    END IF;
+    RAISE 'this position on % is ahead of the server', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('It has read transactions up to %s, and the next one is %s.', highest, next),
+          HINT = format('After a restore call feed_rebase(%L, %s): new numbers then go on above these.', relation,
+                        highest);
 END $$;
 
 -- Error if a position or batch kept by a reader is of another table.
@@ -263,10 +257,12 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
+    next bigint := inorder_internal.next_transaction(t.base);
+    highest bigint := greatest(upper(p.transactions) - 1, upper((p.ordering).frozen) - 1, p.partial);
 BEGIN
-    IF upper(p.transactions) > inorder_internal.next_transaction(t.base) OR p.partial IS NOT NULL
-       OR (p.ordering).frozen IS NOT NULL THEN
-        PERFORM inorder_internal.check_reached(t, p);
+    IF (highest >= next) IS TRUE AND NOT pg_is_in_recovery()
+       AND NOT inorder_internal.has_begun(highest - t.base) THEN
+        PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
     -- The members of this table are none of another one.
     IF p.members IS DISTINCT FROM members THEN
@@ -373,8 +369,7 @@ BEGIN
     RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
                   'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
         inorder_internal.number_text(t),
-        (SELECT string_agg(format('pg_catalog.concat(e.%I)', c.name), ', ' ORDER BY c.place)
-         FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)),
+        inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)'),
         inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
                                      true),
         max_rows - 1);
@@ -400,26 +395,4 @@ BEGIN
         b.cut_after := last_key;
     END IF;
     RETURN b;
-END $$;
-
--- Error unless a batch is of this table, and all its transactions have ended in the current snapshot.
-CREATE FUNCTION inorder_internal.check_batch(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    missing int8multirange;
-BEGIN
-    PERFORM inorder_internal.check_same(t, b.members, 'batch');
-    IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
-        PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
-    END IF;
-    missing := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
-    IF NOT isempty(missing) THEN
-        RAISE 'this batch is newer than what this transaction sees'
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
-              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
-                     'on a standby wait until it has come so far.';
-    END IF;
 END $$;

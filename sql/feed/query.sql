@@ -80,18 +80,19 @@ RETURN format(CASE WHEN (t).is_uuid
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
--- The given columns, as text of a query; null for none.
-CREATE FUNCTION inorder_internal.column_list(columns name[])
+-- The given columns, each in a form, as text of a query; null for none.
+CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I')
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    list text;
 BEGIN
     -- Without a query, which takes ten times as long.
-    IF cardinality(columns) = 1 THEN
-        RETURN format('e.%I', columns[1]);
-    END IF;
-    RETURN (SELECT string_agg(format('e.%I', c.name), ', ' ORDER BY c.place)
-            FROM unnest(columns) WITH ORDINALITY AS c(name, place));
+    FOR i IN 1 .. cardinality(columns) LOOP
+        list := concat_ws(', ', list, format(form, columns[i]));
+    END LOOP;
+    RETURN list;
 END $$;
 
 -- A key as text of a query, each value cast to the type of its column; null for a null key.

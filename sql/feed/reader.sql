@@ -88,17 +88,27 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
--- The description of a table that the caller may read, which is then locked and proved.
+-- The description of a table that the caller may read.
+CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
+        PERFORM inorder_internal.check_reader(caller, relation);
+    END IF;
+    RETURN inorder_internal.table_of(relation);
+END $$;
+
+-- And the table is locked and proved.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table;
+    t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.readable_table(caller, relation), caller);
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.table_of(relation);
-    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    PERFORM inorder_internal.proved_members(t, caller);
     RETURN t;
 END $$;
 
@@ -123,12 +133,10 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
-    t inorder_internal.feed_table;
+    t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
     n inorder_internal.next_found;
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
-            inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.table_of(relation);
+    PERFORM inorder_internal.check_position(from_position);
     n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), false, caller);
     -- What is left of a set comes first, since a batch is of one set.
     IF (n.rest).transactions IS NOT NULL THEN
@@ -136,7 +144,7 @@ BEGIN
     ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
         RETURN inorder_internal.no_batch(from_position);
     END IF;
-    PERFORM inorder_internal.check_members(t, n.members), inorder_internal.make_durable(false),
+    PERFORM inorder_internal.unchanged_members(t, n.members), inorder_internal.make_durable(false),
             inorder_internal.expect_origin(origin);
     RETURN n.batch;
 END $$;
@@ -149,17 +157,10 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table;
-    n inorder_internal.next_found;
+    t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position),
-            inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.table_of(relation);
-    n := inorder_internal.find_next(t, from_position, NULL, false, false, caller);
-    IF n.has_rows THEN
-        PERFORM inorder_internal.check_members(t, n.members);
-    END IF;
-    RETURN n.has_rows;
+    PERFORM inorder_internal.check_position(from_position);
+    RETURN (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows;
 END $$;
 
 CREATE FUNCTION inorder_internal.reader_backlog(
@@ -174,40 +175,15 @@ BEGIN
     FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
 END $$;
 
--- What returns the rows of a batch: the query for them, and the table as it was proved for it.
-CREATE FUNCTION inorder_internal.kept_rows(
-    caller oid, relation regclass, batch @extschema@.feed_batch,
-    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text
-)
+CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)
+RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    b record;
+    t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
 BEGIN
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_readable(relation, caller);
-    t := inorder_internal.table_of(relation);
-    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.lock_ground(t, caller);
-    SELECT * INTO b FROM inorder_internal.batch_text(t, batch, caller);
-    members := b.members;
-    query := b.query;
-END $$;
-
-CREATE FUNCTION inorder_internal.unfinished_rows(
-    caller oid, name text, number bigint, owner oid,
-    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text
-)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    u record;
-    b record;
-BEGIN
-    SELECT * INTO u FROM inorder_internal.unfinished_batch(caller, name, number, owner);
-    t := u.t;
-    PERFORM inorder_internal.lock_ground(t, caller);
-    SELECT * INTO b FROM inorder_internal.batch_text(t, u.batch, caller);
-    members := b.members;
-    query := b.query;
+    PERFORM inorder_internal.check_kept_batch(batch);
+    RETURN inorder_internal.rows_of(inorder_internal.locked(t, caller), batch, caller);
 END $$;
 
 -- The query for the rows of a batch, and whether it reads them by a btree.
@@ -218,7 +194,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
-    k record;
+    k inorder_internal.rows_found;
 BEGIN
     -- What is looked at is of one snapshot, which must be that of the query, too.
     IF current_setting('transaction_isolation') = 'read committed' THEN
@@ -226,7 +202,7 @@ BEGIN
         USING ERRCODE = 'active_sql_transaction',
               HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
     END IF;
-    SELECT * INTO k FROM inorder_internal.kept_rows(caller, relation, batch);
+    k := inorder_internal.kept_rows(caller, relation, batch);
     PERFORM inorder_internal.check_names(relation), inorder_internal.expect_origin(origin);
     query := inorder_internal.readers_query(k.t, k.query);
     ordered := (k.t).ordered;

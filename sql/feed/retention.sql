@@ -84,7 +84,7 @@ BEGIN
     IF query IS NOT NULL THEN
         RETURN QUERY SELECT q.part FROM inorder_internal.as_caller(t, query, false, caller) AS q(part regclass);
     END IF;
-    PERFORM inorder_internal.check_members(t, members);
+    PERFORM inorder_internal.unchanged_members(t, members);
 END $$;
 
 CREATE FUNCTION @extschema@.feed_passed(relation regclass)

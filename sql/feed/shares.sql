@@ -197,15 +197,14 @@ BEGIN
     WHERE b.feed = add_part.feed AND b.number = place;
 END $$;
 
--- Move a feed over a piece, and give each share the rows that it has in it.
+-- Give each share the rows that it has in a piece.
 CREATE FUNCTION inorder_internal.distribute(
-    feed bigint, piece @extschema@.feed_batch, asked timestamptz, shares bigint[], rows bigint[], max_rows int
+    feed bigint, piece @extschema@.feed_batch, shares bigint[], rows bigint[], max_rows int
 )
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.move_feed(feed, piece, asked, false);
     FOR i IN 1 .. cardinality(shares) LOOP
         PERFORM inorder_internal.add_part(feed, inorder_internal.by_number(piece), shares[i]::int, rows[i], max_rows);
     END LOOP;
@@ -259,7 +258,7 @@ BEGIN
     -- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
     IF found_batch.is_open THEN
         UPDATE inorder_internal.worker_batch AS b
-        SET number = inorder_internal.number_batch(share_batch.feed, inorder_internal.server_origin(), NULL)
+        SET number = inorder_internal.number_batch(share_batch.feed, inorder_internal.server_origin())
         WHERE b.feed = share_batch.feed AND b.number = found_batch.number
         RETURNING b.number INTO found_batch.number;
     END IF;
@@ -290,7 +289,7 @@ BEGIN
     UPDATE inorder_internal.feed_state AS s
     SET caught_up_at = asked,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
       AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                       WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
 END $$;

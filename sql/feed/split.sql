@@ -307,10 +307,10 @@ BEGIN
         RAISE 'parts must be between 1 and 10000, not %', coalesce(parts::text, 'null')
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.check_readable(t, batch),
+    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.readable_batch(t, batch, members),
             inorder_internal.check_splittable(batch);
     RETURN QUERY SELECT * FROM inorder_internal.split(t, batch, parts, caller);
-    PERFORM inorder_internal.check_files(relation), inorder_internal.check_members(t, members),
+    PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members)),
             inorder_internal.expect_origin(origin);
 END $$;
 

@@ -4,50 +4,6 @@
 -- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
 -- had its turn meanwhile: see begin_turn().
 
--- A feed that the caller may move, and its table.
-CREATE FUNCTION inorder_internal.open_feed(
-    caller oid, name text, owner oid, OUT feed bigint, OUT relation oid
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    -- The usual case in one query; all others, and every error, by find_feed().
-    SELECT f.id, f.relation INTO feed, relation FROM inorder_internal.feed AS f JOIN pg_class AS c ON c.oid = f.relation
-    WHERE f.name = open_feed.name AND f.owner = coalesce(open_feed.owner, caller)
-      AND inorder_internal.is_own(f, open_feed.name, coalesce(open_feed.owner, caller), caller);
-    IF feed IS NULL THEN
-        feed := inorder_internal.find_feed(open_feed.name, open_feed.owner, caller);
-        relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
-    END IF;
-END $$;
-
--- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
--- the caller must then be allowed to read.
-CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    k inorder_internal.taken;
-BEGIN
-    IF reads IS NOT false AND inorder_internal.lock_readable(relation, caller) THEN
-        SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished, s.pending, f.whole_transactions,
-               EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
-                         AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
-               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
-               NULL::timestamptz, NULL::inorder_internal.next_found
-        INTO k
-        FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
-        CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
-                            ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE f.id = look_at.feed AND (s.pending).transactions IS NULL AND s.written_here
-          AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f);
-    END IF;
-    RETURN CASE WHEN k.feed IS NULL THEN inorder_internal.checked_feed(look_at.feed, caller, reads, false) ELSE k END;
-END $$;
-
 -- Error if workers have batches of a feed that is read without them: its order would be another.
 CREATE FUNCTION inorder_internal.refuse_shared(k inorder_internal.taken)
 RETURNS void
@@ -131,8 +87,7 @@ DECLARE
     rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
 BEGIN
     IF rest.transactions IS NOT NULL AND (k.next).has_rows THEN
-        PERFORM inorder_internal.move_feed(k.feed, rest, k.asked, false);
-        k.at_position := inorder_internal.advance(k.at_position, rest);
+        k.at_position := inorder_internal.move_feed(k.feed, rest, k.asked, false);
     ELSIF rest.transactions IS NOT NULL THEN
         -- An empty poll passes it, if it writes.
         k.next.batch := rest;
@@ -189,8 +144,8 @@ BEGIN
     RETURN k;
 END $$;
 
--- What comes next of a feed, for a caller who reads the rows at once; if these come in order, perhaps by a query that is
--- limited, see move_over().
+-- What comes next of a feed, for a caller who reads the rows at once; if these come in order, perhaps by a query that
+-- is limited: see move_over().
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean, in_order boolean,
     OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
@@ -226,7 +181,7 @@ BEGIN
                                                        last_key);
         END IF;
     END IF;
-    PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+    k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
 END $$;
 
 ---------------------------------------------------------------------------
@@ -293,6 +248,22 @@ BEGIN
     PERFORM inorder_internal.prove_share_column(k.t, divided.column_name::name);
 END $$;
 
+-- A feed that is locked with what follows its position, which may have been found, after what is left of a set.
+CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (k.next).has_rows IS NULL THEN
+        k := inorder_internal.find_after(k, max_rows, false);
+    END IF;
+    k := inorder_internal.pass_rest(k);
+    IF NOT (k.next).has_rows AND k.is_poll_due THEN
+        PERFORM inorder_internal.note_empty_poll(k);
+    END IF;
+    RETURN k;
+END $$;
+
 -- How many rows each share has in the next piece.
 CREATE FUNCTION inorder_internal.count_shares(
     k inorder_internal.taken, OUT shares bigint[], OUT rows bigint[]
@@ -322,15 +293,14 @@ AS $$
 DECLARE
     c record;
 BEGIN
-    k := inorder_internal.pass_rest(inorder_internal.found_after(k, max_rows));
+    k := inorder_internal.next_for_worker(k, max_rows);
     IF NOT (k.next).has_rows THEN
-        PERFORM inorder_internal.note_empty_poll(k);
         RETURN k;
     END IF;
-    SELECT * INTO c FROM inorder_internal.count_shares(k);
-    PERFORM inorder_internal.check_members(k.t, (k.next).members);
-    PERFORM inorder_internal.distribute(k.feed, (k.next).batch, k.asked, c.shares, c.rows, max_rows);
-    k.at_position := inorder_internal.advance(k.at_position, (k.next).batch);
+    c := inorder_internal.count_shares(k);
+    k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
+    k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, false);
+    PERFORM inorder_internal.distribute(k.feed, (k.next).batch, c.shares, c.rows, max_rows);
     k.next.has_rows := NULL;  -- what follows now is not known
     RETURN k;
 END $$;
@@ -340,63 +310,54 @@ END $$;
 CREATE FUNCTION inorder_internal.take_share(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
 )
-RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     enough bigint := coalesce((max_rows::bigint + 1) / 2, 0);
     pieces int := 0;
-    given boolean;
+    b inorder_internal.worker_batch;
 BEGIN
     LOOP
-        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
-                                                               pg_backend_pid(), enough);
-        given := FOUND;
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, enough);
         -- Others who ask wait, so the rest is for the next call.
-        EXIT WHEN given OR pieces = 64;
+        EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         k := inorder_internal.distribute_next(k, max_rows);
         EXIT WHEN NOT (k.next).has_rows;
         pieces := pieces + 1;
     END LOOP;
-    IF NOT given THEN
-        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
-                                                               pg_backend_pid(), 0);
-        given := FOUND;
+    IF b.number IS NULL THEN
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, 0);
     END IF;
-    IF given AND pieces > 0 AND (k.next).is_all THEN
+    IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
         PERFORM inorder_internal.note_caught_up(k.feed, k.asked);
     END IF;
+    RETURN b;
 END $$;
 
 ---------------------------------------------------------------------------
 -- Workers
 ---------------------------------------------------------------------------
 
--- Error unless workers can share a feed; its table is locked and proved afterwards.
-CREATE FUNCTION inorder_internal.refuse_workers(k inorder_internal.taken)
-RETURNS void
+-- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
+CREATE FUNCTION inorder_internal.look_for_workers(feed bigint, relation oid, caller oid)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.look_at(feed, relation, caller, true);
 BEGIN
-    IF (k.shared_by).shares IS NULL AND ((k.at_position).ordering).column_name IS NOT NULL THEN
+    IF (k.shared_by).shares IS NOT NULL THEN
+        PERFORM inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
+        PERFORM inorder_internal.prove_share_key(k);
+    ELSIF ((k.at_position).ordering).column_name IS NOT NULL THEN
         RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(k.name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
               HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
                      'are processed in order.';
-    ELSIF (k.shared_by).shares IS NOT NULL THEN
-        PERFORM inorder_internal.lock_ground(k.t, k.caller), inorder_internal.proved_members(k.t, k.caller);
-        PERFORM inorder_internal.prove_share_key(k);
     END IF;
-END $$;
-
--- A feed with what follows its position, if that was not found yet.
-CREATE FUNCTION inorder_internal.found_after(k inorder_internal.taken, max_rows int)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN CASE WHEN (k.next).has_rows IS NULL THEN inorder_internal.find_after(k, max_rows, false) ELSE k END;
+    RETURN k;
 END $$;
 
 -- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
@@ -407,10 +368,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     version text := inorder_internal.begin_turn(feed);
-    k inorder_internal.taken;
+    k inorder_internal.taken := inorder_internal.look_for_workers(feed, relation, caller);
 BEGIN
-    k := inorder_internal.look_at(feed, relation, caller, true);
-    PERFORM inorder_internal.refuse_workers(k);
     IF version IS NULL THEN
         RETURN k;
     ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(feed)
@@ -419,45 +378,38 @@ BEGIN
                             AND b.written_here AND b.number >= inorder_internal.first_batch(k.feed)) THEN
         k := inorder_internal.find_after(k, max_rows, false);
         IF NOT (k.next).has_rows THEN
-            k := inorder_internal.pass_rest(k);
-            PERFORM inorder_internal.note_empty_poll(k);
-            RETURN k;
+            RETURN inorder_internal.next_for_worker(k, max_rows);
         END IF;
     END IF;
-    IF NOT inorder_internal.take_turn(feed, version) THEN
-        k := inorder_internal.look_at(feed, relation, caller, true);
-        PERFORM inorder_internal.refuse_workers(k);
-    END IF;
-    RETURN k;
+    RETURN CASE WHEN inorder_internal.take_turn(feed, version) THEN k
+                ELSE inorder_internal.look_for_workers(feed, relation, caller) END;
 END $$;
 
 -- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
 CREATE FUNCTION inorder_internal.take_any(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
 )
-RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    number bigint;
+    b inorder_internal.worker_batch;
 BEGIN
     IF k.shared OR (k.pending).transactions IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM inorder_internal.take_batch(k.feed, worker, lease, max_tries, session,
-                                                               pg_backend_pid(), NULL);
-        IF FOUND THEN
-            PERFORM inorder_internal.lock_ground(k.t, k.caller), inorder_internal.proved_members(k.t, k.caller);
-            RETURN;
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, NULL);
+        IF b.number IS NOT NULL THEN
+            PERFORM inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
+            RETURN b;
         END IF;
     END IF;
-    k := inorder_internal.pass_rest(inorder_internal.found_after(k, max_rows));
-    IF NOT (k.next).has_rows THEN
-        PERFORM inorder_internal.note_empty_poll(k);
-        RETURN;
+    k := inorder_internal.next_for_worker(k, max_rows);
+    IF (k.next).has_rows THEN
+        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
+        b := inorder_internal.give_batch(
+            k.feed, worker, lease, max_tries, session,
+            inorder_internal.add_batch(k.feed, k.relation, (k.next).batch, k.asked, (k.next).is_all));
     END IF;
-    PERFORM inorder_internal.check_members(k.t, (k.next).members);
-    number := inorder_internal.add_batch(k.feed, (k.next).batch, k.asked, (k.next).is_all);
-    RETURN QUERY SELECT * FROM inorder_internal.give_batch(k.feed, worker, lease, max_tries, session, pg_backend_pid(),
-                                                           number);
+    RETURN b;
 END $$;
 
 ---------------------------------------------------------------------------
@@ -477,7 +429,7 @@ BEGIN
     END IF;
     session := inorder_internal.this_session();
     IF (k.pending).transactions IS NULL THEN
-        PERFORM inorder_internal.check_members(k.t, (k.next).members);
+        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
         k.batch := inorder_internal.keep_pending(k.feed, (k.next).batch, session, pg_backend_pid(), k.asked,
                                                  (k.next).is_all);
     ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
@@ -485,7 +437,8 @@ BEGIN
         UPDATE inorder_internal.feed_state AS s
         SET holder = session, holder_pid = pg_backend_pid(),
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed AND s.seq = (inorder_internal.state_of(k.feed)).seq;
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
     END IF;
     PERFORM inorder_internal.make_durable(true);
     RETURN k.batch;
@@ -500,29 +453,33 @@ AS $$
 DECLARE
     o record;
     k inorder_internal.taken;
+    b inorder_internal.worker_batch;
     session oid;
 BEGIN
-    PERFORM inorder_internal.check_worker(worker, lease, max_tries);
-    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
+    worker := inorder_internal.checked_worker(worker, max_tries);
+    lease := inorder_internal.checked_lease('lease', lease, '1 second');
+    o := inorder_internal.open_feed(caller, name, owner);
     k := inorder_internal.look_for_work(o.feed, o.relation, caller, worker, max_rows);
     IF NOT (k.next).has_rows THEN
         RETURN;
     END IF;
     session := inorder_internal.this_session();
     IF (k.shared_by).shares IS NOT NULL THEN
-        SELECT g.* INTO number, token, tries, lease_end
-        FROM inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session) AS g;
+        b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session);
     ELSE
         -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
         IF (k.pending).transactions IS NOT NULL THEN
             PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
         END IF;
-        SELECT g.* INTO number, token, tries, lease_end
-        FROM inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session) AS g;
+        b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session);
     END IF;
-    IF number IS NOT NULL THEN
+    IF b.number IS NOT NULL THEN
         PERFORM inorder_internal.make_durable(true);
     END IF;
+    number := b.number;
+    token := b.token;
+    tries := b.tries;
+    lease_end := b.lease_end;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_renew_batch(
@@ -533,16 +490,15 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner);
     renewed timestamptz;
 BEGIN
-    PERFORM inorder_internal.checked_feed(feed, caller, false, false),
-            inorder_internal.check_lease('lease', lease, '1 second');
+    lease := inorder_internal.checked_lease('lease', lease, '1 second');
     UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
-    WHERE b.feed = feed AND b.number = number AND b.token = token AND b.written_here
+    WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.lease_end INTO renewed;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number);
     END IF;
     -- The worker relies on it, whether or not the server crashes.
     PERFORM inorder_internal.make_durable(true);
@@ -562,38 +518,30 @@ BEGIN
         held := inorder_internal.state_of(k.feed);
         RETURN (held.holder <> inorder_internal.this_session()
                 AND inorder_internal.session_lives(held.holder)) IS NOT TRUE;
-    ELSIF (k.next).has_rows THEN
-        PERFORM inorder_internal.check_members(k.t, (k.next).members);
-        RETURN true;
     END IF;
-    RETURN inorder_internal.has_free(k.feed);
+    RETURN (k.next).has_rows OR inorder_internal.has_free(k.feed);
 END $$;
 
--- An unfinished batch of a feed, and the table that it is read from.
-CREATE FUNCTION inorder_internal.unfinished_batch(
-    caller oid, name text, number bigint, owner oid, OUT t inorder_internal.feed_table, OUT batch @extschema@.feed_batch
-)
+-- The rows of an unfinished batch.
+CREATE FUNCTION inorder_internal.unfinished_rows(caller oid, name text, number bigint, owner oid)
+RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record;
-    k inorder_internal.taken;
+    o record := inorder_internal.open_feed(caller, name, owner);
+    k inorder_internal.taken := inorder_internal.look_at(o.feed, o.relation, caller, true);
+    t inorder_internal.feed_table := inorder_internal.locked(k.t, caller);
     w record;
 BEGIN
-    SELECT * INTO o FROM inorder_internal.open_feed(caller, name, owner);
-    k := inorder_internal.look_at(o.feed, o.relation, caller, true);
-    PERFORM inorder_internal.lock_ground(k.t, caller);
     SELECT b.batch, b.share INTO w FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = o.feed AND b.number = unfinished_batch.number AND NOT b.is_open AND b.written_here;
+    WHERE b.feed = k.feed AND b.number = unfinished_rows.number AND NOT b.is_open AND b.written_here;
     IF w.batch IS NULL THEN
-        PERFORM inorder_internal.check_pending(k.name, number, k.batch, k.finished, k.pending);
-        w.batch := k.pending;
+        w.batch := inorder_internal.pending_batch(k, number);
     ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
         PERFORM inorder_internal.prove_share_key(k);
-        k.t := inorder_internal.of_share(k.t, k.shared_by, w.share);
+        t := inorder_internal.of_share(t, k.shared_by, w.share);
     END IF;
-    t := k.t;
-    batch := w.batch;
+    RETURN inorder_internal.rows_of(t, w.batch, caller);
 END $$;
 
 -- Set the position of a feed to these transactions or, if they are null, by a word.
@@ -603,11 +551,12 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
-    t inorder_internal.feed_table := (inorder_internal.checked_feed(feed, caller, true, true)).t;
+    t inorder_internal.feed_table := inorder_internal.locked(
+        (inorder_internal.checked_feed(feed, caller, true, true)).t, caller);
     state inorder_internal.feed_state;
     f inorder_internal.feed;
 BEGIN
-    PERFORM inorder_internal.lock_ground(t, caller), inorder_internal.proved_members(t, caller);
+    PERFORM inorder_internal.proved_members(t, caller);
     IF start IS DISTINCT FROM 'here' THEN
         IF start NOT IN ('beginning', 'now') THEN
             RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)

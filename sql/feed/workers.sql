@@ -8,9 +8,9 @@
 -- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
 -- asked for it has ended. After so many tries it is set aside.
 
--- Error unless an interval is in its range.
-CREATE FUNCTION inorder_internal.check_lease(what text, lease interval, least_lease interval)
-RETURNS void
+-- An interval; error unless it is in its range.
+CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
+RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -21,11 +21,12 @@ BEGIN
               CASE least_lease WHEN '0' THEN '0' ELSE '1 second' END, lease
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    RETURN lease;
 END $$;
 
--- Error unless a worker can ask for a batch in this way.
-CREATE FUNCTION inorder_internal.check_worker(worker text, lease interval, max_tries int)
-RETURNS void
+-- The name of a worker; error unless it can ask for a batch in this way.
+CREATE FUNCTION inorder_internal.checked_worker(worker text, max_tries int)
+RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -37,28 +38,33 @@ BEGIN
     ELSIF max_tries < 1 THEN
         RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM inorder_internal.check_lease('lease', lease, '1 second');
+    RETURN worker;
 END $$;
 
--- Move a feed over a batch, and store it for a worker. Its number.
+-- Move a feed over a batch, as move_feed() does, and store it for a worker. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
-    feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+    feed bigint, relation oid, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
-    state inorder_internal.feed_state := inorder_internal.state_of(feed);
-    -- Not at each end of a batch, for which the feed is not locked.
-    lowest bigint := (SELECT b.number FROM inorder_internal.worker_batch AS b
-                      WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
-                        AND b.number >= coalesce(state.first_batch, -9223372036854775808) ORDER BY b.number LIMIT 1);
-    number bigint := inorder_internal.number_batch(feed, (next_batch).origin, coalesce(lowest, state.batch + 1));
+    number bigint;
 BEGIN
-    PERFORM inorder_internal.move_feed(feed, next_batch, asked, is_all),
-            inorder_internal.keep_batch(feed, number, f.relation, next_batch)
-    FROM inorder_internal.feed AS f WHERE f.id = feed;
-    RETURN number;
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(s.position, next_batch), moved = clock_timestamp(), polled = asked,
+        caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
+        -- Not at each end of a batch, for which the feed is not locked.
+        first_batch = coalesce((SELECT b.number FROM inorder_internal.worker_batch AS b
+                                WHERE b.feed = feed AND b.set_aside IS NULL AND b.written_here
+                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808)
+                                ORDER BY b.number LIMIT 1), s.batch + 1),
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
+    RETURNING s.batch INTO number;
+    RETURN inorder_internal.keep_batch(feed, number, relation, next_batch);
 END $$;
 
 -- Leave the unfinished batch of a feed to its workers, under its number.
@@ -121,28 +127,31 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.give_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, number bigint
+    feed bigint, worker text, lease interval, max_tries int, holder oid, number bigint
 )
-RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    given inorder_internal.worker_batch;
 BEGIN
-    RETURN QUERY UPDATE inorder_internal.worker_batch AS w
-    SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = give_batch.holder_pid,
+    UPDATE inorder_internal.worker_batch AS w
+    SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = pg_backend_pid(),
         -- 60 random bits.
         token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
         tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
     WHERE w.feed = give_batch.feed AND w.number = give_batch.number
-    RETURNING w.number, w.token, w.tries, w.lease_end;
+    RETURNING w.* INTO given;
+    RETURN given;
 END $$;
 
--- Give an unfinished batch to a worker, which is one that it has or that is free; no row if there is none. Sets aside
+-- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
 -- those that were tried too often.
 CREATE FUNCTION inorder_internal.take_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, holder_pid int, least_rows bigint
+    feed bigint, worker text, lease interval, max_tries int, holder oid, least_rows bigint
 )
-RETURNS TABLE (batch bigint, token bigint, tries int, lease_end timestamptz)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -159,8 +168,8 @@ BEGIN
     IF b.share IS NOT NULL THEN
         PERFORM inorder_internal.note_turn(feed, b.number, worker);
     END IF;
-    RETURN QUERY SELECT * FROM inorder_internal.give_batch(feed, worker, lease, max_tries, holder, holder_pid,
-                                                           b.number);
+    RETURN CASE WHEN b.number IS NOT NULL
+                THEN inorder_internal.give_batch(feed, worker, lease, max_tries, holder, b.number) END;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
@@ -195,22 +204,21 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner);
     aside boolean;
 BEGIN
-    PERFORM inorder_internal.checked_feed(feed, caller, false, false);
     IF reason IS NULL THEN
         RAISE 'reason must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    PERFORM inorder_internal.check_lease('retry_after', retry_after, '0');
+    retry_after := inorder_internal.checked_lease('retry_after', retry_after, '0');
     UPDATE inorder_internal.worker_batch AS b
     SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(reason, 2000),
         failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
         set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
-    WHERE b.feed = feed AND b.number = number AND b.token = token AND b.written_here
+    WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.set_aside IS NOT NULL INTO aside;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number);
     END IF;
     RETURN aside;
 END $$;
@@ -234,7 +242,7 @@ BEGIN
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (inorder_internal.state_of(feed)).seq;
+    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
 END $$;
 
 ---------------------------------------------------------------------------

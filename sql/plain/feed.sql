@@ -169,7 +169,7 @@ BEGIN
     -- The name of the table may have become that of a domain, of which this evaluates no condition, as NULL::domain does.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4, $5)', (k.t).relation)
     INTO processed USING (k.t).relation::oid, b, statement, path, hides;
-    PERFORM set_config('row_security', 'on', true), inorder_internal.check_members(k.t, (k.next).members);
+    PERFORM set_config('row_security', 'on', true), inorder_internal.unchanged_members(k.t, (k.next).members);
     RETURN processed;
 END $$;
 
@@ -197,19 +197,19 @@ BEGIN
         EXCEPTION WHEN datatype_mismatch THEN
             PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
         END;
-        PERFORM inorder_internal.check_members(k.t, k.members);
+        PERFORM inorder_internal.unchanged_members(k.t, k.members);
     END IF;
 END
 ---- feed_batch_rows: plpgsql reads
 DECLARE
-    k record;
+    k inorder_internal.rows_found := inorder_internal.unfinished_rows(
+        inorder_internal.caller(), name COLLATE "default", number, owner);
 BEGIN
-    SELECT * INTO k FROM inorder_internal.unfinished_rows(inorder_internal.caller(), name COLLATE "default", number, owner);
     PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
     BEGIN
         RETURN QUERY EXECUTE k.query;
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.check_members(k.t, k.members);
+    PERFORM inorder_internal.unchanged_members(k.t, k.members);
 END

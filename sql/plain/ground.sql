@@ -90,7 +90,7 @@ BEGIN
     END IF;
     -- First, since not all that is asked of a partition is answered for the snapshot.
     IF NOT inorder_internal.is_plain(t.relation) THEN
-        PERFORM inorder_internal.check_files(t.relation);
+        PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
     PERFORM inorder_internal.check_table(t, caller);
     IF NOT inorder_internal.is_plain(t.relation) THEN
@@ -111,10 +111,10 @@ BEGIN
     WHERE NOT (SELECT i.found FROM inorder_internal.has_index(leaf, a.attnum, t.ordered) AS i);
 END $$;
 
--- Error unless the snapshot sees the files and partitions that are read. Of tables that are locked, which those of a
--- query are after it.
-CREATE FUNCTION inorder_internal.check_files(relation regclass)
-RETURNS void
+-- The members, if the snapshot sees the files and partitions that are read; else an error. Of tables that are locked,
+-- which those of a query are after it.
+CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
+RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -126,7 +126,7 @@ BEGIN
                WHERE c.oid = relation AND c.relkind = 'r' AND NOT c.relhassubclass
                  AND c.relfilenode = pg_relation_filenode(c.oid)
                  AND current_setting('transaction_isolation') = 'read committed') THEN
-        RETURN;
+        RETURN members;
     END IF;
     -- The tables as the snapshot sees them, each with its file then and now.
     seen := inorder_internal.tree(relation);
@@ -143,13 +143,14 @@ BEGIN
               DETAIL = 'The snapshot does not see the rows where they are now.',
               HINT = 'Try again in a new transaction.';
     END IF;
+    RETURN members;
 END $$;
 
--- Error unless the tables of a tree and their guards are those that were proved.
-CREATE FUNCTION inorder_internal.check_members(
+-- The members that were proved; error unless the tables of the tree and their guards are the same.
+CREATE FUNCTION inorder_internal.unchanged_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[]
 )
-RETURNS void
+RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET @pinned@
 AS $$
 BEGIN
@@ -157,6 +158,7 @@ BEGIN
         RAISE 'partitions of % were attached, detached or changed while it was read', t.relation
         USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
     END IF;
+    RETURN known;
 END $$;
 
 -- The error about rows that have other columns than the result of the query that asked for them.

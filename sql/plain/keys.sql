@@ -12,8 +12,8 @@ BEGIN
 END $$;
 
 -- Error unless a number has 48 bits.
-CREATE FUNCTION inorder_internal.check_number(what text, number bigint)
-RETURNS void
+CREATE FUNCTION inorder_internal.checked_number(what text, number bigint)
+RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -21,6 +21,7 @@ BEGIN
         RAISE '% must be between 0 and 281474976710655, not %', what, number
         USING ERRCODE = 'numeric_value_out_of_range';
     END IF;
+    RETURN number;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_beyond_base(xact bigint, base bigint)
@@ -28,7 +29,7 @@ RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_number('base', base);
+    PERFORM inorder_internal.checked_number('base', base);
     RAISE 'transaction id % plus base % exceeds 281474976710655', xact, base
     USING ERRCODE = 'numeric_value_out_of_range', DETAIL = 'A key holds 48 bits of transaction number.';
 END $$;
@@ -247,8 +248,8 @@ BEGIN
 END
 ---- uuid_xact_floor: plpgsql keys
 BEGIN
-    PERFORM inorder_internal.check_number('transaction number', number);
-    RETURN concat(lpad(to_hex(number), 12, '0'), '80008000000000000000')::uuid;
+    RETURN concat(lpad(to_hex(inorder_internal.checked_number('transaction number', number)), 12, '0'),
+                  '80008000000000000000')::uuid;
 END
 ---- xact_id: plpgsql bare
 BEGIN

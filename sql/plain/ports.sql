@@ -11,12 +11,13 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.lock_ground(t inorder_internal.feed_table, caller oid)
-RETURNS void
+CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
+    RETURN t;
 END $$;
 
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)

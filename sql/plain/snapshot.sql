@@ -131,8 +131,8 @@ BEGIN
 END
 ---- uuid_xact_floor: plpgsql keys
 BEGIN
-    PERFORM inorder_internal.check_number('transaction number', number);
-    RETURN concat(lpad(to_hex(number), 12, '0'), '80008000000000000000')::uuid;
+    RETURN concat(lpad(to_hex(inorder_internal.checked_number('transaction number', number)), 12, '0'),
+                  '80008000000000000000')::uuid;
 END
 ---- numbers_text: sql
 RETURN numbers::text;

@@ -3,20 +3,22 @@
 -- sql/plain/ports.sql has these functions without C. They are called as the owner of the state; where the caller's
 -- privileges count, the caller is an argument.
 
--- Lock a table with its partitions, and prove that what is read of it is right; error unless it is (ground.c).
-CREATE FUNCTION inorder_internal.lock_ground(t inorder_internal.feed_table, caller oid)
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+-- A table, locked with its partitions, once it is proved that what is read of it is right; error unless it is
+-- (ground.c).
+CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.feed_table
+AS 'MODULE_PATHNAME', 'lock_ground' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The members of a table that is locked, once it is proved for the snapshot of the calling statement.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Error unless the snapshot of the calling statement sees the files and partitions that are read (files.c).
-CREATE FUNCTION inorder_internal.check_files(relation regclass)
-RETURNS void
-AS 'MODULE_PATHNAME', 'check_seen_files' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+-- The members, if the snapshot of the calling statement sees the files and partitions that are read; else an error
+-- (files.c).
+CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
+RETURNS @extschema@.feed_member[]
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Error if a schema of a table that is proved got its name after the snapshot (files.c).
 CREATE FUNCTION inorder_internal.check_names(relation regclass)
@@ -82,8 +84,8 @@ BEGIN
     IF t.ordered AND (inorder_internal.is_plain(t.relation)
                       OR cardinality(inorder_internal.tree(t.relation)) <= 1000) THEN
         -- For the owner of the state, from whom nothing is hidden.
-        PERFORM inorder_internal.lock_ground(t, quote_ident(current_user)::regrole::oid);
-        RETURN inorder_internal.count_by_index(t, numbers, 1) > 0;
+        RETURN inorder_internal.count_by_index(
+            inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 1) > 0;
     END IF;
     RETURN NULL;
 END $$;
@@ -99,9 +101,9 @@ CREATE FUNCTION inorder_internal.sample(
 )
 AS 'MODULE_PATHNAME', 'sample_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Error unless the members of a table are still those that were proved.
-CREATE FUNCTION inorder_internal.check_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
-RETURNS void
+-- The members of a table that were proved; error unless they are still the same.
+CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
+RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- Whether the caller may read a table, which then is locked, so that what is known of it stays so.

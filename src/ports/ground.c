@@ -47,9 +47,9 @@
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
-PG_FUNCTION_INFO_V1(check_seen_files);
+PG_FUNCTION_INFO_V1(seen_members);
 PG_FUNCTION_INFO_V1(check_seen_names);
-PG_FUNCTION_INFO_V1(check_members);
+PG_FUNCTION_INFO_V1(unchanged_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
@@ -465,14 +465,14 @@ stand_on(Table *table, Value members)
 	table->members.value = PointerGetDatum(DatumGetArrayTypeP(members.value));
 }
 
-/* lock_ground(t feed_table, caller oid) */
+/* locked(t feed_table, caller oid) -> feed_table */
 Datum
 lock_ground(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 1);
 
 	prove_ground(&table);
-	PG_RETURN_VOID();
+	PG_RETURN_DATUM(table.description.value);
 }
 
 /* proved_members(t feed_table, caller oid) -> feed_member[] */
@@ -486,15 +486,15 @@ proved_members(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* check_members(t feed_table, known feed_member[]) */
+/* unchanged_members(t feed_table, known feed_member[]) -> feed_member[] */
 Datum
-check_members(PG_FUNCTION_ARGS)
+unchanged_members(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
 
 	stand_on(&table, argument_value(fcinfo, 1, InvalidOid));
 	check_ground(&table);
-	PG_RETURN_VOID();
+	PG_RETURN_DATUM(table.members.value);
 }
 
 /* The column that was proved with a table, for an order or for shares */
@@ -534,12 +534,12 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(true);
 }
 
-/* check_files(relation regclass) */
+/* seen_members(relation regclass, members feed_member[]) -> feed_member[] */
 Datum
-check_seen_files(PG_FUNCTION_ARGS)
+seen_members(PG_FUNCTION_ARGS)
 {
 	check_files(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
-	PG_RETURN_VOID();
+	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
 }
 
 /* check_names(relation regclass) */

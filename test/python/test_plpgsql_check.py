@@ -19,10 +19,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
     ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): "Who calls is passed to each twin.",
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.unfinished_batch(oid,text,bigint,oid)", 'composite OUT variable "batch"'): BESIDE,
-    ("inorder_internal.unfinished_rows(oid,text,bigint,oid)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.kept_rows(oid,regclass,feed_batch)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "feed"'): BESIDE,
+    ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.fold_counts(inorder_internal.feed_table,oid)", 'composite OUT variable "step"'): BESIDE,
 }
 

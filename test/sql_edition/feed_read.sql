@@ -19,7 +19,7 @@ BEGIN
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.check_members(k.t, (k.next).members);
-    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+    PERFORM inorder_internal.unchanged_members(k.t, (k.next).members),
+            inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
 END
 $$;
