@@ -89,7 +89,7 @@ def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
     symbols = set(
         re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", "".join(p.read_text() for p in (now / "src").rglob("*.c")))
     )
-    assert len(declared) > 100
+    assert len(declared) > 50
     for version in versions(released):
         before = c_functions((released / f"inorder--{version}.sql").read_text())
         assert set(before) <= symbols | set(declared), f"functions of {version} are not in the library"
