@@ -26,9 +26,11 @@ from claims import (
 )
 
 SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
+P1_LOADED, P1_BUILT = 50_000_000, 3_000_000
 P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # of the run that has a page cache: what fits into it, and what does not
 WAL = per_insert("wal_bytes")
 RECORDS = per("wal_records", "written")
+WAL_PER_TX = per("wal_bytes", "transactions")
 
 P1 = (
     Claim("P1", "Random keys slow down as the table grows: TPS (to bigint in the same round), 1 M rows to none", "0.44",
@@ -80,6 +82,18 @@ P2 = (
           to("insert_10", "cache_1", "constant", "tps"), kept),
     Claim("P2", "The same by CPU time of the server's sessions", "–", "sequence",
           to("insert_10", "cache_1", "constant", "cpu_us"), near),
+    Claim("P2", "By 1 client: TPS of inserts with nextval to a constant", "1.01", "sequence-all",
+          to("insert_1", "cache_1", "constant", "tps"), kept),
+    Claim("P2", "By 100 clients: the same", "0.88", "sequence-all",
+          to("insert_100", "cache_1", "constant", "tps"), kept),
+    Claim("P2", "By 100 clients: TPS of inserts with CACHE 100 to CACHE 1", "1.05", "sequence-all",
+          to("insert_100", "cache_100", "cache_1", "tps"), near),
+    Claim("P2", "By 1 client, counted: WAL of an insert with nextval to a constant", "–", "sequence-all",
+          to("insert_1", "cache_1", "constant", WAL_PER_TX), near, counted=True),
+    Claim("P2", "By 100 clients, counted: the same", "–", "sequence-all",
+          to("insert_100", "cache_1", "constant", WAL_PER_TX), near, counted=True),
+    Claim("P2", "By 100 clients: CPU time of inserts with nextval to a constant", "–", "sequence-all",
+          to("insert_100", "cache_1", "constant", "cpu_us"), near),
     Claim("P2", "By itself it costs: TPS of SELECT nextval by 10 clients to SELECT 1", "0.63", "sequence",
           to("select_10", "cache_1", "constant", "tps"), below(0.63)),
     Claim("P2", "CACHE 100 brings inserts little: TPS by 10 clients to CACHE 1", "0.96", "sequence",

@@ -3,6 +3,7 @@
 The server counts WAL: where noise hides the speed, WAL decides.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
@@ -15,7 +16,7 @@ from inorder.lab.analysis.stats import ratios_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import WAL_PER_ROW, Line, lines_of
 from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
 from inorder.lab.report.verdict import (
     UNDECIDED,
@@ -115,6 +116,11 @@ def cheapest(result: Result, ordered: Sequence[Line]) -> list[Line]:
     return sorted((kind for kind in kept if wal(kind) <= least * (1 + TO_FIND)), key=wal)
 
 
+def with_function(kind: Line) -> str:
+    found = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
+    return f"{kind.label}, {found[0]}()" if found else kind.label
+
+
 def ordered_verdict(result: Result, base: Line, ordered: Sequence[Line]) -> Verdict:
     found = cheapest(result, ordered)[:2]
     shown = found or ordered[:1]
@@ -122,7 +128,7 @@ def ordered_verdict(result: Result, base: Line, ordered: Sequence[Line]) -> Verd
     by_speed, by_wal = all(one.decided for one in speeds), all(one.found for one in wals)
     answer = " or ".join(kind.label for kind in found) or BASE
     parts = [
-        (kind.label, [wal.words, speed.words if speed.decided else "speed too noisy to compare"])
+        (with_function(kind), [wal.words, speed.words if speed.decided else "speed too noisy to compare"])
         for kind, wal, speed in zip(shown, wals, speeds, strict=True)
     ]
     figures = [f"{label}: {', '.join(filter(None, words))}." for label, words in parts]
