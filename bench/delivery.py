@@ -42,8 +42,6 @@ MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryPlan(Plan):
-    """The load, and the intervals."""
-
     rate: int = setting.count("Commits a second, each of one row.", 1, 10**5, 1000)
     writers: int = setting.count("Sessions of pgbench.", 1, 100, 4)
     intervals: tuple[float, ...] = setting.durations(
@@ -81,7 +79,6 @@ def label_of(kind: str) -> str:
 
 
 def pause_of(kind: str, session: Connection) -> Callable[[], object]:
-    """What a reader does between two reads."""
     if kind == WAIT:
         return lambda: session.execute(WAITING)
     return partial(time.sleep, float(kind.removeprefix("poll_")) / 1000)
@@ -120,8 +117,6 @@ def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, 
 
 
 class DeliveryExperiment(Experiment[DeliveryPlan]):
-    """pgbench writes at a fixed rate, and one reader follows in a thread."""
-
     question = "Is a row delivered later by feed_wait than by polling?"
     alone = True
     method = "commit timestamps and CPU time"
@@ -130,12 +125,10 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @classmethod
     def room(cls, plan: DeliveryPlan) -> tuple[int, str]:
-        """All rows."""
         rows = plan.rate * plan.seconds * plan.rounds * len(plan.kinds)
         return rows * 300 + 2**24, f"{rows:,} rows"
 
     def prepare(self) -> None:
-        """The server as it comes, with the moment of each commit; commits wait for the disk."""
         self.target.serve({"track_commit_timestamp": "on", "max_connections": str(self.plan.writers + 20)})
         self.session = self.open_session()
         self.target.create_schema(self.session)
@@ -145,7 +138,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         self.script.write_text(f"INSERT INTO {TABLE} DEFAULT VALUES;\n", encoding="utf-8")
 
     def stages(self) -> list[Stage]:
-        """Each way of waiting, with the load and without, once a round."""
         turns = [
             single(step, kind, 0, f"{label_of(kind)}, {step}", partial(measure, kind))
             for kind in self.plan.kinds
@@ -154,7 +146,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         return [Stage(every_round(turns), self.plan.rounds)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """The delay, or what an idle reader costs."""
         if "p99_ms" in metrics:
             return f"p50 {metrics['p50_ms']:.1f} ms, p99 {metrics['p99_ms']:.1f} ms"
         return f"{metrics['server_percent']:.2f} % of a core"
@@ -181,7 +172,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         found["server_percent"] = 100 * done["cpu_seconds"] / done["seconds"]
 
     def load(self, kind: str, seed: int) -> Metrics:
-        """Delays of the rows that came meanwhile."""
         (last,) = one_row(self.session, f"SELECT coalesce(max(n), 0) FROM {TABLE}")
         found: Metrics = {}
         with self.following(kind, found) as reader:
@@ -195,7 +185,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
         return found | {"p50_ms": float(p50), "p99_ms": float(p99), "most_ms": max(delays), "tps": done.tps}
 
     def idle(self, kind: str, _seed: int) -> Metrics:
-        """What the reader takes while nothing is committed."""
         found: Metrics = {}
         with self.following(kind, found):
             time.sleep(self.plan.seconds)
@@ -203,14 +192,12 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
 
 def holds_text(result: Result, plan: DeliveryPlan) -> str:
-    """The load, and the figures of feed_wait."""
     p50, p99 = (median_of(result, LOADED, WAIT, name) for name in TARGETS_MS)
     load = f"{plan.rate:,} commits a second by {plan.writers} sessions."
     return f"{load} By feed_wait p50 {p50.median:.1f} ms, p99 {p99.median:.1f} ms." if p50 and p99 else load
 
 
 def interval_of(kind: str) -> float:
-    """Milliseconds between two polls."""
     return float(kind.removeprefix("poll_"))
 
 
@@ -235,7 +222,6 @@ FIGURES = (
 
 
 def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
-    """The curve: a line for each way of waiting."""
     kinds = [kind for kind in plan.kinds if result.select(LOADED, kind) or result.select(IDLE, kind)]
     title = f"From commit to delivery at {plan.rate:,} commits a second, and the reader's CPU"
     return [
@@ -248,7 +234,6 @@ def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
 
 
 def verdicts(result: Result, plan: DeliveryPlan, question: str) -> Sequence[Verdict]:
-    """feed_wait, to polls at about the interval at which it looks."""
     base = min(plan.kinds[1:], key=lambda kind: abs(interval_of(kind) - LOOKS_MS))
     compared = [
         Compared(metric, f"a poll {label_of(base)}", ratios_of(result, step, WAIT, base, values))

@@ -53,8 +53,6 @@ BYTES_PER_ROW = 500
 
 @dataclass(frozen=True, kw_only=True)
 class PiecesPlan(Plan):
-    """How large the backlogs are, and a piece."""
-
     forms: tuple[str, ...] = setting.choices("Forms of table.", tuple(FORMS), label=lambda form: FORMS[form][0])
     rows: int = setting.count("Rows of each backlog.", 10_000, 10**9, 1_000_000, quick=100_000, full=10_000_000)
     piece_rows: int = setting.count("Rows of a piece.", 100, 10**6, 10_000, quick=1000)
@@ -62,12 +60,10 @@ class PiecesPlan(Plan):
 
     @property
     def pieces(self) -> int:
-        """Those that are full."""
         return self.rows // self.piece_rows
 
     @property
     def filled(self) -> int:
-        """Rows of whole pieces and transactions."""
         return self.pieces * self.piece_rows // TRANSACTION * TRANSACTION
 
 
@@ -81,8 +77,6 @@ def table_of(step: str, form: str) -> str:
 
 
 class PiecesExperiment(Experiment[PiecesPlan]):
-    """Each measurement reads one backlog from its beginning to its end, by feed_read."""
-
     question = "Do pieces near the end of a backlog take longer?"
     programs = ()
     alone = True
@@ -92,27 +86,22 @@ class PiecesExperiment(Experiment[PiecesPlan]):
 
     @classmethod
     def room(cls, plan: PiecesPlan) -> tuple[int, str]:
-        """All tables."""
         return plan.rows * len(
             plan.forms
         ) * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows of {2 * len(plan.forms)} tables"
 
     def prepare(self) -> None:
-        """All tables are in memory."""
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
 
     def execute(self, *statements: str) -> None:
-        """One after the other."""
         execute(self.session, *statements)
 
     def value(self, query: str) -> str:
-        """The one value of a query, as text."""
         return str(one_row(self.session, query)[0])
 
     def fill(self) -> None:
-        """Every backlog, and a feed at its beginning."""
         self.last: dict[str, str] = {}  # by form, the number of the last of many transactions
         for form in self.plan.forms:
             for step, words in BACKLOGS.items():
@@ -123,7 +112,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         self.target.checkpoint(self.session)
 
     def fill_one(self, table: str, form: str, each: int) -> None:
-        """In transactions of so many rows, one after the other."""
         _, key, index = FORMS[form]
         order = ", order_column => 'seq'" if form == ORDERED else ""
         self.execute(
@@ -135,7 +123,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         )
 
     def stages(self) -> list[Stage]:
-        """Every backlog of every form, and the last rows of many transactions."""
         turns: list[Turn] = []
         for form in self.plan.forms:
             turns += [
@@ -146,7 +133,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return [Stage(every_round(turns), self.plan.rounds, begin=self.fill)]
 
     def outcome(self, metrics: Metrics) -> str:
-        """How long it took."""
         return f"{metrics['seconds']:.2f} s" if "pieces" in metrics else f"{1000 * metrics['seconds']:.2f} ms"
 
     def read(self, step: str, form: str, _seed: int) -> Measured:
@@ -169,7 +155,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return Measured(metrics, series)
 
     def look(self, form: str, _seed: int) -> Metrics:
-        """The rows of the last of many transactions, again and again: one call and its answer."""
         table = table_of(MANY, form)
 
         def set_back() -> None:
@@ -196,7 +181,6 @@ def insert(table: str, rows: int) -> str:
 
 
 def read_of(table: str, rows: int) -> str:
-    """The statement that reads a piece."""
     return f"SELECT count(*) FROM feed_read('{table}', null::{table}, {rows})"
 
 
@@ -217,7 +201,6 @@ def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
 
 
 def micros(run: Run) -> float | None:
-    """CPU time of a row."""
     return 1e6 * run.metrics["cpu_seconds"] / run.rows if "cpu_seconds" in run.metrics else None
 
 
@@ -251,7 +234,6 @@ FIGURES = (*BACKLOG, *CALL)
 
 
 def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
-    """A line for each form."""
     rows = [Row(result, step, form) for form in plan.forms if result.select(step, form)]
     title = f"{plan.filled:,} rows of {BACKLOGS[step]}, in {plan.pieces:,} pieces of {plan.piece_rows:,}"
     caption = f"Of many: {TRANSACTION} rows each. Each piece is a feed_read in a transaction of its own."
@@ -261,20 +243,17 @@ def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
 
 
 def last_section(result: Result, plan: PiecesPlan) -> Section:
-    """The rows of one transaction at the end of many."""
     rows = [Row(result, LAST, form) for form in plan.forms if result.select(LAST, form)]
     title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, by a call"
     return table("pieces_last", title, CALL, rows, "One transaction, all others being read.")
 
 
 def sections(result: Result, plan: PiecesPlan) -> Sequence[Section]:
-    """A table for each backlog, and the last rows."""
     made = [backlog_section(result, plan, step) for step in BACKLOGS if result.select(step)]
     return [*made, *([last_section(result, plan)] if result.select(LAST) else [])]
 
 
 def verdicts(result: Result, plan: PiecesPlan, question: str) -> Sequence[Verdict]:
-    """The form whose pieces differ most, of either backlog."""
     compared = [one for step in BACKLOGS if (one := steepest(result, plan, step))]
     holds = (
         f"{plan.filled:,} rows in pieces of {plan.piece_rows:,}, {len(plan.forms)} forms of table; of each backlog "

@@ -58,8 +58,6 @@ BYTES_PER_ROW = 420
 
 @dataclass(frozen=True, kw_only=True)
 class TailPlan(Plan):
-    """How large the backlog is, and the batches."""
-
     rows: int = setting.count("Rows of the backlog.", 1000, 10**9, 2_000_000, quick=300_000, full=20_000_000)
     batch_rows: tuple[int, ...] = setting.counts(
         "--batch-rows of tail, several comma-separated.", 1, 10**9, (10_000, 1000)
@@ -68,12 +66,10 @@ class TailPlan(Plan):
 
     @property
     def transactions(self) -> int:
-        """Those of the backlog."""
         return max(1, self.rows // TRANSACTION)
 
     @property
     def written(self) -> int:
-        """Rows of whole transactions."""
         return self.transactions * TRANSACTION
 
 
@@ -105,8 +101,6 @@ def kinds_of(plan: TailPlan) -> list[str]:
 
 
 class TailExperiment(Experiment[TailPlan]):
-    """One table; each measurement writes all of it to a new file."""
-
     question = "Is inorder tail slower than COPY?"
     programs = ("psql",)
     alone = True
@@ -116,25 +110,21 @@ class TailExperiment(Experiment[TailPlan]):
 
     @classmethod
     def room(cls, plan: TailPlan) -> tuple[int, str]:
-        """The table and one output."""
         return plan.rows * BYTES_PER_ROW + 2**20, f"{plan.rows:,} rows and a file of them"
 
     def prepare(self) -> None:
-        """All of the table is in memory, as after a checkpoint."""
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
         self.files = self.target.file_folder("output")
 
     def fill(self) -> None:
-        """The backlog, in many transactions, one after the other."""
         self.progress.step(f"Filling a table to {self.plan.written:,} rows")
         execute(self.session, DEFINITION, f"SELECT feed_enable('{TABLE}')")
         execute(self.session, in_transactions(self.plan.transactions, ARRIVE), f"VACUUM ANALYZE {TABLE}")
         self.target.checkpoint(self.session)
 
     def stages(self) -> list[Stage]:
-        """Every format, by COPY and by tail; and a run that finds nothing."""
         rows = self.plan.written
         turns = [
             single(step, kind, rows, f"{step}, {label_of(kind)}", partial(self.write, step, kind))
@@ -159,7 +149,6 @@ class TailExperiment(Experiment[TailPlan]):
             position.unlink(missing_ok=True)
 
     def find_nothing(self, _seed: int) -> Metrics:
-        """What starting takes, and asking once."""
         kind, position = kind_of(self.plan.batch_rows[0]), self.files / "position"
         try:
             self.timed(self.tail(JSON, kind, "--start", "now"))
@@ -169,7 +158,6 @@ class TailExperiment(Experiment[TailPlan]):
             position.unlink(missing_ok=True)
 
     def timed(self, command: Sequence[str]) -> Metrics:
-        """With the CPU time of the server's processes, which end with the command."""
         before = self.target.ended_cpu(self.session)
         found = timed_command(command, self.target.environment(), self.files / "rows")
         after = self.target.ended_cpu(self.session)
@@ -179,11 +167,9 @@ class TailExperiment(Experiment[TailPlan]):
         return found | {"server_cpu_seconds": server, "cpu_seconds": server + found["client_cpu_seconds"]}
 
     def copy(self, step: str, kind: str) -> list[str]:
-        """psql's."""
         return [str(self.target.program("psql")), "-XqAtc", COPIES[step][kind]]
 
     def tail(self, step: str, kind: str, *start: str) -> list[str]:
-        """The tool that is being run."""
         return [
             sys.executable, "-m", "inorder", "tail", TABLE, "--position", str(self.files / "position"),
             "--format", step, "--batch-rows", kind.removeprefix("tail_"), *start,
@@ -212,29 +198,24 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
 
 
 def lines_of(file: Path) -> int:
-    """How many lines a file has."""
     with file.open("rb") as stream:
         return sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b""))
 
 
 def speed_of(run: Run) -> float:
-    """Rows in a second, by the clock."""
     return run.rows / run.metrics["seconds"]
 
 
 def micros(metric: str) -> Metric:
-    """A time for each row."""
     return lambda run: 1e6 * run.metrics[metric] / run.rows if metric in run.metrics else None
 
 
 def target_of(row: Row) -> Value:
-    """What was aimed at, of a batch."""
     target = None if row.kind in READERS else TARGETS.get(int(row.kind.removeprefix("tail_")))
     return f"{target:g}" if target else None
 
 
 def rate(metric: str) -> Metric:
-    """One of its seconds."""
     return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
 
 
@@ -269,7 +250,6 @@ FIGURES = (
 
 
 def section_of(result: Result, plan: TailPlan, step: str) -> Section:
-    """A format."""
     kinds = [kind for kind in kinds_of(plan) if result.select(step, kind)]
     title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
     return table(
@@ -282,18 +262,15 @@ def section_of(result: Result, plan: TailPlan, step: str) -> Section:
 
 
 def idle_text(result: Result, plan: TailPlan) -> str:
-    """What starting takes."""
     found = median_of(result, NOTHING, kind_of(plan.batch_rows[0]), "seconds")
     return f"A run of tail that finds nothing new takes {found.median:.2f} s." if found else ""
 
 
 def sections(result: Result, plan: TailPlan) -> Sequence[Section]:
-    """A table for each format; and what starting takes."""
     return [section_of(result, plan, step) for step in COPIES if result.select(step)]
 
 
 def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]:
-    """Whether the largest batches are as fast as COPY."""
     kind = kind_of(max(plan.batch_rows))
     compared = [
         one

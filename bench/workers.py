@@ -36,8 +36,6 @@ FINISH = f"SELECT feed_finish_batch('{FEED}', %s, %s)"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersPlan(Plan):
-    """How many workers, and what they do."""
-
     workers: tuple[int, ...] = setting.counts(
         "Workers of one feed, several comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
     )
@@ -57,8 +55,6 @@ def kind_of(workers: int) -> str:
 
 
 class WorkersExperiment(Experiment[WorkersPlan]):
-    """A thread and a session for each worker; the feed is set back before each measurement."""
-
     question = "Is one worker of a feed slower than several?"
     programs = ()
     alone = True
@@ -68,11 +64,9 @@ class WorkersExperiment(Experiment[WorkersPlan]):
 
     @classmethod
     def room(cls, plan: WorkersPlan) -> tuple[int, str]:
-        """Little."""
         return plan.rows * 400 + 2**24, f"{plan.rows:,} rows"
 
     def prepare(self) -> None:
-        """A table of rows, each in a transaction of its own, and a feed."""
         self.target.serve({"max_connections": str(max(self.plan.workers) + 20)})
         self.session = self.open_session()
         self.target.create_schema(self.session)
@@ -84,7 +78,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         )
 
     def stages(self) -> list[Stage]:
-        """Each number of workers, once a round."""
         turns = [
             single(WORK, kind_of(many), self.plan.rows, plural(many, "worker"), partial(self.work, many))
             for many in self.plan.workers
@@ -114,7 +107,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         return {"seconds": seconds, "least_share": least / (len(processed) / many)}
 
     def process(self, session: Connection, number: int) -> list[str]:
-        """Batch after batch; the rows."""
         done: list[str] = []
         while True:
             batch, token = one_row(session, TAKE, (f"worker {number}", self.plan.batch_rows))
@@ -127,28 +119,23 @@ class WorkersExperiment(Experiment[WorkersPlan]):
 
 
 def speed_of(run: Run) -> float:
-    """Rows in a second."""
     return run.rows / run.metrics["seconds"]
 
 
 def many_of(kind: str) -> int:
-    """How many workers a kind has."""
     return int(kind.removeprefix("workers_"))
 
 
 def target_of(row: Row) -> Value:
-    """What was aimed at."""
     target = TARGET.get(many_of(row.kind))
     return f"{target:g}" if target else None
 
 
 def to_fewest(row: Row) -> Value:
-    """The ratio to the smallest number of workers."""
     return ratio_of(row.result, row.step, row.kind, kind_of(min(WorkersPlan.read(row.result.plan).workers)), speed_of)
 
 
 def row_ms(run: Run) -> float:
-    """Milliseconds for a row by one worker."""
     return 1e3 * run.metrics["seconds"] / (run.rows / many_of(run.kind))
 
 
@@ -168,7 +155,6 @@ FIGURES = (
 
 
 def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
-    """A line for each number of workers."""
     title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, a call of {plan.call_us:,} µs for each"
     return [
         table(
@@ -182,7 +168,6 @@ def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
 
 
 def verdicts(result: Result, plan: WorkersPlan, question: str) -> Sequence[Verdict]:
-    """One worker, to the most."""
     one, most = min(plan.workers), max(plan.workers)
     ratios = ratios_of(result, WORK, kind_of(one), kind_of(most), speed_of)
     holds = f"Calls of {plan.call_us:,} µs for a row, batches of {plan.batch_rows:,} rows."

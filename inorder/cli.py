@@ -40,12 +40,10 @@ OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # package
 
 
 def installer_of(name: str) -> str:
-    """That for a command; the demo must find a server, too."""
     return installer("demo" if name == "demo" else "lab")
 
 
 def missing(name: str, package: str) -> click.Command:
-    """A stand-in for a command of the laboratory, which is not installed."""
     hint = installer_of(name)
 
     def refuse(**_arguments: object) -> NoReturn:

@@ -113,7 +113,6 @@ def key_columns(node: ShardSession, table: Table) -> list[str]:
 
 
 def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:
-    """Those of a set that have rows in a shard."""
     rows = place.rows("shard_numbers", column=sql.Identifier(column), transactions=ended)
     return [Seen(int(str(number)), int(str(amount)), str(key)) for number, amount, key in rows]
 

@@ -80,7 +80,6 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
 
 
 def run_or_keep(session: Session) -> None:
-    """One experiment, unless its result is complete."""
     if session.result.complete:
         Console(stderr=True).print(f"{session.file}: complete already", highlight=False, markup=False)
     else:

@@ -67,7 +67,6 @@ def compare_records(found: Sequence[Comparison]) -> list[dict[str, Any]]:
 def compare_section(
     found: Sequence[Comparison], threshold: float, surroundings: Sequence[str], left_out: Sequence[str] = ()
 ) -> Section:
-    """Everything that was compared, what differs besides, and what was not compared."""
     caption = (
         f"worse, better: the whole interval is more than {100 * threshold:g} % beyond 1. The interval is of these "
         "measurements; what changed between the two runs besides, the machine's load for instance, is not in it."

@@ -61,7 +61,6 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
 
 
 def embedded_one() -> Server:
-    """The embedded PostgreSQL; an error if there is none."""
     server = embedded_server()
     if server is None:
         raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")

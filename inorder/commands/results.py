@@ -84,7 +84,6 @@ def readable(file: Path, page: bool = True) -> list[Labelled]:
 
 
 def require_reportable(file: Path, result: Result, page: bool) -> None:
-    """An error that names the file if it is damaged."""
     report = report_of(result)
     try:
         report.kind.plan_in(result)

@@ -59,7 +59,6 @@ def records(results: Sequence[Labelled]) -> list[dict[str, Any]]:
 
 
 def markdown(one: Labelled, several: bool) -> str:
-    """A result as Markdown; one of several with its name above."""
     report = report_of(one.result)
     parts = [f"# {one.label}: {one.result.experiment}"] if several else []
     parts += [verdict.lines for verdict in report.verdicts(one.result)]
@@ -80,7 +79,6 @@ def output_console() -> Console:
 
 
 def show_tables(one: Labelled, several: bool) -> None:
-    """An experiment on stdout, as tables; one of several with its name above."""
     report, console = report_of(one.result), output_console()
     if several:
         title = f"{one.label}: {one.result.experiment}, {one.result.created}"

@@ -21,6 +21,7 @@ from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
 
 ACCEPTANCE = "the option accept_origin"
+MOST_DIGITS = 38  # of a decimal, in Spark, Arrow and dlt
 # Types whose classes in Python are not known elsewhere, or have less than the server: their values are its text.
 AS_TEXT = (
     "interval", "timetz", "inet", "cidr", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
@@ -39,6 +40,17 @@ class Column:
     type: str | None  # below its domains
     modifier: int = -1
     element: str | None = None  # of an array
+
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """Digits and scale of a numeric, if they are declared and engines have decimals of them.
+
+        >>> Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
+        (12, 2)
+        """
+        digits, scale = (self.modifier - 4) >> 16 & 0xFFFF, (self.modifier - 4) & 0x7FF
+        is_declared = self.type == "numeric" and self.modifier >= 0
+        return (digits, scale) if is_declared and scale <= digits <= MOST_DIGITS else None
 
 
 @dataclass(frozen=True)

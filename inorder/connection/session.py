@@ -49,7 +49,6 @@ class Table:
 
     @property
     def shown(self) -> str:
-        """The name in a message."""
         return one_line(self.quoted)
 
     @property

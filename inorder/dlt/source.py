@@ -15,7 +15,6 @@ from inorder.connection.reading import Column, Reader
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
-MOST_DIGITS = 38  # of a decimal
 
 
 def feed_table(
@@ -76,11 +75,11 @@ def hints_for(columns: Sequence[Column]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for column in columns:
-        if column.type == "numeric":
-            digits, scale = (column.modifier - 4) >> 16 & 0xFFFF, (column.modifier - 4) & 0x7FF
-            is_decimal = column.modifier >= 0 and scale <= digits <= MOST_DIGITS
-            decimal = {"data_type": "decimal", "precision": digits, "scale": scale}
-            found[column.name] = decimal if is_decimal else {"data_type": "text"}
+        if column.decimal:
+            digits, scale = column.decimal
+            found[column.name] = {"data_type": "decimal", "precision": digits, "scale": scale}
+        elif column.type == "numeric":
+            found[column.name] = {"data_type": "text"}
     return found
 
 

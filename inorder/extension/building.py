@@ -32,7 +32,6 @@ def source_folder() -> Path | None:
 
 
 def require_plain(*paths: Path) -> None:
-    """An error for paths that make cannot use."""
     for path in paths:
         if any(letter.isspace() or letter in UNUSABLE for letter in str(path)):
             raise InputError(f"make cannot work below a path with spaces, quotes or signs of the shell: {path}")

@@ -78,7 +78,6 @@ def data_set_of(
 
 
 def moment(until: str | None) -> int:
-    """The tick of an ISO time, or of the present."""
     if until is None:
         return ticks_of(datetime.now(UTC))
     try:

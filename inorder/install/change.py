@@ -51,7 +51,6 @@ def upgrade(target: Target, installed: Installed) -> Installed:
 
 
 def release(target: Target, dependents: Iterable[Row]) -> None:
-    """Take the triggers of inorder off the tables."""
     for item in dependents:
         if item["kind"] in ("guard", "notify"):
             table = sql.SQL(item["relation_name"])  # by regclass, quoted

@@ -95,7 +95,6 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:
-        """The plan that the user's own server allows."""
         return adapted(plan, can, cls.own)
 
     # --- what it does ---------------------------------------------------------

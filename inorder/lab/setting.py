@@ -85,7 +85,6 @@ def rounds(usual: int, **more: Any) -> int:
 
 
 def threads() -> int:
-    """Threads of pgbench: as many as this process has cores."""
     return count("Threads of pgbench.", 1, 1024, asked=False, factory=lambda: len(os.sched_getaffinity(0)))
 
 
@@ -177,7 +176,6 @@ def found() -> Any:
 
 
 def switch(usual: bool) -> bool:
-    """Something that no option asks for."""
     return of(cast("Value[bool]", UNASKED), "", usual, asked=False)
 
 

@@ -128,8 +128,6 @@ def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
 
 
 class Progress:
-    """Receives each step of an experiment, and shows nothing."""
-
     def total(self, steps: int) -> None:
         """How many steps there will be."""
 

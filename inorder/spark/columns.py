@@ -4,7 +4,7 @@ A type that Spark has is itself; every other one is its text, as the server writ
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg import sql
 
@@ -17,7 +17,6 @@ NATIVE = {
     "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
 }  # fmt: skip
 WIDER = {"oid": ("bigint", "int8")}  # which Arrow would take for signed
-MOST_DIGITS = 38  # of a decimal
 CHECKED = ("date", "timestamp", "timestamp_ntz")  # PostgreSQL has values beyond the years 1 to 9999
 
 
@@ -62,16 +61,15 @@ def as_text(column: Column) -> Field:
     return Field(column.name, "string", AS_TEXT)
 
 
-def scalar(kind: str | None, modifier: int) -> tuple[str, str] | None:
-    """The type in Spark of one of the server's, and that in which the server is to send it.
+def scalar(column: Column) -> tuple[str, str] | None:
+    """The type in Spark of a column, or of its elements, and that in which the server is to send it.
 
-    >>> scalar("numeric", (12 << 16 | 2) + 4), scalar("int4", -1), scalar("inet", -1)
-    (('decimal(12,2)', 'text'), ('int', 'int4'), None)
+    >>> scalar(Column("n", "int[]", "_int4", -1, "int4")), scalar(Column("i", "inet", "inet"))
+    (('int', 'int4'), None)
     """
-    if kind == "numeric" and modifier >= 0:
-        digits, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-        if scale <= digits <= MOST_DIGITS:
-            return f"decimal({digits},{scale})", "text"
+    kind = column.element or column.type
+    if decimal := replace(column, type=kind).decimal:
+        return "decimal({},{})".format(*decimal), "text"
     if kind in WIDER:
         return WIDER[kind]
     return (NATIVE[kind], kind) if kind in NATIVE else None
@@ -83,7 +81,7 @@ def field_of(column: Column) -> Field:
     >>> field_of(Column("n", "bigint", "int8")).type, field_of(Column("a", "inet[]", "_inet", -1, "inet")).type
     ('bigint', 'string')
     """
-    found = scalar(column.element or column.type, column.modifier)
+    found = scalar(column)
     if found is None:
         return as_text(column)
     kind, sent = found

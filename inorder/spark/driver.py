@@ -67,7 +67,6 @@ class Driver:
         return self.each(self.options.names, ask)
 
     def each(self, names: Iterable[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-        """What servers answer, at once."""
         names = sorted(names)
         if len(names) < 2:
             return {name: ask(name) for name in names}

@@ -22,7 +22,6 @@ class Kept:
 
     @property
     def fields(self) -> dict[str, str]:
-        """As Spark stores it: without what there is not."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

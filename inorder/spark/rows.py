@@ -38,7 +38,6 @@ class Connection:
         self.run("SET client_encoding = 'UTF8'")
 
     def find_extension(self) -> None:
-        """Find the schema of the extension, and whether the server is a standby."""
         rows = self.rows(query("extension_schema"))
         if not rows:
             raise InputError("the server of read_dsn has no extension inorder in this database")

@@ -134,7 +134,6 @@ class OutputFile:
             os.lseek(STANDARD_OUTPUT, place, os.SEEK_SET)
 
     def sync(self) -> None:
-        """Wait for the disk."""
         try:
             os.fsync(STANDARD_OUTPUT)
         except OSError as error:

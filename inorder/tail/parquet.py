@@ -31,7 +31,6 @@ KINDS: dict[str, pa.DataType] = {
     "float4": pa.float32(), "float8": pa.float64(), "date": pa.date32(), "bytea": pa.binary(),
     "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
-MOST_DIGITS = 38  # of a decimal
 
 
 class ParquetSink(WholeBatches):
@@ -158,11 +157,7 @@ def kind_of(column: Column) -> pa.DataType:
     >>> kind_of(Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4)), kind_of(Column("i", "inet", "inet"))
     (Decimal128Type(decimal128(12, 2)), DataType(string))
     """
-    if column.type == "numeric" and column.modifier >= 0:
-        digits, scale = (column.modifier - 4) >> 16 & 0xFFFF, (column.modifier - 4) & 0x7FF
-        if scale <= digits <= MOST_DIGITS:
-            return pa.decimal128(digits, scale)
-    return KINDS.get(column.type or "", pa.string())
+    return pa.decimal128(*column.decimal) if column.decimal else KINDS.get(column.type or "", pa.string())
 
 
 def table_of(text: IO[bytes], size: int, columns: Sequence[Column]) -> pa.Table:

@@ -50,7 +50,6 @@ class PositionFile:
         os.close(self.descriptor)
 
     def read(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """What it says; None if it is new."""
         try:
             content = self.content()
             self.is_new = content == NEW

@@ -94,7 +94,6 @@ class Delivery:
         self.sink.check()
 
     def deliver(self, batch: Batch) -> int:
-        """One batch: the rows, then the position."""
         source, sink = self.source, self.sink
         count = patiently(source.session.connection, lambda: self.take(batch))
         if count == 0:

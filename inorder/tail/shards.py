@@ -13,14 +13,12 @@ from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, succ
 from inorder.connection.database import query
 from inorder.connection.session import Session
 from inorder.connection.stream import Rows
-from inorder.errors import InputError
 from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text
+from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text, require_position_in
 from inorder.tail.state import Mark, State
-from inorder.text import one_line
 
 LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
 LOOKS = 10
@@ -110,7 +108,7 @@ class ShardsSource(Source):
         self.places = {shard.group: shard for shard in shards}
         if self.file.state is None:
             self.begin_file(shards)
-        self.check_table(self.file.present)
+        require_position_in(self.table, self.file.present, self.file.file)
         for key, entry in self.file.present.entries.items():
             self.attach_shard(key, entry.shard)
         self.round.clear()
@@ -143,14 +141,6 @@ class ShardsSource(Source):
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise unreadable(shard, self.name) from error
         return as_json(position)
-
-    def check_table(self, state: ShardsState) -> None:
-        table = self.distributed.table
-        if (state.database, state.table) != (table.database, table.quoted):
-            kept = f"{one_line(state.table)} in the database '{state.database}'"
-            raise InputError(
-                f"{self.file.file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'"
-            )
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:

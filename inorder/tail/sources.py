@@ -21,6 +21,7 @@ from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS, Format
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
+from inorder.tail.shards_state import ShardsState
 from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
 from inorder.text import one_line
 
@@ -33,6 +34,12 @@ BATCH_TRIES = 5  # while it is in the hands of another session
 def changed(session: Session, table: Table) -> psycopg.Error:
     session.connection.rollback()
     return psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+
+
+def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
+    if (state.database, state.table) != (table.database, table.quoted):
+        kept = f"{one_line(state.table)} in the database '{state.database}'"
+        raise InputError(f"{file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'")
 
 
 @dataclass(frozen=True)
@@ -129,10 +136,8 @@ class TableSource(Source):
             start, order_by = self.request.start, self.request.order_by
             (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
             self.save(State(table.database, table.quoted, as_json(position)))
-        elif (self.state.database, self.state.table) != (table.database, table.quoted):
-            kept = f"{one_line(self.state.table)} in the database '{self.state.database}'"
-            raise InputError(f"{self.file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'")
         else:
+            require_position_in(table, self.state, self.file)
             self.check_order(self.state)
             self.check_kept(self.state)
 

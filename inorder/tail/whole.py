@@ -51,7 +51,6 @@ class WholeBatches(Sink):
         self.lock = source.lock
 
     def held(self) -> list[int]:
-        """What those who work on a batch have open besides it."""
         return [self.lock()] if self.lock else []
 
     def begin(self, name: str, first: bytes) -> str | None:

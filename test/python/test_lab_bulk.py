@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from inorder.errors import InorderError
-from inorder.lab.experiments.bulk import BulkExperiment, check
-from inorder.lab.experiments.bulk.plan import (
+from inorder.lab.experiments.bulk import (
     ADD_KEY,
     BUILDS,
     COPY_OUT,
@@ -16,7 +15,9 @@ from inorder.lab.experiments.bulk.plan import (
     NO_INDEX,
     PLAIN,
     STEPS,
+    BulkExperiment,
     BulkPlan,
+    check,
     steps_of,
 )
 from inorder.lab.report.catalogue import report_of

@@ -13,13 +13,13 @@ from inorder.cli import cli
 from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.experiments import all_experiments
-from inorder.lab.experiments.bulk.plan import COPY_IN, COPY_OUT, STEPS, BulkPlan
+from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.mixed import MixedPlan
 from inorder.lab.experiments.noise import NoisePlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.experiments.reuse import ReusePlan
-from inorder.lab.experiments.sequence.plan import SequencePlan
+from inorder.lab.experiments.sequence import SequencePlan
 from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster

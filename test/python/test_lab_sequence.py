@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 from inorder.errors import InorderError
-from inorder.lab.experiments.sequence import SequenceExperiment
-from inorder.lab.experiments.sequence.plan import CONSTANT, TABLE, SequencePlan
+from inorder.lab.experiments.sequence import CONSTANT, TABLE, SequenceExperiment, SequencePlan
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run

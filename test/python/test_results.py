@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from inorder.errors import InorderError, InputError
 from inorder.files import only_writer, require_writable
-from inorder.lab.experiments.bulk.plan import BulkPlan
+from inorder.lab.experiments.bulk import BulkPlan
 from inorder.lab.journal import SCHEMA_VERSION, Journal, lines_of, load, load_all, save
 from inorder.lab.results import Result, Run
 

@@ -11,7 +11,7 @@ from math import log
 from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.sample_size import TO_FIND, rounds_for
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.report.section import Value
+from inorder.lab.report.section import Value, number
 from inorder.text import plural
 
 UNDECIDED = "Not decided"
@@ -84,10 +84,7 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def times_text(found: Estimate, interval: bool = True) -> str:
-    digits = 2 if found.median < 10 else 1
-    shown = interval and found.low is not None and found.high is not None
-    return f"{found.median:,.{digits}f}" + (f" [{found.low:,.{digits}f}–{found.high:,.{digits}f}]" if shown else "")
+times = number(lambda size: 2 if size < 10 else 1, interval=True)
 
 
 def percent_text(found: Estimate, interval: bool = True) -> str:
@@ -153,7 +150,8 @@ class Compared:
         enough = found.rounds >= LEAST_ROUNDS
         if enough and found.low is not None and found.high is not None and not found.differs_from(1.0):
             return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
-        share = percent_text(found, enough) + " of" if self.speed else times_text(found, enough) + " times"
+        factor = f"{times(found if enough else found.median)} times"
+        share = f"{percent_text(found, enough)} of" if self.speed else factor
         few = "" if enough or self.counted else f" in {plural(found.rounds, 'round')}"
         return f"{share} the {self.metric} of {self.base}{few}"
 

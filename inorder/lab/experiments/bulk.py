@@ -1,0 +1,353 @@
+"""INSERT … SELECT, building indexes and COPY, by kind of key: time, WAL, sizes.
+
+Each kind goes through all steps before the next begins, since most steps need what the ones before have left.
+"""
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.connection.database import Connection, execute, one_row
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import Metric, Reading, Row, median, median_of, per, ratios_of, to
+from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments.counters import read_leaf_density, read_sizes
+from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
+from inorder.lab.plan import Plan
+from inorder.lab.report.published import of_table, published_sections
+from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
+from inorder.lab.report.wording import how_sure
+from inorder.lab.results import Result
+from inorder.lab.server_settings import measuring_settings
+from inorder.lab.turn import Metrics, Stage, Turn, several
+from inorder.units import MB, short
+
+SERIES = "series"  # P1's bigint in bulk: the numbers of generate_series, without nextval
+KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
+KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
+
+# In this order, but that the indexes built for comparison are so in shuffled order.
+WITH_KEY = "with_key"
+NO_INDEX = "no_index"
+ADD_KEY = "add_key"
+PLAIN = "plain"
+NO_DEDUP = "no_dedup"
+UNIQUE = "unique"
+COPY_OUT = "copy_out"
+COPY_IN = "copy_in"
+STEPS = {
+    WITH_KEY: "INSERT … SELECT, primary key present",
+    NO_INDEX: "INSERT … SELECT, no index",
+    ADD_KEY: "adding the primary key",
+    PLAIN: "a plain btree",
+    NO_DEDUP: "a plain btree without deduplication",
+    UNIQUE: "a unique index",
+    COPY_OUT: "COPY TO a file",
+    COPY_IN: "COPY FROM the file, primary key present",
+}
+BUILDS = (PLAIN, NO_DEDUP, UNIQUE)
+LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # a primary key, whose size and leaf density are then noted
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkPlan(Plan):
+    kinds: tuple[str, ...] = setting.choices(
+        "Kinds of key, comma-separated.", tuple(KINDS), tuple(name for name, kind in KINDS.items() if not kind.contrib),
+        flag="--keys", needs_inorder=lambda kind: KINDS[kind].needs_inorder, contrib=lambda kind: KINDS[kind].contrib,
+        label=lambda kind: KINDS[kind].label,
+    )  # fmt: skip
+    rows: tuple[int, ...] = setting.counts(
+        "Rows of the table, several comma-separated.", 1000, 10**10, (1_000_000,), quick=(100_000,),
+        full=(1_000_000, 10_000_000, 50_000_000),
+    )  # fmt: skip
+    rounds: int = setting.rounds(6, quick=3)
+    shared_buffers: int = setting.memory(512 * MB, "shared_buffers; the page cache stays behind them.")
+    steps: tuple[str, ...] = setting.choices("", tuple(STEPS), asked=False)
+
+
+def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
+    """The steps of one kind in one round: the order of the indexes built for comparison is drawn by lot.
+
+    >>> len({tuple(steps_of(1, 1000, "random", number)) for number in range(50)})
+    6
+    """
+    builds = random.Random(repr((seed, "indexes", rows, kind, number))).sample(BUILDS, len(BUILDS))
+    return [WITH_KEY, NO_INDEX, ADD_KEY, *builds, COPY_OUT, COPY_IN]
+
+
+INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
+STATEMENTS = {
+    WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
+    NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
+    ADD_KEY: "ALTER TABLE {table} ADD PRIMARY KEY (id)",
+    PLAIN: f"CREATE INDEX {INDEX} ON {{table}} (id)",
+    NO_DEDUP: f"CREATE INDEX {INDEX} ON {{table}} (id) WITH (deduplicate_items = off)",
+    UNIQUE: f"CREATE UNIQUE INDEX {INDEX} ON {{table}} (id)",
+}
+DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
+
+# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
+# first; and one process builds an index.
+OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
+
+# A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
+BYTES_PER_ROW = 600
+
+
+class BulkExperiment(Experiment[BulkPlan]):
+    question = "Are random keys slower to load in bulk?"
+    studies = ("P1",)
+    programs = ()
+    method = "time and WAL"
+    own = OwnRun(leaf_density=True, unseen="CPU time")
+    Plan: ClassVar = BulkPlan
+    control: Connection
+    file: Path
+
+    @classmethod
+    def room(cls, plan: BulkPlan) -> tuple[int, str]:
+        return max(plan.rows) * BYTES_PER_ROW, f"{max(plan.rows):,} rows with their WAL"
+
+    @classmethod
+    def adapt(cls, plan: BulkPlan, can: Capabilities) -> Adapted[BulkPlan]:
+        found = super().adapt(plan, can)
+        return found.but(
+            "Left out: COPY to and from a file, which the server would write with the rights of pg_write_server_files "
+            "and no statement could remove again.",
+            steps=tuple(step for step in plan.steps if step not in (COPY_OUT, COPY_IN)),
+        )
+
+    def prepare(self) -> None:
+        """With the page cache, since work in bulk is compared, not memory; and a folder for the file."""
+        self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
+        self.control = self.open_session()
+        self.target.create_schema(self.control)
+        self.file = self.target.file_folder("copies") / "keys"
+
+    def stages(self) -> list[Stage]:
+        return [Stage(self.turns_of(rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
+
+    def turns_of(self, rows: int) -> Callable[[int], list[Turn]]:
+        """Every kind with so many rows; the order of the indexes built for comparison is of each round's own."""
+        return lambda number: [self.turn(kind, rows, number) for kind in self.plan.kinds]
+
+    def turn(self, kind: str, rows: int, number: int) -> Turn:
+        chosen = steps_of(self.plan.seed, rows, kind, number)
+        measured = {step: STEPS[step] for step in chosen if step in self.plan.steps}
+        return several(
+            measured, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
+            lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
+        )  # fmt: skip
+
+    def clear(self, kind: str) -> None:
+        execute(self.control, *KINDS[kind].removal())
+        self.file.unlink(missing_ok=True)
+
+    def measure(self, kind: str, step: str, rows: int) -> Metrics:
+        key, done = KINDS[kind], list[int]()
+        execute(self.control, *beforehand(key, step))
+        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
+            metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
+        check(step, done[0], rows)
+        if step == COPY_OUT:
+            found["file_bytes"] = self.flushed_size()
+        return metrics | found | self.sizes(key, step)
+
+    def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
+        if step == COPY_OUT:
+            return self.target.copy_out(session, key.table, self.file)
+        if step == COPY_IN:
+            return self.target.copy_in(session, key.table, self.file)
+        value = "n" if key.name == SERIES else ""
+        return session.execute(STATEMENTS[step].format(table=key.table, rows=rows, value=value).encode()).rowcount
+
+    def flushed_size(self) -> int:
+        """Flush the file now, or it would be written back while COPY FROM is measured."""
+        with self.file.open("rb") as written:
+            os.fsync(written.fileno())
+            return os.fstat(written.fileno()).st_size
+
+    def sizes(self, key: KeyKind, step: str) -> Metrics:
+        query = f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')"
+        sizes = Metrics(zip(("total_bytes", "table_bytes"), one_row(self.control, query), strict=True))
+        if step in LEAVE_KEY:
+            sizes |= read_sizes(self.control, key) | read_leaf_density(self.control, key)
+        return sizes
+
+
+def beforehand(key: KeyKind, step: str) -> list[str]:
+    """Statements before a step, not timed. The column is NOT NULL, so that adding the key checks nothing."""
+    if step in (WITH_KEY, NO_INDEX, COPY_IN):
+        return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
+    if step in BUILDS:
+        return [f"ALTER TABLE {key.table} DROP CONSTRAINT IF EXISTS {key.name}_pkey", DROP_INDEX]
+    return [DROP_INDEX] if step == COPY_OUT else []
+
+
+def check(step: str, done: int, rows: int) -> None:
+    if step not in (ADD_KEY, *BUILDS) and done != rows:
+        raise InorderError(f"{STEPS[step]}: {done:,} rows instead of {rows:,}")
+
+
+COLUMNS = {  # their names in tables, short enough for one line
+    WITH_KEY: "with key",
+    NO_INDEX: "no index",
+    ADD_KEY: "add key",
+    PLAIN: "btree",
+    NO_DEDUP: "no dedup",
+    UNIQUE: "unique",
+    COPY_OUT: "COPY out",
+    COPY_IN: "COPY in",
+}
+SECONDS = "seconds"
+RANDOM, ORDERED = ("random", "random_char"), "v7"  # what the verdicts are of
+CPU = "cpu_seconds"
+
+
+def sections(result: Result, plan: BulkPlan) -> list[Section]:
+    found = []
+    for rows in sorted(plan.rows):
+        found += [
+            replace(steps_section(result, plan, rows, TIMED), main=rows == max(plan.rows)),
+            ratio_section(result, plan, rows),
+            index_section(result, plan, rows),
+            steps_section(result, plan, rows, WAL),
+            steps_section(result, plan, rows, IMAGES),
+            sizes_section(result, plan, rows),
+        ]
+    return [*found, *published_sections(result, words)]
+
+
+def words(step: str, kind: str) -> str:
+    return f"{KINDS[kind].label}, {COLUMNS[step]}" if step else KINDS[kind].label
+
+
+def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
+    rows = max(plan.rows)
+    random = next((kind for kind in RANDOM if result.select(WITH_KEY, kind, rows)), RANDOM[0])
+
+    def to_base(metric: str, values: Metric) -> Compared:
+        return Compared(metric, KINDS[BASELINE].label, ratios_of(result, WITH_KEY, random, BASELINE, values, rows))
+
+    shown = [(KINDS[kind].label, median_of(result, WITH_KEY, kind, SECONDS, rows), f"kind-{kind}")
+             for kind in (BASELINE, ORDERED, random)]  # fmt: skip
+    drawn = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
+    load = f"One INSERT … SELECT of {short(rows)} rows, after a checkpoint, into a table with a primary key alone."
+    wal = per("wal_bytes", rows)
+    plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
+    first = "its plain index was built first, and so the first to read the table"
+    published = of_table("P1", "bulk builds")[0].ratio
+    built = f"{short(rows)} {KINDS[random].label} keys. P1: {published:.2f}; {first}."
+    return [
+        *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, drawn),
+        *costs("Is a plain index slower to build than a unique one?",
+               [Compared("time", "a unique index", plain)], built),
+    ]  # fmt: skip
+
+
+def a_row(metric: str, rows: int = 1) -> Metric:
+    return lambda run: run.metrics[metric] / (run.rows / rows) if metric in run.metrics else None
+
+
+TIMED = Figure("seconds", "by the wall clock", number(2), "seconds", value=median(SECONDS), better="less")
+WAL = Figure("bytes of WAL a row", "pg_stat_wal", number(1), "wal", value=median(a_row("wal_bytes")), better="less",
+             compared="wal_bytes")  # fmt: skip
+IMAGES = Figure("full-page images, of 1,000 rows", "pg_stat_wal", number(2), "fpi", better="less",
+                value=median(a_row("full_page_images", 1000)), compared="full_page_images")  # fmt: skip
+
+
+def rows_of(result: Result, plan: BulkPlan, rows: int, which: Sequence[str] = ("",)) -> list[Row]:
+    return [Row(result, step, kind, rows) for step in which for kind in plan.kinds]
+
+
+def key(meaning: str) -> Figure:
+    return Figure("key", meaning, value=lambda row: KINDS[row.kind].label)
+
+
+def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
+    return lambda row: one.value(replace(row, step=step))
+
+
+def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
+    columns = [key("kind of key; of one column, the primary key")]
+    columns += [
+        Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True, value=in_step(one, step))
+        for step, label in STEPS.items()
+    ]
+    return table(f"bulk-{one.data}-{rows}", f"{short(rows)} rows: {one.name}", columns, rows_of(result, plan, rows))
+
+
+RATIOS = (
+    Figure("step", "what was timed", value=lambda row: COLUMNS[row.step]),
+    key("kind of key"),
+    Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
+    Figure("vs bigint", "of that time to bigint's in the same round", ratio, value=to(BASELINE, SECONDS)),
+    Figure("CPU vs bigint", "the same of the server process's CPU time", ratio, value=to(BASELINE, CPU),
+           better="less"),
+)  # fmt: skip
+
+
+def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    lines = rows_of(result, plan, rows, (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN))
+    return table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS, lines, how_sure(result))
+
+
+WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
+SIZES = (
+    key("kind of key"),
+    Figure("after", "what the primary key was made by", value=lambda row: COLUMNS[row.step]),
+    Figure("table MB", "pg_relation_size, without the index", number(1), bar=True,
+           value=median(per("table_bytes", MB))),
+    Figure("index MB", "pg_relation_size of the primary key", number(1), bar=True,
+           value=median(per("index_bytes", MB)), better="less"),
+    Figure("total MB", "pg_total_relation_size", number(1), bar=True, value=median(per("total_bytes", MB)),
+           better="less"),
+    Figure("leaf %", "leaf density of the primary key (pgstatindex)", number(1), value=median("leaf_density"),
+           better="more"),
+    Figure("file MB", "the file that COPY wrote and read", number(1), compared="file_bytes",
+           value=lambda row: WRITTEN_FILE(row) if row.step == COPY_IN else None),
+)  # fmt: skip
+
+
+def sizes_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    lines = [Row(result, step, kind, rows) for kind in plan.kinds for step in LEAVE_KEY]
+    keyed = [run for step in LEAVE_KEY for run in result.select(step, rows=rows)]
+    missing = bool(keyed) and not any("leaf_density" in run.metrics for run in keyed)
+    caption = "Leaf density is left out: this server has no pgstattuple." if missing else ""
+    return table(f"bulk-sizes-{rows}", f"{short(rows)} rows: sizes", SIZES, lines, caption)
+
+
+def to_unique(metric: Metric, step: str) -> Reading:
+    return to("", metric, step, base_step=UNIQUE)
+
+
+INTERVAL = number(2, interval=True)
+BUILD_FIGURES = (
+    key("kind of key"),
+    Figure("plain s", "seconds of CREATE INDEX", number(2), bar=True, value=median(SECONDS, PLAIN)),
+    Figure("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True, value=median(SECONDS, UNIQUE)),
+    Figure("plain : unique", "of those seconds in the same round; their order is drawn by lot", ratio,
+           value=to_unique(SECONDS, PLAIN)),
+    Figure("CPU", "plain to unique, CPU time of the server process", INTERVAL, value=to_unique(CPU, PLAIN)),
+    Figure("CPU, no dedup", "plain WITH (deduplicate_items = off) to unique, CPU time", INTERVAL,
+           value=to_unique(CPU, NO_DEDUP)),
+    Figure("first : unique", "seconds to add the primary key, the first to read the table, to unique", INTERVAL,
+           value=to_unique(SECONDS, ADD_KEY)),
+)  # fmt: skip
+FIGURES = (TIMED, WAL, IMAGES, *RATIOS, *SIZES)
+
+
+def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:
+    """A plain btree against a unique index; and whether it matters which build is the first."""
+    caption = (
+        "Since PostgreSQL 13 building a plain btree also looks for duplicates to merge, a unique index does not: "
+        f"'no dedup' is without. {how_sure(result)}"
+    )
+    title = f"{short(rows)} rows: a plain btree and a unique index"
+    return table(f"bulk-indexes-{rows}", title, BUILD_FIGURES, rows_of(result, plan, rows), caption)

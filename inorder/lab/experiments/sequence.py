@@ -1,0 +1,273 @@
+"""TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.
+
+The same statement with a constant and with nextval of sequences that differ in CACHE: SELECT alone, an insert of one
+row, an insert of many.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from inorder.connection.database import Connection
+from inorder.errors import InorderError
+from inorder.lab import setting
+from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
+from inorder.lab.capabilities import OwnRun
+from inorder.lab.experiment import Experiment
+from inorder.lab.instruments import pgbench
+from inorder.lab.keys import SCHEMA
+from inorder.lab.plan import Plan
+from inorder.lab.report.published import published_sections
+from inorder.lab.report.section import Figure, Section, number, ratio, table
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs
+from inorder.lab.report.wording import how_sure
+from inorder.lab.results import Result
+from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.text import plural
+
+SELECT = "select"
+INSERT = "insert"
+BULK = "bulk"  # one INSERT … SELECT
+TABLE = f"{SCHEMA}.tb1"
+STATEMENTS = {SELECT: "SELECT {value};\n", INSERT: f"INSERT INTO {TABLE} VALUES ({{value}});\n"}
+CONSTANT = "constant"  # what the ratios are to: the same statement without nextval
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequencePlan(Plan):
+    """Six rounds in the short run, too, since fewer allow no difference; so fewer clients and sequences."""
+
+    clients: tuple[int, ...] = setting.counts(
+        "Sessions of pgbench, several comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
+    )
+    caches: tuple[int, ...] = setting.counts(
+        "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
+    )
+    rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
+    seconds: int = setting.count(
+        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 2, quick=1, metavar=setting.SECONDS
+    )
+    rounds: int = setting.rounds(6, full=15)
+    synchronous_commit: str = setting.synchronous_commit("on")
+    threads: int = setting.threads()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (CONSTANT, *map(kind_of, self.caches))
+
+
+def kind_of(cache: int) -> str:
+    return f"cache_{cache}"
+
+
+def step_of(statement: str, clients: int) -> str:
+    return f"{statement}_{clients}"
+
+
+def value_of(kind: str) -> str:
+    return "1" if kind == CONSTANT else f"nextval('{SCHEMA}.{kind}')"
+
+
+def label(kind: str) -> str:
+    return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
+
+
+SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
+
+# A row of one bigint with its WAL; and how many of them a fast machine inserts in a second.
+BYTES_PER_ROW = 140
+ROWS_PER_SECOND = 200_000
+
+
+class SequenceExperiment(Experiment[SequencePlan]):
+    question = "Does a sequence slow inserts?"
+    studies = ("P2",)
+    method = "TPS and CPU time"
+    own = OwnRun(unseen="CPU time")
+    Plan: ClassVar = SequencePlan
+    control: Connection
+
+    @classmethod
+    def room(cls, plan: SequencePlan) -> tuple[int, str]:
+        rows = max(plan.rows, plan.seconds * ROWS_PER_SECOND)
+        return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
+
+    def prepare(self) -> None:
+        """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
+        self.target.serve(
+            {
+                "max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS),
+                "synchronous_commit": self.plan.synchronous_commit,
+                "max_wal_size": "16GB",
+                "checkpoint_timeout": "1d",
+            }
+        )
+        self.control = self.open_session()
+        self.target.create_schema(self.control)
+        self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
+        for cache in self.plan.caches:
+            self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
+
+    def stages(self) -> list[Stage]:
+        loads = [
+            self.load_turn(statement, kind, clients)
+            for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
+        ]  # fmt: skip
+        return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
+
+    def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
+        text = f"{statement}, {kind}, {clients} clients"
+        step = step_of(statement, clients)
+        return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
+
+    def bulk_turn(self, kind: str) -> Turn:
+        rows = self.plan.rows
+        return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
+
+    def outcome(self, metrics: Metrics) -> str:
+        return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
+
+    def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
+        self.control.execute(f"TRUNCATE {TABLE}".encode())
+        before = self.reserved(kind)
+        with self.target.from_checkpoint(self.control) as found:
+            cpu_before = self.target.ended_cpu(self.control)
+            load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
+            done = self.target.pgbench(self.script(statement, kind), load, seed)
+        cpu = self.target.ended_cpu(self.control)
+        self.check(kind, done.transactions if statement == INSERT else 0)
+        metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
+        if cpu is not None and cpu_before is not None:
+            metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
+        return metrics | found | self.gaps(kind, before, done.transactions)
+
+    def script(self, statement: str, kind: str) -> Path:
+        path = self.target.folder / f"{statement}_{kind}.sql"
+        path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
+        return path
+
+    def bulk(self, kind: str) -> Metrics:
+        self.control.execute(f"TRUNCATE {TABLE}".encode())
+        before = self.reserved(kind)
+        statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
+        with self.target.from_checkpoint(self.control) as found, self.target.connect() as session:
+            metrics = self.target.timed(session, lambda: session.execute(statement.encode()))
+        self.check(kind, self.plan.rows)
+        return metrics | found | self.gaps(kind, before, self.plan.rows)
+
+    def reserved(self, kind: str) -> int:
+        if kind == CONSTANT:
+            return 0
+        statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"
+        return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
+
+    def gaps(self, kind: str, before: int, used: int) -> Metrics:
+        return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
+
+    def check(self, kind: str, rows: int) -> None:
+        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}".encode()).fetchone()
+        expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
+        if row != expected:
+            raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
+
+
+def sections(result: Result, plan: SequencePlan) -> list[Section]:
+    return [load_section(result, plan), bulk_section(result, plan), *published_sections(result, words)]
+
+
+def words(step: str, kind: str) -> str:
+    statement, _, many = step.partition("_")
+    return f"{statement} {label(kind)}, {plural(int(many), 'client')}" if many else label(kind)
+
+
+def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
+    kind = kind_of(min(plan.caches))
+    by_step = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+    compared = [
+        Compared(
+            "TPS",
+            f"a constant with {plural(many, 'client')}",
+            ratios_of(result, step, kind, CONSTANT, "tps"),
+            True,
+        )
+        for step, many in by_step.items()
+    ]
+    bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
+    more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
+    shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), PLAIN)
+             for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
+    holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+    return [
+        *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
+        *(one for cache in sorted(plan.caches)[1:] for one in cache_verdict(result, plan, cache)),
+    ]
+
+
+def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
+    least, kind = kind_of(min(plan.caches)), kind_of(cache)
+    by_step = {step_of(INSERT, many): many for many in sorted(plan.clients)}
+    compared = [
+        Compared(
+            "TPS", f"CACHE {cache} with {plural(many, 'client')}", ratios_of(result, step, least, kind, "tps"), True
+        )
+        for step, many in by_step.items()
+    ]
+    gaps = [gap.median for step in by_step if (gap := median_of(result, step, kind, "gaps"))]
+    left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
+    holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
+    return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
+
+
+def commits(plan: SequencePlan) -> str:
+    return f"commits {'wait' if plan.synchronous_commit == 'on' else 'do not wait'} for the disk"
+
+
+def kinds_shown(plan: SequencePlan) -> list[str]:
+    return [CONSTANT, *map(kind_of, sorted(plan.caches))]
+
+
+LOAD = (
+    Figure("statement", "what each transaction does; insert: into a table of one bigint without an index",
+           value=lambda row: f"{row.step.partition('_')[0]} {label(row.kind)}"),
+    Figure("clients", "sessions of pgbench", number(), value=lambda row: int(row.step.partition("_")[2])),
+    Figure("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True, value=median("tps"),
+           better="more"),
+    Figure("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio,
+           value=to(CONSTANT, "tps")),
+    Figure("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio,
+           value=to(CONSTANT, "cpu_us"), better="less"),
+    Figure("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True,
+           value=median(per("wal_bytes", "transactions")), better="less"),
+    Figure("gaps", "numbers of a measurement that sessions reserved by CACHE and did not use", number(),
+           value=median("gaps")),
+)  # fmt: skip
+
+
+def load_section(result: Result, plan: SequencePlan) -> Section:
+    rows = [
+        Row(result, step_of(statement, clients), kind) for statement in STATEMENTS
+        for clients in sorted(plan.clients) for kind in kinds_shown(plan)
+    ]  # fmt: skip
+    caption = (
+        f"ratio: to the same statement with 1 instead of nextval. Empty: not measured. {capital(commits(plan))}. "
+        f"P2 mentions Oracle, where CACHE 50 brought a hundredfold; that is not measured here. {how_sure(result)}"
+    )
+    title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
+    return table("sequence-tps", title, LOAD, rows, caption)
+
+
+BULK_FIGURES = (
+    Figure("value", "what is inserted", value=lambda row: label(row.kind)),
+    Figure("ms", "median of the rounds, by the wall clock", number(1), bar=True,
+           value=median("seconds", scale=1000.0), better="less"),
+    Figure("ratio", "of that time to that with a constant in the same round", ratio,
+           value=to(CONSTANT, "seconds")),
+    Figure("CPU ratio", "the same of the server process's CPU time", ratio, value=to(CONSTANT, "cpu_seconds"),
+           better="less"),
+)  # fmt: skip
+FIGURES = (*LOAD, *BULK_FIGURES)
+
+
+def bulk_section(result: Result, plan: SequencePlan) -> Section:
+    title = f"{plan.rows:,} rows by one INSERT … SELECT, without an index"
+    return table("sequence-bulk", title, BULK_FIGURES, [Row(result, BULK, kind) for kind in kinds_shown(plan)])
