@@ -13,7 +13,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
+from conftest import copy_of, scalar
 from examples import python_with
 from restoring import copy, dsn_of
 from sql_edition import TESTED, create
@@ -47,14 +47,11 @@ Rows = list[tuple[object, ...]]
 @pytest.fixture
 def feed(cluster: Cluster) -> Iterator[Connection]:
     """A database with a feed of its own, so that workers are dead when it is dropped."""
-    with connect(cluster.dsn) as admin:
-        admin.execute("CREATE DATABASE mails")
-        with connect(dsn_of(cluster, "mails")) as connection:
-            create(connection)
-            connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
-            connection.execute("SELECT feed_create('mailer', 'events')")
-            yield connection
-        admin.execute("DROP DATABASE mails WITH (FORCE)")
+    with copy_of("template1", cluster, "mails") as connection:
+        create(connection)
+        connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
+        connection.execute("SELECT feed_create('mailer', 'events')")
+        yield connection
 
 
 def insert(connection: Connection, first: int, last: int) -> None:

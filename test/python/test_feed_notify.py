@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import scalar
+from conftest import copy_of, scalar
 from examples import python_with
 from restoring import copy, dsn_of
 from sql_edition import create
@@ -32,10 +32,8 @@ FORMS = {
 @pytest.fixture
 def dsn(cluster: Cluster) -> Iterator[str]:
     """A database of its own: channels belong to databases."""
-    with connect(cluster.dsn) as admin:
-        admin.execute(f"CREATE DATABASE {DATABASE}".encode())
+    with copy_of("template1", cluster, DATABASE):
         yield dsn_of(cluster, DATABASE)
-        admin.execute(f"DROP DATABASE {DATABASE} (FORCE)".encode())
 
 
 @pytest.fixture
@@ -159,8 +157,6 @@ def test_restored_with_the_table(cluster: Cluster, writer: Connection, tmp_path:
         restored.execute("SELECT feed_rebase('told')")
         restored.execute("INSERT INTO told (n) VALUES (1)")
         assert heard(listener) == [("it's \\ odd", "")]
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE notify_copy")
 
 
 def test_another_trigger_in_its_place(writer: Connection) -> None:

@@ -9,7 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS, copy_of, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, copy, dsn_of, fill, insert, make_tables, read, run, spend_transactions
 from sql_edition import BUILT, TESTED, create
 
@@ -31,12 +31,8 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
     """Database filled in a server whose transaction ids are high."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
-        connection.execute("CREATE DATABASE filled")
-    with connect(dsn_of(cluster, "filled")) as connection:
-        delivered = fill(connection)
-    yield delivered
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE filled")
+    with copy_of("template1", cluster, "filled") as connection:
+        yield fill(connection)
 
 
 def check_counts(connection: Connection) -> None:
@@ -127,8 +123,6 @@ def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list
         for feed in KEPT:
             assert sorted(filled[feed] + read(connection, feed)) == list(range(1, 14)), feed
         check_counts(connection)
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE again")
 
 
 READER = "inorder_reader"
@@ -220,14 +214,10 @@ def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, 
     assert FOREIGN in done.stderr
     with connect(dsn_of(cluster, "data")) as connection:
         assert scalar(connection, "SELECT count(*) FROM orders") == 12
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE data")
 
 
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    with connect(cluster.dsn) as connection:
-        connection.execute("CREATE DATABASE elsewhere")
-    with connect(dsn_of(cluster, "elsewhere")) as connection:
+    with copy_of("template1", cluster, "elsewhere") as connection:
         create(connection, schema="In Order")
         connection.execute(
             """CREATE TABLE events (id uuid PRIMARY KEY DEFAULT "In Order".uuid_xact_nextval(1000), n int);
@@ -241,7 +231,7 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
         assert [row[0] for row in connection.execute(read_rows)] == [1, 2, 3]
         assert scalar(connection, """SELECT "In Order".feed_apply('f', 'SELECT n FROM batch', 1)""") == 1
         assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
-    copy(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path)
+        copy(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path)
     with connect(dsn_of(young, "elsewhere")) as connection:
         assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
         assert int(str(scalar(connection, """SELECT "In Order".feed_rebase('events')"""))) > 1000
@@ -249,8 +239,6 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
         assert [row[0] for row in connection.execute(read_rows)] == [5, 6]
         assert scalar(connection, """SELECT "In Order".feed_next_batch('f')""") is None
         assert scalar(connection, """SELECT count(*) FROM "In Order".feeds""") == 1
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE elsewhere")
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -260,15 +248,14 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
     """
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
-        connection.execute("CREATE DATABASE above")
-    with connect(dsn_of(cluster, "above")) as connection:
+    with copy_of("template1", cluster, "above") as connection:
         make_tables(connection)
         insert(connection, 1, 2)
         spend_transactions(connection, 1_000)
         for feed, table in KEPT.items():
             connection.execute("SELECT feed_create(%s, %s)", [feed, table])
             assert sorted(read(connection, feed)) == [1, 2]
-    copy(cluster, "above", young, "above", "custom", tmp_path)
+        copy(cluster, "above", young, "above", "custom", tmp_path)
     with connect(dsn_of(young, "above")) as connection, connect(dsn_of(young, "above")) as older:
         older.execute("BEGIN; SELECT pg_current_xact_id()")
         for feed, table in KEPT.items():
@@ -279,16 +266,13 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
         older.execute("COMMIT")
         for feed in KEPT:
             assert read(connection, feed) == [4], feed
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE above")
 
 
 def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     """By the column of that name, which has another number; what came since is of the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
-        connection.execute("CREATE DATABASE in_order")
-    with connect(dsn_of(cluster, "in_order")) as connection:
+    with copy_of("template1", cluster, "in_order") as connection:
         create(connection)
         connection.execute(
             """CREATE TABLE events (gone int, id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint NOT NULL);
@@ -302,7 +286,7 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
         batch_rows = "SELECT array_agg(seq) FROM feed_batch_rows('steps', 1, null::events)"
         assert scalar(connection, read_rows, "f", 3) == scalar(connection, read_rows, "steps", 3) == [1, 2, 3]
         assert scalar(connection, "SELECT feed_next_batch('steps', 2)") == 1
-    copy(cluster, "in_order", young, "in_order", "custom", tmp_path)
+        copy(cluster, "in_order", young, "in_order", "custom", tmp_path)
     with connect(dsn_of(young, "in_order")) as connection:
         connection.execute("SELECT feed_rebase('events')")
         connection.execute("INSERT INTO events (seq) VALUES (0)")
@@ -311,5 +295,3 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
         assert scalar(connection, read_rows, "f", None) == [4, 5, 6, 7]
         assert scalar(connection, read_rows, "steps", None) == [6, 7]
         assert scalar(connection, read_rows, "f", 5) == scalar(connection, read_rows, "steps", 5) == [0]
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE in_order")

@@ -9,7 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import SETTINGS, scalar
+from conftest import SETTINGS, copy_of, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
 from sql_edition import BUILT, TESTED
 
@@ -49,23 +49,16 @@ def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
     """A database in a server whose transaction ids are high; what its feeds have delivered."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, SPENT)
-        connection.execute("CREATE DATABASE delivered")
-    with connect(dsn_of(cluster, "delivered")) as connection:
-        got = fill(connection)
-    yield got
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE delivered")
+    with copy_of("template1", cluster, "delivered") as connection:
+        yield fill(connection)
 
 
 @pytest.fixture
 def target(young: Cluster) -> Iterator[str]:
-    with connect(young.dsn) as connection:
-        connection.execute(f"CREATE DATABASE target OWNER {OWNER}".encode())
-    with connect(dsn_of(young, "target")) as connection:
+    with copy_of("template1", young, "target") as connection:
+        connection.execute(f"ALTER DATABASE target OWNER TO {OWNER}".encode())
         connection.execute(f"GRANT ALL ON SCHEMA public TO {OWNER}".encode())
-    yield "target"
-    with connect(young.dsn) as connection:
-        connection.execute("DROP DATABASE target")
+        yield "target"
 
 
 def restore(source: Cluster, server: Cluster, database: str, way: str, folder: Path) -> None:
@@ -152,18 +145,14 @@ def test_a_restore_is_refused_until_it_is_accepted(
 def test_a_restore_into_the_same_server_is_refused(
     cluster: Cluster, delivered: dict[str, list[int]], tmp_path: Path
 ) -> None:
-    with connect(cluster.dsn) as connection:
-        connection.execute("CREATE DATABASE target")
-    restore(cluster, cluster, "target", "plain", tmp_path)
-    with connect(dsn_of(cluster, "target")) as connection:
+    with copy_of("template1", cluster, "target") as connection:
+        restore(cluster, cluster, "target", "plain", tmp_path)
         check_refused(connection)
         for feed, table in KEPT.items():
             assert scalar(connection, "SELECT feed_rebase(%s) < 1000", table) is True
             assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
             unfinished = f"SELECT count(*) > 0 FROM feed_batch_rows(%s, 1, null::{table})"
             assert scalar(connection, unfinished, f"{feed} steps") is True
-    with connect(cluster.dsn) as connection:
-        connection.execute("DROP DATABASE target")
 
 
 @pytest.mark.parametrize("older", [False, True])

@@ -1,4 +1,4 @@
-"""The bulk experiment: the order of its steps, its tables beside P1, and small runs on a server."""
+"""The bulk experiment: the order of its steps, its tables beside P1, and what each does on a server."""
 
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,6 @@ from inorder.lab.experiments.bulk import (
     check,
     steps_of,
 )
-from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
@@ -30,7 +29,6 @@ from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import on_paper, run_on_paper
-from tool import LabRun
 
 SMALL = BulkPlan(kinds=("series", "random_char", "time_char"), rows=(1000, 2000), rounds=2)
 FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
@@ -127,14 +125,3 @@ def test_each_step_does_what_it_says(server: Server) -> None:
     assert all("index_bytes" not in found[step] for step in (*BUILDS, NO_INDEX))
     if "leaf_density" in found["add_key"]:
         assert found["add_key"]["leaf_density"] > 85 > found["with_key"]["leaf_density"]
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    result, _ = lab_run("bulk --rows 1k --rounds 1 --memory 16MB")
-    measured = {(kind, step) for kind in BulkPlan().kinds for step in STEPS}
-    assert {(run.kind, run.step) for run in result.runs} == measured
-    assert result.server["settings"]["shared_buffers"] == "2048 8kB"
-    tables = {row["table"] for row in report_of(result).records(result)}
-    assert len([name for name in tables if name.startswith("bulk-")]) == 6 and "published_with_key" in tables

@@ -1,14 +1,12 @@
-"""The generators experiment: its turns, its figures, and a small run."""
+"""The generators experiment: its turns and its figures."""
 
 from collections import Counter
 
-import pytest
 from inorder.lab.experiments.generators import CALLS, EVERY_TASK, FLOOR, INSERTS, GeneratorsExperiment, GeneratorsPlan
 from inorder.lab.results import Run
 from inorder.lab.turn import Metrics
 
 from on_paper import empty_result, on_paper, run_on_paper
-from tool import LabRun
 
 
 class WithoutV7(GeneratorsExperiment):
@@ -47,14 +45,3 @@ def test_costs_are_above_the_floor() -> None:
         del run.metrics["cpu_seconds"]
     (section,) = GeneratorsExperiment.sections(result)
     assert section.shown()[1][1] == "40 [40–40]" and "wall clock" in section.title
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_a_small_run(lab_run: LabRun) -> None:
-    result, printed = lab_run("generators --values 20k --rows 5k --rounds 2")
-    for name in ("gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval"):
-        assert f"\n{name} " in printed
-    for label in ("text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"):
-        assert f"\n{label} " in printed
-    assert len(result.select("call", "floor")) == 2

@@ -1,4 +1,4 @@
-"""The lookup experiment: its queries, what they read of a table, and a run on a server."""
+"""The lookup experiment: its queries, and what they read of a table."""
 
 import pytest
 from inorder.lab.experiments.lookup import COUNT_KEY, LookupExperiment, LookupPlan, explain, steps_of
@@ -7,8 +7,6 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
 from inorder.servers import Server
-
-from tool import LabRun
 
 ROWS = 20_000
 
@@ -36,10 +34,3 @@ def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
         assert 99 < metrics["rows"] <= 100 if step == "page" else metrics["rows"] == expected[step]
         assert 0 < metrics["hits"] + metrics["reads"] < plain["Shared Hit Blocks"] + plain["Shared Read Blocks"]
     assert found["random", "page"]["reads"] > 10 * found["v7", "page"]["reads"]
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    _, printed = lab_run("lookup --keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB")
-    assert "Any one row, 5,000 rows" in printed

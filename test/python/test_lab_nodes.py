@@ -1,16 +1,14 @@
-"""The nodes experiment: what its files have, its count of late rows, and a run on a server."""
+"""The nodes experiment: what its files have, and its count of late rows."""
 
 import uuid
 from pathlib import Path
 
 import pytest
-from inorder.lab.experiments.nodes import BUILT_IN, V1, V7, NodesExperiment, NodesPlan
+from inorder.lab.experiments.nodes import V1, V7, NodesExperiment, NodesPlan
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
 from inorder.servers import Server
-
-from tool import LabRun
 
 PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_bytes=2**22)
 
@@ -48,10 +46,3 @@ def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
             assert blocks[0.05] < 1.5  # 50 rows: in the last leaf page
             assert found[0]["leaf_density"] > 88 and found[5]["leaf_density"] < 76
             assert found[5]["wal_bytes"] > found[0]["wal_bytes"]
-
-
-@pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    result, printed = lab_run(f"nodes --keys {BUILT_IN},{V7} --rows 5k --nodes 2 --lag 0,250ms --memory 1MB")
-    assert {run.step for run in result.runs} == {"lag_0", "lag_0.25"}
-    assert "Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000" in printed

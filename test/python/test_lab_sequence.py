@@ -1,4 +1,4 @@
-"""The sequence experiment: its turns, its tables beside P2, what its sentence claims, and a small run."""
+"""The sequence experiment: its turns, its tables beside P2, and what its sentence claims."""
 
 import os
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from inorder.errors import InorderError
 from inorder.lab.experiments.sequence import CONSTANT, TABLE, SequenceExperiment, SequencePlan
-from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
@@ -16,7 +15,6 @@ from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper
-from tool import LabRun
 
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
@@ -122,18 +120,6 @@ def test_what_is_run_is_what_is_said(server: Server) -> None:
         with pytest.raises(InorderError, match="instead of"):
             bench.check("cache_1", 1)
         bench.close()
-
-
-@pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    result, printed = lab_run(
-        "sequence --clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off"
-    )
-    assert len(result.runs) == 6
-    assert result.server["settings"]["synchronous_commit"] == "off"
-    told = " ".join(printed.split())
-    assert "Commits do not wait for the disk" in told and "1 round: not significant" in told
-    assert {record["table"] for record in report_of(result).records(result)} >= {"sequence-tps", "sequence-bulk"}
 
 
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])

@@ -1,4 +1,4 @@
-"""The writers experiment: what the order check counts, what each form writes, the turns, the command."""
+"""The writers experiment: what the order check counts, what each form writes, the turns."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from inorder.lab.experiments.writers.forms import (
     WritersPlan,
     one_table,
 )
-from inorder.lab.experiments.writers.report import STATEMENT_ROWS, TOGETHER
+from inorder.lab.experiments.writers.report import STATEMENT_ROWS
 from inorder.lab.instruments import pgbench
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
@@ -31,7 +31,6 @@ from inorder.lab.turn import Progress
 from inorder.servers import Server
 
 from conftest import scalar
-from tool import LabRun
 
 CLIENTS = 4
 TRANSACTIONS = 5
@@ -196,18 +195,3 @@ def test_rows_that_are_missing_are_an_error(bench: Few, monkeypatch: pytest.Monk
     monkeypatch.setitem(FORMS, BASELINE, one_table("", behind=(f"DELETE FROM {TABLE} WHERE id = 3",)))
     with pytest.raises(InorderError, match="plain: 19 rows of 20 statements of 1"):
         bench.measure(BASELINE, CLIENTS, 1, 1)
-
-
-# --- the command --------------------------------------------------------------
-
-
-@pytest.mark.long
-@pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
-    result, printed = lab_run("writers --forms lock --seconds 1 --rounds 1 --clients 2")
-    assert result.server["settings"]["synchronous_commit"] == "off"
-    assert {(run.step, run.kind, run.rows) for run in result.runs} == {
-        (TOGETHER, LOCK, rows) for rows in STATEMENT_ROWS
-    }
-    assert all(run.metrics["written"] > 0 and run.metrics["misplaced"] == 0 for run in result.runs)
-    assert "Writing a log, one row a statement" in printed and "\nlock + DISCARD " in printed

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import Field
 from inorder.spark.options import parsed
 
-from tail_runs import insert
+from conftest import copy_of
+from tail_runs import insert, make_table
 
 NEEDED = "the extra 'spark' is not installed: script/engines installs it, and runs this"
 sessions = pytest.importorskip("pyspark.sql", reason=NEEDED)
@@ -143,17 +144,13 @@ def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Conne
 
 
 def test_several_servers_are_one_stream(shop: Shop, cluster: Cluster, template: str) -> None:
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS second WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE second TEMPLATE {template}".encode())
     second = f"{cluster.dsn} dbname=second"
-    with connect(second) as connection:
-        connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
-        connection.execute("SELECT feed_enable('events')")
+    with copy_of(template, cluster, "second") as connection:
+        make_table(connection)
         insert(connection, 10, 101)
-    query = shop.to_parquet(shop.stream(dsn=json.dumps([shop.dsn, second]), max_rows=8))
-    assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
-    assert [row.n for row in shop.written()] == [*range(1, 11), *range(101, 111)]
+        query = shop.to_parquet(shop.stream(dsn=json.dumps([shop.dsn, second]), max_rows=8))
+        assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
+        assert [row.n for row in shop.written()] == [*range(1, 11), *range(101, 111)]
 
 
 def test_no_password_is_written_down(shop: Shop, events: Path) -> None:

@@ -14,7 +14,8 @@ from inorder.spark.offsets import decoded
 from inorder.spark.options import parsed
 from inorder.spark.shards import ShardsDriver
 
-from tail_runs import insert
+from conftest import copy_of
+from tail_runs import insert, make_table
 
 ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::events) ORDER BY n"
 
@@ -205,33 +206,30 @@ def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop)
 
 @pytest.mark.server
 def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster: Cluster, template: str) -> None:
-    with connect(cluster.dsn) as admin:
-        admin.execute("DROP DATABASE IF EXISTS second WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE second TEMPLATE {template}".encode())
     second = f"{cluster.dsn} dbname=second"
-    with connect(second) as connection:
-        connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
-        connection.execute("SELECT feed_enable('events')")
+    with copy_of(template, cluster, "second") as connection:
+        make_table(connection)
         insert(connection, 5, 100)
-    one = shop.plan(**{"dsn": shop.dsn})
-    alone = one.next(one.start(), 3)
-    options = {"dsn.server": shop.dsn, "dsn.second": second, "table": "events"}
-    both = Driver(parsed(options))
-    shop.plans.append(both)
-    joined = both.next(alone, 4)
-    assert both.tasks(alone, joined) == [] and joined["server"] == alone["server"]
-    after = both.next(joined, 4)
-    tasks = both.tasks(joined, after)
-    assert [both.options.servers[task.server].name for task in tasks] == ["second", "server"]
-    assert shop.read([task for task in tasks if task.server == 1]) == [4, 5]
-    swapped = Driver(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
-    shop.plans.append(swapped)
-    with pytest.raises(InputError, match="a position in the database 'second' for server 'second', which is in 'tail'"):
-        swapped.next(after, None)
-    with connect(second) as connection:
+        one = shop.plan(**{"dsn": shop.dsn})
+        alone = one.next(one.start(), 3)
+        options = {"dsn.server": shop.dsn, "dsn.second": second, "table": "events"}
+        both = Driver(parsed(options))
+        shop.plans.append(both)
+        joined = both.next(alone, 4)
+        assert both.tasks(alone, joined) == [] and joined["server"] == alone["server"]
+        after = both.next(joined, 4)
+        tasks = both.tasks(joined, after)
+        assert [both.options.servers[task.server].name for task in tasks] == ["second", "server"]
+        assert shop.read([task for task in tasks if task.server == 1]) == [4, 5]
+        swapped = Driver(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
+        shop.plans.append(swapped)
+        with pytest.raises(
+            InputError, match="a position in the database 'second' for server 'second', which is in 'tail'"
+        ):
+            swapped.next(after, None)
         connection.execute("ALTER TABLE events ALTER n TYPE bigint")
-    with pytest.raises(InputError, match="column 'n' is bigint on server 'second', and int on server 'server'"):
-        both.fields()
+        with pytest.raises(InputError, match="column 'n' is bigint on server 'second', and int on server 'server'"):
+            both.fields()
 
 
 @pytest.mark.server

@@ -13,6 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 from psycopg import errors
 
+from editions import rows as run
 from sql_edition import install, write_edition
 
 # Functions of the edition in which each name is qualified, and what these might find elsewhere.
@@ -30,13 +31,6 @@ STATE = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "co
 MODES = ("ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE",
          "ACCESS EXCLUSIVE")  # fmt: skip
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
-
-
-def run(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
-    for statement in statements[:-1]:
-        connection.execute(statement.encode())
-    cursor = connection.execute(statements[-1].encode())
-    return cursor.fetchall() if cursor.description else []
 
 
 def as_role(connection: Connection, role: str) -> None:

@@ -1,0 +1,71 @@
+"""A small run of each experiment, as a user begins it: what was to be measured, what is printed, and its tables.
+
+Those of insert, like, mixed, reader, reuse, uuid-v1 and waves are where more is asked of them.
+"""
+
+import re
+from typing import Any, cast
+
+import pytest
+from inorder.lab.experiments import all_experiments
+from inorder.lab.experiments.feed.tables import READERS, SUMMARIES, WRITTEN
+from inorder.lab.report.catalogue import report_of
+from inorder.lab.results import Result
+from inorder.lab.targets.target import Target
+from inorder.lab.turn import Progress
+from inorder.servers import Server
+
+from replay import Nowhere
+from tool import LabRun
+
+pytestmark = pytest.mark.server
+
+# Options; a setting of the server; what stands at the beginning of a line, or within one; tables with rows.
+RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
+    "bulk": ("--rows 1k --rounds 1 --memory 16MB", {"shared_buffers": "2048 8kB"}, set(), set(),
+             {"bulk-fpi-1000", "bulk-sizes-1000", "published_with_key"}),
+    "feed": ("--rows 10k --rounds 2", {},
+             {*(form.label for form in WRITTEN.values()), *READERS.values(), "exact_count, 1,000 since"},
+             {"feed_read, nothing new"}, {"write", *SUMMARIES, "queries"}),
+    "generators": ("--values 20k --rows 5k --rounds 2", {},
+                   {"gen_random_uuid", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "nextval",
+                    "text in", "text out", "ORDER BY", "GROUP BY, hashed", "hash join"}, set(), set()),
+    "lookup": ("--keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB", {}, set(),
+               {"Any one row, 5,000 rows"}, set()),
+    "nodes": ("--keys uuid,v7 --rows 5k --nodes 2 --lag 0,250ms --memory 1MB", {}, set(),
+              {"Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000"}, set()),
+    "noise": ("--keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2", {},
+              {"version 7 A/B", "sequence-prefixed A/B"}, {"Fewer than 6 rounds"}, {"noise"}),
+    "sequence": ("--clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off",
+                 {"synchronous_commit": "off"}, set(),
+                 {"Commits do not wait for the disk", "1 round: not significant"}, {"sequence-tps", "sequence-bulk"}),
+    "writers": ("--forms lock --seconds 1 --rounds 1 --clients 2", {"synchronous_commit": "off"},
+                {"lock + DISCARD"}, {"Writing a log, one row a statement"}, set()),
+}  # fmt: skip
+SHORT = ("nodes", "sequence")
+
+
+def planned(result: Result) -> set[tuple[str, str, int, int]]:
+    kind = all_experiments()[result.experiment]
+    experiment: Any = kind(kind.plan_in(result), cast(Target, Nowhere()), Progress())
+    return {
+        (place.step, place.kind, place.rows, number) for stage in experiment.stages() for number in stage.numbers
+        for turn in stage.turns(number) for place in turn.places if number > 0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in RUNS]
+)
+def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Server, name: str) -> None:
+    options, settings, lines, words, tables = RUNS[name]
+    result, printed = lab_run(f"{name} {options}")
+    missing = {"uuidv7"} if server.major < 18 else set()
+    assert {(run.step, run.kind, run.rows, run.round) for run in result.runs} == {
+        place for place in planned(result) if place[1] not in missing
+    }
+    assert settings.items() <= result.server["settings"].items()
+    assert {line for line in lines if not re.search(f"^{re.escape(line)} ", printed, re.M)} == set()
+    assert {one for one in words if one not in " ".join(printed.split())} == set()
+    assert tables <= {record["table"] for record in report_of(result).records(result)}
+    assert all(value > 0 for run in result.runs for what, value in run.metrics.items() if what in ("seconds", "tps"))
