@@ -10,7 +10,6 @@ from rich.console import Console
 
 from inorder.commands.options import bindir_option, size_given, size_options
 from inorder.commands.run import run_and_show
-from inorder.commands.show import named
 from inorder.errors import InputError
 from inorder.files import require_writable
 from inorder.lab.experiment import Experiment
@@ -18,7 +17,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import Host, ThrowAwayHost
 from inorder.lab.journal import load, load_all, usual_name
 from inorder.lab.report import html
-from inorder.lab.report.side_by_side import distinct
+from inorder.lab.report.side_by_side import Labelled, distinct
 from inorder.lab.results import Result
 from inorder.lab.runner import Session
 from inorder.options import FOLDER, option
@@ -73,7 +72,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
         for session in sessions:
             run_or_keep(session)
     finally:  # once, since drawing the charts of all takes seconds
-        done = [named(one.file, one.result) for one in sessions if one.result.runs or one.result.complete]
+        done = [Labelled(one.file.name, one.result) for one in sessions if one.result.runs or one.result.complete]
         if done:
             html.write(distinct(done), page)
             Console(stderr=True).print(f"Written: {page}", highlight=False, markup=False)

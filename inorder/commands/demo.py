@@ -7,7 +7,6 @@ import click
 
 from inorder.commands.options import bindir_option
 from inorder.commands.run import run_and_show
-from inorder.commands.show import named
 from inorder.errors import InputError
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import experiment_named
@@ -57,7 +56,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
         run_and_show(Session(kind, plan, host, result, file), page, "table", before)
-        before.append(named(file, result))
+        before.append(Labelled(file.name, result))
 
 
 def embedded_one() -> Server:

@@ -1,7 +1,6 @@
 """What the user sees while something runs: figures so far and a bar on a terminal, plain lines elsewhere. On stderr."""
 
 from collections.abc import Callable
-from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -44,9 +43,7 @@ class Display(Progress):
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self.draws:
             self.live.stop()
 

@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 
 from inorder.commands.options import bindir_option, page_option, show_option
 from inorder.commands.run import run_and_show
-from inorder.commands.show import named, show
+from inorder.commands.show import show
 from inorder.errors import InputError
 from inorder.lab.experiments import experiment_named
 from inorder.lab.hosts import host_for
@@ -79,7 +79,7 @@ def readable(file: Path, page: bool = True) -> list[Labelled]:
     for result in results:
         require_reportable(file, result, page)
     several = len(results) > 1
-    labelled = [named(file, result) for result in results]
+    labelled = [Labelled(file.name, result) for result in results]
     return [replace(one, label=f"{one.label}: {one.result.experiment}") if several else one for one in labelled]
 
 
@@ -90,7 +90,7 @@ def require_reportable(file: Path, result: Result, page: bool) -> None:
         report.sections(result)
         report.verdicts(result)
         if page:
-            html.render([named(file, result)])
+            html.render([Labelled(file.name, result)])
     except InputError as error:  # its plan
         raise InputError(f"{file} is damaged: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 
 from inorder.commands.display import Display
 from inorder.commands.options import new_file, plan_given, size_given
-from inorder.commands.show import named, show
+from inorder.commands.show import show
 from inorder.errors import InputError
 from inorder.files import only_writer, require_writable
 from inorder.lab.experiment import Experiment
@@ -50,9 +50,9 @@ def run_and_show(session: Session, page: Path | None, output: str, before: Seque
                 session.run(display)
         finally:
             if any(run.step != "fill" for run in result.runs):
-                show([named(out, result)], output, None)
+                show([Labelled(out.name, result)], output, None)
                 if page:
-                    html.write(distinct([*before, named(out, result)]), page)
+                    html.write(distinct([*before, Labelled(out.name, result)]), page)
                 written = [str(path) for path in (out, page) if path and path.exists()]
                 aside.print(f"Written: {', '.join(written) or 'nothing'}", highlight=False, markup=False)
 

@@ -8,20 +8,13 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from inorder.commands.options import studies
-from inorder.lab.experiments import experiment_named
 from inorder.lab.report import formats, html
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.formats import section_table
 from inorder.lab.report.section import Section
 from inorder.lab.report.side_by_side import Labelled, distinct
-from inorder.lab.results import Result
 
 FILE_WIDTH = 140
-
-
-def named(path: Path, result: Result) -> Labelled:
-    return Labelled(path.name, result, studies(experiment_named(result.experiment).studies))
 
 
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:

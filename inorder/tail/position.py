@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from inorder.errors import InorderError, InputError
@@ -42,9 +41,7 @@ class PositionFile:
     def __enter__(self) -> "PositionFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self.is_new:
             self.path.unlink(missing_ok=True)
         os.close(self.descriptor)

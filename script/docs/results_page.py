@@ -9,13 +9,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from inorder.commands.show import markdown, named
+from inorder.commands.show import markdown
 from inorder.lab import journal
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.formats import as_markdown
 from inorder.lab.report.published import STUDIES
+from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.report.wording import load_range
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
@@ -76,7 +77,7 @@ def runs_part(results: Results) -> Iterator[str]:
 
 def report(name: str, result: Result) -> str:
     head = f"`{command(result)}`, PostgreSQL {result.server['version']}, {result.created.partition('T')[0]}."
-    body = markdown(named(Path(name + ENDING), result), several=False)
+    body = markdown(Labelled(name + ENDING, result), several=False)
     return f"# {name}\n\n{head} [All runs](README.md).\n\n{body}\n"
 
 

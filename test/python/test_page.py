@@ -71,8 +71,8 @@ def results() -> list[Labelled]:
     two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]
     nothing = Result("generators", "then", "0", 1, {"rounds": 3}, {}, {}, "CPU time", [], [])
     return [
-        Labelled("<first> & a name as long as some are.json", a_result(), "study P1"),
-        Labelled("second.json", two, "study P1"),
+        Labelled("<first> & a name as long as some are.json", a_result()),
+        Labelled("second.json", two),
         Labelled("none.json", nothing),
         *(Labelled(name, recorded(name)) for name in ("insert", "feed", "uuid_v1")),
     ]

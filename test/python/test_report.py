@@ -33,7 +33,7 @@ def kinds_of(result: Result) -> list[Line]:
 
 
 def page_of(result: Result) -> str:
-    return render([Labelled("r.json", result, "study P1")])
+    return render([Labelled("r.json", result)])
 
 
 def figures_of(result: Result) -> list[dict[str, Any]]:

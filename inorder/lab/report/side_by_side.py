@@ -9,11 +9,8 @@ from inorder.lab.results import Result
 
 @dataclass(frozen=True)
 class Labelled:
-    """A result, what it is called, and the published study that it follows ("" if unknown)."""
-
     label: str
     result: Result
-    study: str = ""
 
 
 def distinct(results: Sequence[Labelled]) -> list[Labelled]:

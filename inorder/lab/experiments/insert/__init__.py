@@ -32,10 +32,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         return plan.tablespace
 
     @classmethod
-    def programs_for(cls, plan: InsertPlan) -> tuple[str, ...]:
-        return (*cls.programs, "pg_waldump") if plan.dump_wal else cls.programs
-
-    @classmethod
     def adapt(cls, plan: InsertPlan, can: Capabilities) -> Adapted[InsertPlan]:
         unseen = f"Left out: when checkpoints ended; '{can.role}' may not call pg_control_checkpoint()."
         return super().adapt(plan, can).but("" if can.sees_checkpoints else unseen, dump_wal=False, tablespace="")

@@ -51,10 +51,6 @@ class LikeExperiment(Experiment[LikePlan]):
         return int(rows * len(plan.kinds) * plan.row_bytes * 3), f"{rows:,} rows of {len(plan.kinds)} kinds of key"
 
     @classmethod
-    def programs_for(cls, plan: LikePlan) -> tuple[str, ...]:
-        return (*cls.programs, "pg_waldump")
-
-    @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
         """The server's WAL files are out of reach. What the server of the table returns must not reach others."""
         if can.leaves_database:
