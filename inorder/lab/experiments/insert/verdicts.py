@@ -14,7 +14,7 @@ from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.sample_size import TO_FIND
 from inorder.lab.analysis.stats import ratios_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.summary import WAL_PER_ROW, Line, lines_of
+from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, Line, lines_of
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
@@ -82,8 +82,9 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
 
 def rows_between(result: Result, kind: Line) -> float:
     runs = result.select(INSERT, kind.kind, kind.rows)
-    between = [run.metrics["inserts"] / (1 + len(run.series.get("checkpoints", []))) for run in runs]
-    return float(f"{median(between):.2g}")
+    within = [run.metrics.get(CHECKPOINTS) or len(run.series.get("checkpoints", [])) for run in runs]
+    between = median(run.metrics["inserts"] / (1 + count) for run, count in zip(runs, within, strict=True))
+    return float(f"{between:.2g}")
 
 
 def table_text(kind: Line) -> str:
