@@ -1,6 +1,5 @@
 """Where an experiment is run: on a server that is thrown away afterwards, or on the user's own."""
 
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.temporary import service_account, temporary_folder
+from inorder.lab.server.temporary import require_free, service_account, temporary_folder
 from inorder.lab.setting import settings_of
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.lab.targets.target import Target
@@ -162,18 +161,11 @@ def check_same_place(result: Result, version: str, method: str, here: Mapping[st
             raise InputError(f"the rest would not be like what the file has: {name} {there} there, {now} here")
 
 
-def require_free(needed: int, what: str, folder: Path | None = None) -> None:
-    folder = folder or temporary_folder(service_account())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free")
-
-
 def require_room(kind: type[Experiment[P]], plan: P) -> None:
     needed, what = kind.room(plan)
     if folder := kind.index_folder(plan):
         require_free(needed * INDEX_SHARE // 100, f"the indexes of {what}", Path(folder))
-    require_free(needed + SERVER_BYTES, what)
+    require_free(needed + SERVER_BYTES, what, temporary_folder(service_account()))
 
 
 def require_extensions(plan: Plan, server: Server) -> None:

@@ -364,7 +364,7 @@ def test_a_failing_fill_ends_all_others(server: Server) -> None:
 
 def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free: dict[Path, int] = {}
-    monkeypatch.setattr("inorder.lab.hosts.shutil.disk_usage",
+    monkeypatch.setattr("inorder.lab.server.temporary.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
     insert, plan = all_experiments()["insert"], InsertPlan(kinds=("v7",), rows=(100_000_000,), tablespace=str(tmp_path),
                                                      inserts=1000)  # fmt: skip

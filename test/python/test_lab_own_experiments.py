@@ -27,7 +27,8 @@ from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import LOAD
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.targets.own_server import OwnServer, require_room
+from inorder.lab.server.temporary import require_free
+from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.turn import Metrics, Progress
 from inorder.servers import Server
 
@@ -147,8 +148,8 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
     with pytest.raises(InputError, match="and the type uuid_v1 is of it"):
         fitted(UuidV1Plan(), but(has_inorder=False))
-    with pytest.raises(InputError, match=r"need about .* GB on this machine"):
-        require_room(tmp_path, 10**16)
+    with pytest.raises(InputError, match=r"the files on this machine need about .* GB"):
+        require_free(10**16, "the files on this machine", tmp_path)
 
 
 @pytest.mark.server

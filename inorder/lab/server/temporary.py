@@ -105,6 +105,12 @@ def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
     )
 
 
+def require_free(needed: int, what: str, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(f"{what} need about {needed / 2**30:.1f} GB in {folder}, where {free / 2**30:.1f} GB are free")
+
+
 def claim(folder: Path) -> TextIO:
     """Say that the folder is in use, for as long as the returned file is open.
 

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from inorder.lab.extensions import release_tables
 from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
-from inorder.lab.server.temporary import claimed_folder, temporary_folder
+from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
 from inorder.lab.server_settings import Small
 from inorder.lab.targets.target import Target, with_settings
 from inorder.servers import OLDEST_MAJOR, Server
@@ -162,7 +161,7 @@ class OwnServer(Target):
             return apart(connection, time.time)
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        require_room(self.folder.parent, needed)
+        require_free(needed, "the files on this machine", self.folder.parent)
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
@@ -186,15 +185,6 @@ class OwnServer(Target):
 
     def note(self, result: Result) -> None:
         result.server = described(self.found)
-
-
-def require_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"the files need about {needed / 2**30:.1f} GB on this machine in {folder}, "
-            f"where {free / 2**30:.1f} GB are free"
-        )
 
 
 def described(found: Capabilities) -> dict[str, object]:
