@@ -12,8 +12,11 @@ from inorder.connection.database import Connection
 from conftest import scalar
 from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
 from sql_edition import TESTED
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
+
+WAITS = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
 
 IN_USE = "55006"  # object_in_use: by this very query
 LOCKED = "55P03"  # lock_not_available: longer than lock_timeout
@@ -180,9 +183,7 @@ def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
     run(owner, "BEGIN", "LOCK TABLE ONLY t_1")
     with ThreadPoolExecutor(1) as pool:
         counted = pool.submit(scalar, reader, READS["count"])
-        waiting = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
-        while scalar(owner, waiting, reader.info.backend_pid) == 0:
-            sleep(0.01)
+        wait_for(lambda: scalar(owner, WAITS, reader.info.backend_pid))
         run(owner, "LOCK TABLE ONLY t_1_1 NOWAIT", "COMMIT")
         assert counted.result() == 4
 
@@ -322,9 +323,7 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     run(owner, "BEGIN", "LOCK TABLE pg_attrdef", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
     with ThreadPoolExecutor(1) as pool:
         counted = pool.submit(state, reader, READS["count"])
-        waiting = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
-        while scalar(owner, waiting, reader.info.backend_pid) == 0:
-            sleep(0.01)
+        wait_for(lambda: scalar(owner, WAITS, reader.info.backend_pid))
         run(owner, "COMMIT")
         assert counted.result() in ("", GROUND)
     assert state(reader, READS["count"]) == GROUND
