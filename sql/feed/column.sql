@@ -19,14 +19,17 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.refuse_column(
-    relation regclass, column_name name, fault text, use text, hint text
+    relation regclass, column_name text, divides boolean, fault text, hint text
 )
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE 'column % of table % %', quote_ident(column_name), relation, fault
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = use, HINT = hint;
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = CASE WHEN divides THEN 'Workers divide its feed by the hash of that column.'
+                        ELSE 'Its feed delivers rows in the order of that column.' END,
+          HINT = hint;
 END $$;
 
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
@@ -90,9 +93,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM inorder_internal.refuse_column(
-        c.relation, column_name, c.fault,
-        CASE WHEN divides THEN 'Workers divide its feed by the hash of that column.'
-             ELSE 'Its feed delivers rows in the order of that column.' END,
+        c.relation, column_name, divides, c.fault,
         CASE WHEN c.fault LIKE 'may be null'
              THEN format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', t.relation, column_name)
              WHEN c.fault LIKE '% btree index' THEN format('CREATE INDEX ON %s (%I)', t.relation, column_name)

@@ -256,7 +256,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    feed bigint := inorder_internal.find_feed(name, owner, caller);
     f inorder_internal.feed;
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
@@ -277,7 +277,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    feed bigint := inorder_internal.find_feed(name, owner, caller);
     f inorder_internal.feed;
     rest inorder_internal.role_ref[];
 BEGIN

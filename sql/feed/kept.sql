@@ -292,7 +292,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, coalesce(owner::oid, caller), caller);
+    feed bigint := inorder_internal.find_feed(name, owner, caller);
 BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     RETURN feed;
@@ -327,7 +327,7 @@ BEGIN
 END $$;
 
 -- The number of the next batch of a feed, for a worker who gets one that waits.
-CREATE FUNCTION inorder_internal.number_batch(feed bigint, origin text)
+CREATE FUNCTION inorder_internal.number_batch(feed bigint)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -336,7 +336,8 @@ DECLARE
     number bigint;
 BEGIN
     UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = origin, first_batch = NULL,
+    SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
+        batch_origin = inorder_internal.server_origin(), first_batch = NULL,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING s.batch INTO number;

@@ -16,8 +16,7 @@ BEGIN
                    WHERE a.attrelid = t.relation AND a.attname = o.column_name AND a.attnum = o.attnum
                      AND a.attnum > 0 AND NOT a.attisdropped) THEN
         PERFORM inorder_internal.refuse_column(
-            t.relation, o.column_name::name, 'is not the one by which its feed is ordered',
-            'Its feed delivers rows in the order of that column.',
+            t.relation, o.column_name, false, 'is not the one by which its feed is ordered',
             'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
             'takes the column that has the name now.');
     END IF;

@@ -258,7 +258,7 @@ BEGIN
     -- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
     IF found_batch.is_open THEN
         UPDATE inorder_internal.worker_batch AS b
-        SET number = inorder_internal.number_batch(share_batch.feed, inorder_internal.server_origin())
+        SET number = inorder_internal.number_batch(share_batch.feed)
         WHERE b.feed = share_batch.feed AND b.number = found_batch.number
         RETURNING b.number INTO found_batch.number;
     END IF;

@@ -205,15 +205,6 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.refuse_share_column(relation regclass, column_name name, fault text, hint text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.refuse_column(relation, column_name, fault,
-                                           'Workers divide its feed by the hash of that column.', hint);
-END $$;
-
 -- Error unless a new feed can be divided by a column.
 CREATE FUNCTION inorder_internal.prove_new_share_column(t inorder_internal.feed_table, column_name name)
 RETURNS void
@@ -221,8 +212,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, column_name)) IS NULL THEN
-        PERFORM inorder_internal.refuse_share_column(t.relation, column_name,
-            'is not a smallint, integer, bigint, uuid, text or varchar', 'Choose another column.');
+        PERFORM inorder_internal.refuse_column(
+            t.relation, column_name, true, 'is not a smallint, integer, bigint, uuid, text or varchar',
+            'Choose another column.');
     END IF;
     PERFORM inorder_internal.prove_share_column(t, column_name);
 END $$;
@@ -240,8 +232,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute AS a
                    WHERE a.attrelid = (k.t).relation AND a.attname = divided.column_name AND a.attnum = divided.attnum
                      AND a.attnum > 0 AND inorder_internal.share_kind(a.atttypid) = divided.kind) THEN
-        PERFORM inorder_internal.refuse_share_column((k.t).relation, divided.column_name::name,
-            'is not the one by which its feed was divided',
+        PERFORM inorder_internal.refuse_column(
+            (k.t).relation, divided.column_name, true, 'is not the one by which its feed was divided',
             'It was renamed, dropped or made anew, or its type was changed: give the table that column back. Or go on '
             'by feed_seek(), which takes the column that has the name now.');
     END IF;

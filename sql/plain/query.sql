@@ -13,9 +13,3 @@ BEGIN
     RETURN true;
 END $$;
 
----- named: plpgsql keys
-BEGIN
-    RETURN format('%s AS e CROSS JOIN LATERAL inorder_internal.feed_is_table(CASE WHEN false THEN e.* END, '
-                  '%L::pg_catalog.oid) AS of_table(cmax)', relation,
-                  (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
-END

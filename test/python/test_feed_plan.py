@@ -1,5 +1,6 @@
 """What a read touches: few blocks of the index, whatever the planner is told, by the server's counters."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -212,3 +213,47 @@ def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection
     heap, index = touched(ordered, first, "big_order")
     assert heap + index <= 10 * ORDERED_ROWS / 100, f"{heap} and {index} blocks"
     expect_pieces(ordered, ORDERED_ROWS // 2 - 500)
+
+
+# In one session: what is worth a plan of its own, counted after the first calls have compiled their functions.
+EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+               SET auto_explain.log_level = notice"""
+BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
+# Steps, the first of which returns what the others take; and the most statements that they execute.
+STEPS = {
+    "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 2),
+    "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 6),
+    "two steps": (["SELECT feed_next_batch('steps', 500)", BATCH, "SELECT feed_finish_batch('steps', {0})"], 16),
+    "worker": (
+        ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 19,
+    ),
+    "count": (["SELECT exact_count('steps')"], 5),
+}  # fmt: skip
+
+
+def test_calls_execute_few_statements(cluster: Cluster) -> None:
+    """Most of what a call costs is to begin a statement: a check that is an expression begins none.
+
+    Functions in SQL that the server does not inline have no text, and pg_stat_statements does not count them, either.
+    """
+    seen: list[str] = []
+    with connect(cluster.dsn) as connection, connect(cluster.dsn) as other:
+        connection.execute("CREATE TABLE steps (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
+        connection.execute("SELECT feed_create('steps', 'steps'), exact_count_start('steps')")
+        connection.execute(EXPLAINED)
+        connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
+        found = {}
+        for name, (steps, _) in STEPS.items():
+            for _ in range(4):
+                rows = 1 if name == "poll" else 600
+                other.execute(f"INSERT INTO steps (n) SELECT generate_series(1, {rows})".encode())
+                if name == "poll":
+                    connection.execute(b"SELECT count(*) FROM feed_read('steps', null::steps)")
+                    other.execute("SELECT pg_current_xact_id()")
+                seen.clear()
+                first = connection.execute(steps[0].encode()).fetchall()[0]
+                for step in steps[1:]:
+                    connection.execute(step.format(*first).encode())
+            found[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
+    assert {name: count for name, count in found.items() if not 0 < count <= STEPS[name][1]} == {}
