@@ -1,7 +1,6 @@
 """Keys where SQL alone does not reach: clocks, limits, standbys, ten million values, many sessions."""
 
 import shutil
-import subprocess
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -15,7 +14,8 @@ from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import LONG_RUN, SETTINGS, scalar
+from conftest import LONG_RUN, SETTINGS, copy_of, scalar
+from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
 MANY = 10_000_000 if LONG_RUN else 1_000_000
@@ -147,28 +147,18 @@ def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Server) ->
             assert scalar(connection, "SELECT uuid_v7_time(uuid_v7_nextval()) > now()") is True
 
 
-def test_keys_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
-    connection.execute("CREATE DATABASE keys_source")
-    connection.execute("CREATE DATABASE keys_target")
-    environment = cluster.environment()
+def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None:
     setup = (
         "CREATE EXTENSION inorder; CREATE SEQUENCE s; "
         "CREATE TABLE t (a uuid DEFAULT uuid_sequence_nextval('s', 10, 300), b uuid DEFAULT uuid_time_nextval(5), "
         "c uuid DEFAULT uuid_v7_nextval(), d uuid DEFAULT uuid_xact_nextval(1000), e bigint DEFAULT xact_id(1000)); "
         "INSERT INTO t SELECT FROM generate_series(1, 10)"
     )
-    psql: list[str | Path] = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
-    subprocess.run([*psql, "-d", "keys_source", "-c", setup], env=environment, check=True)
-    dump = subprocess.run(
-        [cluster.original.program("pg_dump"), "keys_source"], env=environment, check=True, capture_output=True
-    ).stdout
-    subprocess.run([*psql, "-d", "keys_target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
     look = "SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM t"
-    assert value_in(cluster, "keys_source", look) == value_in(cluster, "keys_target", look)
-    added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
-    assert value_in(cluster, "keys_target", added) is True
-
-
-def value_in(cluster: Cluster, database: str, statement: str) -> object:
-    with connect(cluster.dsn.replace("dbname=postgres", f"dbname={database}")) as connection:
-        return scalar(connection, statement)
+    with copy_of("template1", cluster, "keys_source") as source:
+        source.execute(setup.encode())
+        copy(cluster, "keys_source", cluster, "keys_target", "plain", tmp_path)
+        with connect(dsn_of(cluster, "keys_target")) as target:
+            assert scalar(source, look) == scalar(target, look)
+            added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
+            assert scalar(target, added) is True

@@ -4,7 +4,6 @@ import itertools
 import random
 import re
 import struct
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import LONG_RUN, scalar
+from conftest import LONG_RUN, copy_of, scalar
 from fuzz.values import TIMES
+from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
 INPUTS = 1_000_000 if LONG_RUN else 200_000  # of the fuzzing, and pairs that are compared
@@ -230,11 +230,7 @@ def test_many_comparisons_agree_with_their_definition(connection: Connection, ke
     assert int(str(row[2])) > INPUTS // 10
 
 
-def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster, connection: Connection) -> None:
-    for name in ("v1_source", "v1_target"):
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    environment = cluster.environment()
-    psql: list[str | Path] = [cluster.original.program("psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None:
     setup = (
         "CREATE EXTENSION inorder; "
         "CREATE TABLE t (id uuid_v1 DEFAULT uuid_v1_nextval(), n int) PARTITION BY RANGE (id); "
@@ -245,20 +241,17 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
         "CREATE VIEW recent AS SELECT * FROM t WHERE id >=~ now() - interval '1 day'; "
         "INSERT INTO t (n) SELECT generate_series(1, 1000)"
     )
-    subprocess.run([*psql, "-d", "v1_source", "-c", setup], env=environment, check=True)
-    dump = subprocess.run(
-        [cluster.original.program("pg_dump"), "v1_source"], env=environment, check=True, capture_output=True
-    ).stdout
-    assert b">=~" in dump  # the view is dumped as it was written
-    subprocess.run([*psql, "-d", "v1_target"], env=environment, check=True, input=dump, stdout=subprocess.DEVNULL)
     look = "SELECT md5(string_agg(t::text, ',' ORDER BY id)) || (SELECT count(*) FROM recent) FROM t"
-    found = []
-    for name in ("v1_source", "v1_target"):
-        with connect(cluster.dsn.replace("dbname=postgres", f"dbname={name}")) as other:
-            found.append(scalar(other, look))
-            for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
-                other.execute(step.encode())
-                check_indexes(cluster, other)
+    with copy_of("template1", cluster, "v1_source") as source:
+        source.execute(setup.encode())
+        copy(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path)
+        assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
+        with connect(dsn_of(cluster, "v1_target")) as target:
+            found = [scalar(session, look) for session in (source, target)]
+            for session in (source, target):
+                for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
+                    session.execute(step.encode())
+                    check_indexes(cluster, session)
     assert found[0] == found[1] and str(found[0]).endswith("1000")
 
 
