@@ -58,7 +58,12 @@ def missing(name: str, package: str) -> click.Command:
 class Installed(Modules):
     """The commands, with stand-ins for those whose packages are not there."""
 
+    def is_there(self, name: str) -> bool:
+        return name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
+
     def load(self, name: str) -> click.Command:
+        if not self.is_there(name):
+            return missing(name, OF_EXTRA[name])
         try:
             return super().load(name)
         except ModuleNotFoundError as error:
@@ -67,8 +72,7 @@ class Installed(Modules):
             return missing(name, str(error.name))
 
     def summary(self, name: str) -> str:
-        is_there = name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
-        return super().summary(name) if is_there else f"Not installed: {installer_of(name)}"
+        return super().summary(name) if self.is_there(name) else f"Not installed: {installer_of(name)}"
 
 
 @contextmanager

@@ -382,3 +382,14 @@ def test_help_lists_commands_by_their_own_summaries_and_loads_none() -> None:
         loaded = f"{program}\ntry: runpy.run_module('inorder', run_name='__main__')\nfinally: print([*sys.modules])"
         done = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
         assert not {"numpy", "psycopg", "jinja2", "rich"} & set(done.stdout.rpartition("[")[2].split("'")), words
+
+
+@pytest.mark.parametrize("words", ["lab report a.jsonl", "lab run insert", "demo", "generate uuid-v4 --count 1"])
+def test_a_command_without_its_packages_says_which_extra_brings_them(words: str) -> None:
+    program = (
+        f"import runpy, sys\nsys.argv = ['inorder', *{words.split()}]\n"
+        "sys.modules |= dict.fromkeys(('msgspec', 'numpy', 'jinja2'))\nrunpy.run_module('inorder', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    name = words.partition(" ")[0]
+    assert done.returncode == 2 and f"inorder {name} needs " in done.stderr and "HINT: pip" in done.stderr
