@@ -325,19 +325,15 @@ END $f$;
 CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN evil.swap(); END';
 CREATE TABLE evil.t (k int PRIMARY KEY, xact bigint NOT NULL DEFAULT evil.xact_id(), n bigint NOT NULL DEFAULT 1);
 CREATE INDEX ON evil.t USING brin (xact);
-CREATE INDEX ON evil.t (n);
 CREATE STATISTICS evil.s ON (k + evil.one(1)) FROM evil.t;
 ANALYZE evil.t;
-SELECT evil.feed_create('f', 'evil.t'), evil.feed_create('o', 'evil.t', order_column => 'n'),
+SELECT evil.feed_create('f', 'evil.t'),
     evil.feed_create('w', 'evil.t', partition_by => 'n', shares => 2), evil.exact_count_start('evil.t');
 INSERT INTO evil.t SELECT generate_series(1, 100)"""
 SWAPPED = (
     "SELECT evil.feed_next_batch('f', 5)",
-    "SELECT evil.feed_next_batch('o', 5)",
     "SELECT evil.feed_take_batch('w', 'x', 5)",
     "SELECT evil.exact_count_fold('evil.t')",
-    "SELECT evil.reader_split('evil.t', evil.reader_next_batch('evil.t', evil.reader_start('evil.t')), 3)",
-    "SELECT evil.feed_rebase('evil.t', 1000000)",
 )
 
 
