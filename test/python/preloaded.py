@@ -124,10 +124,13 @@ def serve(channel: socket.socket) -> None:
     """Load, then fork for each request, and report each one's end; a child becomes the tool."""
     for module in (
         *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
+        *(module for module, _ in import_module("inorder.commands.lab").COMMANDS.values()),
         "inorder.tail.run",
         "inorder.count.counter",
     ):
         import_module(module)
+    import_module("inorder.lab.experiments").all_experiments()
+    import_module("inorder.commands.all")
     gc.collect()
     gc.freeze()
     runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and where its end is reported
