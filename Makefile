@@ -30,6 +30,7 @@ SQL_SOURCES = \
     ports/restoring.sql \
     ports/guard.sql \
     ports/table.sql \
+    ports/ground.sql \
     ports/ports.sql \
     feed/query.sql \
     feed/order.sql \

@@ -50,8 +50,6 @@ GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange)
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
 -- Of their arguments only.
-GRANT EXECUTE ON FUNCTION inorder_internal.numbers_text(int8multirange) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.text_numbers(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, anyelement, jsonb, int) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(

@@ -26,13 +26,11 @@
  *
  * ports/: what only C can do of what the SQL of feeds and counts asks for
  *	  numbers.c		sets of numbers as arrays
- *	  written.c		sets of numbers, positions and batches as text
  *	  snapshot.c	which transactions have ended: ground of feed and count
  *	  origin.c		which server this is, on which timeline
  *	  guard.c		the trigger that keeps a table readable
  *	  notify.c		the trigger that notifies listeners of new rows
  *	  restored.c	what a restore brought, and nobody has accepted yet
- *	  key_base.c	what the default of a column says about its numbers
  *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
  *	  version.c		whether this library and the SQL fit together
@@ -41,7 +39,6 @@
  *	  table_ref.c	how the state names a table
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
- *	  leaf.c		what is proved of a table that holds rows
  *	  files.c		whether a snapshot sees the files that are read
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes

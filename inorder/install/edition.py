@@ -20,8 +20,6 @@ from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
 WITHOUT = {"header", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds", "uuid_extras", "rights"}
-# Read after these, there is more in sql/plain.
-AFTER = {"next_batch": ["ground"]}
 
 # Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it
 # sql/plain/rights.sql finds these functions.
@@ -182,7 +180,6 @@ def parts(sources: Path) -> str:
     for source in listed(sources):
         name = Path(source).name
         found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
-        found += [plain(sources, more) for more in AFTER.get(name, [])]
     # It has no schema for the one function that queries call.
     return remove_rows("".join(found)).replace("inorder_text.", "inorder_internal.")
 

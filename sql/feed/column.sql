@@ -44,23 +44,6 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- Whether an index finds rows by a column: a btree, or a BRIN index if these need not be ordered.
-CREATE FUNCTION inorder_internal.has_index(relation oid, attnum smallint, ordered boolean)
-RETURNS TABLE (found boolean)
-LANGUAGE sql STABLE
--- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
--- strategy number 4; a bloom filter supports equality only.
-BEGIN ATOMIC
-    -- Not EXISTS, of which the planner makes a hash of all indexes of the database.
-    SELECT (SELECT true FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
-            JOIN pg_am AS m ON m.oid = o.opcmethod
-            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
-              AND o.oid < 16384::oid AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)
-              AND EXISTS (SELECT FROM pg_amop AS s
-                          WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
-                            AND s.amoprighttype = o.opcintype) LIMIT 1) IS TRUE;
-END;
-
 -- Error unless a column of a table that is proved gives an order or, if it divides rows, is in one share for good.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
@@ -85,7 +68,7 @@ BEGIN
         WHEN inorder_internal.may_be_null(a) THEN 'may be null'
         WHEN divides AND NOT l.collisdeterministic THEN 'has a nondeterministic collation'
         WHEN NOT divides AND r.relkind = 'r'
-             AND NOT (SELECT i.found FROM inorder_internal.has_index(r.oid, a.attnum, true) AS i)
+             AND (SELECT i.found FROM inorder_internal.index_of(r.oid, a.attnum, true) AS i) IS NULL
         THEN 'is not the first one of a valid btree index' END AS fault) AS f
     WHERE f.fault IS NOT NULL ORDER BY a.attrelid LIMIT 1;
     IF c.fault IS NULL THEN

@@ -42,18 +42,6 @@ BEGIN
                                           string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
 END $$;
 
-CREATE FUNCTION inorder_internal.leaves(relation regclass)
-RETURNS regclass[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF inorder_internal.is_plain(relation) THEN
-        RETURN ARRAY[relation];
-    END IF;
-    RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
-                 JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
-END $$;
-
 CREATE FUNCTION inorder_internal.others(counted int8multirange)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -25,7 +25,7 @@ DECLARE
     before inorder_internal.next_found.members%TYPE;
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
-    stood := was.relation IS NOT NULL AND inorder_internal.has_all_guards(was);
+    stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
     -- Nobody else had the table since: feeds may know the new triggers for the old.
     IF stood THEN
         before := inorder_internal.members(was, true);
@@ -58,7 +58,7 @@ BEGIN
     SELECT * INTO described FROM inorder_internal.describe_new(relation, key_column);
     t := described.t;
     PERFORM inorder_internal.find_fault(t, described.probe, caller);
-    IF NOT inorder_internal.has_all_guards(t) THEN
+    IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
         PERFORM inorder_internal.make_guard(caller, t);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY(

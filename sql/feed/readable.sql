@@ -15,20 +15,11 @@ CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), t.base);
-    columns text;
 BEGIN
-    SELECT string_agg(quote_ident(c), ', ') INTO columns FROM unnest(inorder_internal.known_columns(t)) AS c;
-    -- Triggers fire in the order of their names: nothing changes the key after these. No statement can supply the
-    -- value of a generated column, and a BEFORE UPDATE trigger makes the server recompute it in each update.
-    RETURN NEXT format('CREATE TRIGGER zz_inorder_guard %s OR UPDATE OF %s ON %s FOR EACH ROW %s',
-                       CASE WHEN t.is_generated THEN 'AFTER DELETE' ELSE 'BEFORE INSERT OR DELETE' END,
-                       columns, t.relation, call);
-    RETURN NEXT format('CREATE TRIGGER zz_inorder_update %s UPDATE ON %s FOR EACH ROW %s',
-                       CASE WHEN t.is_generated THEN 'AFTER' ELSE 'BEFORE' END, t.relation, call);
-    RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_guard, '
-                       'ENABLE ALWAYS TRIGGER zz_inorder_update', t.relation);
+    RETURN QUERY SELECT d.definition FROM inorder_internal.guard_definitions(t.relation, t) AS d;
+    RETURN NEXT (SELECT format('ALTER TABLE %s %s', t.relation,
+                               string_agg(format('ENABLE ALWAYS TRIGGER %s', d.name), ', ' ORDER BY d.name))
+                 FROM inorder_internal.guard_definitions(t.relation, t) AS d);
 END $$;
 
 -- The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.
@@ -54,14 +45,14 @@ BEGIN ATOMIC
     FROM pg_trigger AS g
     WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0::oid
       AND (g.tgname = 'zz_inorder_truncate'
-           OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'));
+           OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
 
 -- Whether feed_enable() was called for a table, and its guard is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name)
 RETURNS boolean
 LANGUAGE sql STABLE
--- Checking a guard locks its table: so it is done for one row, not in a WHERE clause for all.
+-- Checking a guard may lock its table: so it is done for one row, not in a WHERE clause for all.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);

@@ -56,69 +56,6 @@ BEGIN
            AND inorder_internal.is_restored(root, setting);
 END $$;
 
--- The triggers of the guard of a table, or of a partition of root, as pg_get_triggerdef() writes them.
-CREATE FUNCTION inorder_internal.guard_definitions(
-    relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
-)
-RETURNS TABLE (name name, definition text)
-LANGUAGE sql STABLE
--- A generated column has the number of its transaction by itself; the columns are named all the same.
-BEGIN ATOMIC
-    SELECT d.name, d.definition
-    FROM (SELECT quote_ident(columns[1]) AS key, string_agg(quote_ident(c), ', '::text) AS list,
-                 string_agg('old.'::text || quote_ident(c), ', '::text) AS old_row,
-                 string_agg('new.'::text || quote_ident(c), ', '::text) AS new_row,
-                 format('EXECUTE FUNCTION %s.feed_guard(%L)'::text,
-                        (SELECT p.pronamespace::regnamespace FROM pg_proc AS p WHERE p.oid = guard), base) AS call
-          FROM unnest(columns) AS c) AS q
-    CROSS JOIN LATERAL (VALUES
-        ('zz_inorder_guard'::name, format(
-            'CREATE TRIGGER zz_inorder_guard AFTER %s OF %s ON %s FOR EACH ROW WHEN (%s) %s'::text,
-            CASE WHEN is_generated THEN 'UPDATE'::text ELSE 'INSERT OR UPDATE'::text END, q.list, relation,
-            CASE WHEN is_generated THEN 'false'::text
-                 ELSE format(CASE WHEN is_uuid THEN 'inorder_internal.is_foreign(new.%s, %s)'::text
-                             ELSE '((new.%s = inorder_internal.guarded_number(%s)) IS NOT TRUE)'::text END, q.key,
-                             format('%L::bigint, ''%s''::regclass, %L::oid, %L::text'::text, base,
-                                    replace(root::text, ''''::text, ''''''::text), root::oid,
-                                    format('inorder.table_%s'::text, root::oid))) END, q.call)),
-        ('zz_inorder_update'::name, format(
-            'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW WHEN (record_image_ne(ROW(%s), ROW(%s))) %s'::text,
-            relation, q.old_row, q.new_row, q.call)),
-        ('zz_inorder_delete'::name, format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s'::text,
-                                           relation, q.call))) AS d(name, definition);
-END;
-
--- Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them, while
--- quote_all_identifiers is off.
-CREATE FUNCTION inorder_internal.guard_state(
-    relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
-)
-RETURNS TABLE (stands boolean)
-LANGUAGE sql STABLE
--- A function over rows becomes part of the statement that calls it. bool_and() leaves out nulls, which are those of
--- triggers that are not there.
-BEGIN ATOMIC
-    SELECT bool_and((g.tgfoid = guard AND g.tgenabled = 'A'::"char" AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
-       AND EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = relation AND a.attname = columns[1] AND NOT a.attisdropped
-                     AND a.atttypid = CASE WHEN is_uuid THEN 'uuid'::regtype::oid ELSE 'bigint'::regtype::oid END
-                     AND (a.attgenerated <> ''::"char") = is_generated)
-    FROM inorder_internal.guard_definitions(relation, root, columns, is_uuid, is_generated, base, guard) AS w
-    LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name;
-END;
-
--- Whether a table, or a partition of root, has the triggers of the guard as feed_enable() makes them.
-CREATE FUNCTION inorder_internal.guard_stands(
-    relation regclass, root regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
-)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
-AS $$
-BEGIN
-    RETURN (SELECT s.stands FROM inorder_internal.guard_state(relation, root, columns, is_uuid, is_generated, base,
-                                                              guard) AS s);
-END $$;
-
 -- Whether rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
 -- feed_rebase(), which looks at all numbers.
 CREATE FUNCTION inorder_internal.is_receiving(relation regclass)
@@ -133,37 +70,6 @@ BEGIN
             WHERE t.relation = ANY (is_receiving.relation || ARRAY(
                 SELECT a.relid FROM pg_partition_ancestors(is_receiving.relation) AS a(relid)))
               AND inorder_internal.has_own_guard(t.relation));
-END $$;
-
-CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'table % was restored from a dump, and takes no rows yet', relation
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its feeds may have passed the numbers that new rows would get.',
-          HINT = format('Let its owner call feed_rebase(%L).', relation);
-END $$;
-
-CREATE FUNCTION inorder_internal.say_foreign(
-    relation regclass, relation_name name, key_column name, is_uuid boolean, key text, said bigint, number bigint
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
-    USING ERRCODE = 'check_violation',
-          DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
-                          'the current one is %s.', relation_name, key_column, coalesce(said::text, 'none'), number),
-          HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
-                      THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or in a '
-                           'clone of the publisher see "Logical replication" in the manual.'
-                      ELSE format('Leave the column to its default, %s().',
-                                  CASE WHEN is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END) END,
-          SCHEMA = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = relation),
-          TABLE = relation_name, COLUMN = key_column;
 END $$;
 
 -- The error about a row with the right number that a trigger refuses, since it was made for another table.
@@ -199,7 +105,6 @@ RETURN concat('x'::text, left(replace(id::text, '-'::text, ''::text), 12))::bit(
 
 ---- feed_guard: plpgsql
 DECLARE
-    attnums smallint[];
     names name[];
     is_uuid boolean;
     number bigint;
@@ -211,15 +116,11 @@ BEGIN
     IF inorder_internal.is_receiving(TG_RELID) THEN
         RETURN NULL;
     ELSIF TG_OP IN ('DELETE', 'TRUNCATE') THEN
-        RAISE 'cannot % "%": it is insert-only', CASE TG_OP WHEN 'DELETE' THEN 'delete from' ELSE 'truncate' END,
-              TG_TABLE_NAME
-        USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
-              HINT = 'Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or '
-                     'call feed_disable() first.', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+        PERFORM inorder_internal.say_insert_only(
+            TG_RELID, CASE TG_OP WHEN 'DELETE' THEN 'delete from' ELSE 'truncate' END);
     ELSIF TG_LEVEL <> 'ROW' OR TG_NARGS < 1 THEN
-        RAISE 'trigger "%" %', TG_NAME, CASE WHEN TG_NARGS < 1 THEN 'has no base among its arguments'
-                                             ELSE 'is not for each row' END
-        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
+        PERFORM inorder_internal.say_trigger(TG_NAME, CASE WHEN TG_NARGS < 1 THEN 'has no base among its arguments'
+                                                           ELSE 'is not for each row' END);
     END IF;
     SELECT array_agg(a.attname ORDER BY k.place), (array_agg(a.atttypid ORDER BY k.place))[1] = 'uuid'::regtype
     INTO names, is_uuid
@@ -227,8 +128,7 @@ BEGIN
     JOIN pg_attribute AS a ON a.attrelid = g.tgrelid AND a.attnum = k.attnum
     WHERE g.tgrelid = TG_RELID AND g.tgname = 'zz_inorder_guard';
     IF names IS NULL THEN
-        RAISE 'trigger "%" names no column', TG_NAME
-        USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
+        PERFORM inorder_internal.say_trigger(TG_NAME, 'names no column');
     ELSIF TG_OP = 'INSERT' THEN
         PERFORM inorder_internal.say_restored_table(t.relation)
         FROM inorder_internal.feed_table AS t
@@ -241,7 +141,7 @@ BEGIN
         IF said = number THEN
             PERFORM inorder_internal.say_other_guard(TG_RELID, TG_NAME);
         END IF;
-        PERFORM inorder_internal.say_foreign(TG_RELID, TG_TABLE_NAME, names[1], is_uuid, key, said, number);
+        PERFORM inorder_internal.say_foreign(TG_RELID, names[1], is_uuid, key, said, number);
     ELSIF TG_NAME = 'zz_inorder_guard' THEN
         RETURN NULL;  -- zz_inorder_update looks at what has changed
     END IF;
@@ -250,12 +150,5 @@ BEGIN
                        changed) INTO differs USING OLD, NEW;
         EXIT WHEN differs;
     END LOOP;
-    RAISE 'column "%" of "%" must not change', changed, TG_TABLE_NAME
-    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
-          HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: such '
-                 'a table must not be updated.', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = changed;
-END
----- is_guarded: plpgsql keys
-BEGIN
-    RETURN inorder_internal.guard_stands(relation, relation, columns, is_uuid, is_generated, base, guard);
+    PERFORM inorder_internal.say_changed(TG_RELID, changed);
 END

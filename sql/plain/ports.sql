@@ -25,6 +25,10 @@ RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- First, since not all that is asked of a partition is answered for the snapshot.
+    IF NOT inorder_internal.is_plain(t.relation) THEN
+        PERFORM inorder_internal.seen_members(t.relation, NULL);
+    END IF;
     PERFORM inorder_internal.prove_ground(t, caller);
     RETURN inorder_internal.members(t);
 END $$;
@@ -100,14 +104,6 @@ BEGIN
     FOREACH statement IN ARRAY statements LOOP
         EXECUTE statement;
     END LOOP;
-END $$;
-
-CREATE FUNCTION inorder_internal.has_all_guards(t inorder_internal.feed_table)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN inorder_internal.unguarded_member(t) IS NULL;
 END $$;
 
 -- Nobody reads by this edition on a standby, which may be promoted meanwhile.

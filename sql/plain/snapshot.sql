@@ -44,17 +44,6 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF lower_inf(numbers) OR upper_inf(numbers) THEN
-        RAISE 'a set of transactions must have a lowest and a highest number'
-        USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-END $$;
-
 ---- xact_id_generated: plpgsql bare
 BEGIN
     IF base OPERATOR(pg_catalog.=) 0 THEN
@@ -107,39 +96,8 @@ END
 RETURN numbers - others;
 ---- numbers_plus: sql
 RETURN numbers + others;
----- numbers_common: sql
-RETURN numbers * others;
----- numbers_total: plpgsql keys
-BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
-    RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
-END
----- numbers_smallest: plpgsql keys
-BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
-    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), least(upper(s.r), lower(s.r) + amount - s.before))), '{}')
-            FROM (SELECT r, coalesce(sum(upper(r) - lower(r)) OVER (ORDER BY r ROWS BETWEEN UNBOUNDED PRECEDING
-                                                                   AND 1 PRECEDING), 0)::bigint AS before
-                  FROM unnest(numbers) AS r) AS s WHERE s.before < amount);
-END
----- numbers_near: plpgsql keys
-BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
-    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), CASE WHEN s.next - upper(s.r) <= distance THEN s.next
-                                                                 ELSE upper(s.r) END)), '{}')
-            FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next FROM unnest(numbers) AS r) AS s);
-END
 ---- uuid_xact_floor: plpgsql keys
 BEGIN
     RETURN concat(lpad(to_hex(inorder_internal.checked_number('transaction number', number)), 12, '0'),
                   '80008000000000000000')::uuid;
-END
----- numbers_text: sql
-RETURN numbers::text;
----- text_numbers: sql
-RETURN written::int8multirange;
----- bounds_text: plpgsql keys
-BEGIN
-    RETURN (SELECT array_agg(b.n ORDER BY r.place, b.n)::text
-            FROM unnest(numbers) WITH ORDINALITY AS r(r, place), LATERAL (VALUES (lower(r.r)), (upper(r.r))) AS b(n));
 END

@@ -11,14 +11,6 @@ COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'None of these while session_replication_role is replica, until the table is enabled or accepted on this server. '
 'Created by feed_enable.';
 
--- Whether the triggers of the guard are on a table as feed_enable() creates them: function, events, always enabled,
--- without a WHEN clause, for these columns, with this base; and the first column of its type, generated or not.
-CREATE FUNCTION inorder_internal.is_guarded(
-    relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid
-)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
-
 CREATE FUNCTION inorder_internal.guard_function()
 RETURNS oid
 LANGUAGE sql STABLE
@@ -28,3 +20,92 @@ CREATE FUNCTION inorder_internal.generator()
 RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.xact_id_generated(bigint)'::regprocedure::oid;
+
+-- The errors of the guard.
+
+CREATE FUNCTION inorder_internal.names_of(relation regclass, OUT schema name, OUT relname name)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.oid = relation;
+END;
+
+CREATE FUNCTION inorder_internal.say_trigger(name text, fault text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'trigger "%" %', name, fault
+    USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
+END $$;
+
+CREATE FUNCTION inorder_internal.say_later_trigger(relation regclass, name text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'trigger "%" of table % fires after the guard', name, relation
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It may give rows numbers that readers have passed.',
+          HINT = 'Triggers fire in the order of their names: give it one below zz_inorder_guard.';
+END $$;
+
+CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'table % was restored from a dump, and takes no rows yet', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its feeds may have passed the numbers that new rows would get.',
+          HINT = format('Let its owner call feed_rebase(%L).', relation);
+END $$;
+
+CREATE FUNCTION inorder_internal.say_foreign(
+    relation regclass, key_column name, is_uuid boolean, key text, said bigint, number bigint
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    SELECT * INTO c FROM inorder_internal.names_of(relation);
+    RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
+    USING ERRCODE = 'check_violation',
+          DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
+                          'the current one is %s.', c.relname, key_column, coalesce(said::text, 'none'), number),
+          HINT = CASE WHEN current_setting('session_replication_role') = 'replica'
+                      THEN 'A table that was enabled here receives no rows of a publisher: call feed_disable(), or '
+                           'in a clone of the publisher see "Logical replication" in the manual.'
+                      ELSE format('Leave the column to its default, %s().',
+                                  CASE WHEN is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END) END,
+          SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_changed(relation regclass, changed name)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    SELECT * INTO c FROM inorder_internal.names_of(relation);
+    RAISE 'column "%" of "%" must not change', changed, c.relname
+    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
+          HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: '
+                 'such a table must not be updated.', SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_insert_only(relation regclass, command text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    SELECT * INTO c FROM inorder_internal.names_of(relation);
+    RAISE 'cannot % "%": it is insert-only', command, c.relname
+    USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
+          HINT = 'Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or '
+                 'call feed_disable() first.', SCHEMA = c.schema, TABLE = c.relname;
+END $$;

@@ -15,14 +15,14 @@ RETURN CASE WHEN (at_position).ordering.frozen IS NULL
     ELSE jsonb_set(to_jsonb(jsonb_populate_record(at_position,
                                                   '{"transactions": null, "ordering": {"frozen": null}}'::jsonb)),
                    '{ordering,frozen}'::text[],
-                   to_jsonb(inorder_internal.numbers_text((at_position).ordering.frozen))) END
-    || jsonb_build_object('transactions'::text, inorder_internal.numbers_text((at_position).transactions));
+                   to_jsonb((at_position).ordering.frozen::text)) END
+    || jsonb_build_object('transactions'::text, (at_position).transactions::text);
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch)
 RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
-    || jsonb_build_object('transactions'::text, inorder_internal.numbers_text((batch).transactions));
+    || jsonb_build_object('transactions'::text, (batch).transactions::text);
 
 -- A position or batch from an object: kind is one with its sets, in the format that this version writes, nothing a null
 -- of its type. A later version converts those of lower formats here.
@@ -70,8 +70,8 @@ CREATE FUNCTION inorder_internal.feed_position_of(value jsonb)
 RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.of_jsonb(
-    ROW(inorder_internal.position_format(), inorder_internal.text_numbers(value ->> 'transactions'::text), NULL, NULL,
-        ROW(NULL, NULL, inorder_internal.text_numbers(value #>> '{ordering,frozen}'::text[]), NULL, NULL, NULL, NULL)
+    ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
+        ROW(NULL, NULL, (value #>> '{ordering,frozen}'::text[])::int8multirange, NULL, NULL, NULL, NULL)
         ::@extschema@.feed_order, NULL, NULL)::@extschema@.feed_position,
     NULL::@extschema@.feed_position, value, inorder_internal.position_format());
 
@@ -79,7 +79,7 @@ CREATE FUNCTION inorder_internal.feed_batch_of(value jsonb)
 RETURNS @extschema@.feed_batch
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.of_jsonb(
-    ROW(inorder_internal.position_format(), inorder_internal.text_numbers(value ->> 'transactions'::text), NULL, NULL,
+    ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_batch,
     NULL::@extschema@.feed_batch, value, inorder_internal.position_format());
 

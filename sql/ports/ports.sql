@@ -152,10 +152,19 @@ CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Whether each table of a tree, which is locked, has the guard that a description says.
-CREATE FUNCTION inorder_internal.has_all_guards(t inorder_internal.feed_table)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+-- Error if a trigger may change what a guard that fires BEFORE has looked at: of INSERT (4) and of UPDATE (16).
+CREATE FUNCTION inorder_internal.check_later_triggers(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.say_later_trigger(l.tgrelid::regclass, l.tgname::text)
+    FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_trigger AS g ON g.tgrelid = m AND g.tgtype & 2 <> 0
+    JOIN pg_trigger AS l ON l.tgrelid = m AND l.tgname > g.tgname AND l.tgtype & 3 = 3 AND l.tgenabled <> 'D'
+                         AND l.tgfoid <> inorder_internal.guard_function()
+    WHERE g.tgname = 'zz_inorder_guard' AND l.tgtype & 4 <> 0 OR g.tgname = 'zz_inorder_update' AND l.tgtype & 16 <> 0
+    LIMIT 1;
+END $$;
 
 -- Error unless the server has the origin that a call found at its start (origin.c).
 CREATE FUNCTION inorder_internal.expect_origin(origin text)

@@ -63,7 +63,17 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 -- other expression. Does not evaluate the expression.
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
 RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+LANGUAGE sql STABLE
+-- By its tree, and then by its text. A bigint is written '5'::bigint, a smaller number that was converted (5)::bigint.
+RETURN CASE
+    WHEN functions = '{}'::oid[] OR expression::text !~ format(
+         '^[{]FUNCEXPR :funcid (%s) '::text, array_to_string(functions, '|'::text)) THEN NULL::bigint
+    WHEN expression::text ~ ' :args <> '::text AND expression::text !~ ' :args [(]'::text THEN 0::bigint
+    WHEN expression::text ~ '[{](VAR|SUBLINK|PARAM|OPEXPR|CASE) '::text
+      OR expression::text ~ ' :constisnull true '::text THEN NULL::bigint
+    ELSE substring(pg_get_expr(expression, 0::oid),
+                   concat('^[^()]*[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?',
+                          '(?:::(?:bigint|integer|smallint))?[)]$'))::bigint END;
 
 -- Columns whose default or generation expression returns transaction numbers, and the base of each.
 CREATE FUNCTION inorder_internal.key_columns(relation regclass)
@@ -185,11 +195,52 @@ RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
+-- The triggers of the guard of a table, or of a partition of it, as pg_get_triggerdef() writes them.
+CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
+RETURNS TABLE (name name, definition text)
+LANGUAGE sql STABLE
+-- Triggers fire in the order of their names: nothing changes the key after these. No statement can supply the value of
+-- a generated column, and a BEFORE UPDATE trigger makes the server recompute it in each update.
+BEGIN ATOMIC
+    SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s.feed_guard(%L)'::text,
+                          d.name, d.events, relation, p.pronamespace::regnamespace, (t).base)
+    FROM pg_proc AS p CROSS JOIN LATERAL (VALUES
+        ('zz_inorder_guard'::name, format(
+            CASE WHEN (t).is_generated THEN 'AFTER DELETE OR UPDATE OF %s'::text
+                 ELSE 'BEFORE INSERT OR DELETE OR UPDATE OF %s'::text END,
+            (SELECT string_agg(quote_ident(c), ', '::text) FROM unnest(inorder_internal.known_columns(t)) AS c))),
+        ('zz_inorder_update'::name, CASE WHEN (t).is_generated THEN 'AFTER UPDATE'::text
+                                         ELSE 'BEFORE UPDATE'::text END)) AS d(name, events)
+    WHERE p.oid = inorder_internal.guard_function();
+END;
+
+-- Whether a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
+-- quote_all_identifiers is off; and the column with the number is what it was.
+CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
+RETURNS TABLE (stands boolean)
+LANGUAGE sql STABLE
+-- A function over rows becomes part of the statement that calls it.
+BEGIN ATOMIC
+    SELECT bool_and((g.tgfoid = inorder_internal.guard_function() AND g.tgenabled = 'A'::"char"
+                     AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
+       AND EXISTS (SELECT FROM pg_attribute AS a
+                   WHERE a.attrelid = relation AND a.attname = (inorder_internal.known_columns(t))[1]
+                     AND NOT a.attisdropped
+                     AND a.atttypid = CASE WHEN (t).is_uuid THEN 'uuid'::regtype::oid ELSE 'bigint'::regtype::oid END
+                     AND (a.attgenerated <> ''::"char") = (t).is_generated)
+    FROM inorder_internal.guard_definitions(relation, t) AS w
+    LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name;
+END;
+
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
 RETURNS boolean
-LANGUAGE sql STABLE
-RETURN inorder_internal.is_guarded((t).relation, inorder_internal.known_columns(t), (t).is_uuid, (t).is_generated,
-                                   (t).base, inorder_internal.guard_function());
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+AS $$
+BEGIN
+    -- Locks the table with C: what is seen stays so until the transaction ends.
+    PERFORM inorder_internal.hides_rows(0::oid, t.relation);
+    RETURN (SELECT s.stands FROM inorder_internal.guard_state(t.relation, t) AS s);
+END $$;
 
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
 RETURNS boolean
@@ -267,7 +318,7 @@ BEGIN
         LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
                                        AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
         LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'));
+        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END $$;
 
 CREATE FUNCTION inorder_internal.member(
@@ -402,7 +453,6 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- First, since it locks the table: what is checked afterwards cannot change.
     guarded boolean := inorder_internal.has_guard(t);
     problem text := inorder_internal.problem(t.relation);
 BEGIN

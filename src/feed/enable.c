@@ -17,7 +17,6 @@
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 PG_FUNCTION_INFO_V1(run_statements);
-PG_FUNCTION_INFO_V1(has_all_guards);
 
 static LOCKMODE
 mode_of(const char *name)
@@ -52,13 +51,4 @@ run_statements(PG_FUNCTION_ARGS)
 		run_statement(TextDatumGetCString(statements[i]));
 	become_self(owner);
 	PG_RETURN_VOID();
-}
-
-/* has_all_guards(t feed_table) -> boolean */
-Datum
-has_all_guards(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, -1);
-
-	PG_RETURN_BOOL(tree_is_guarded(&table));
 }

@@ -6,7 +6,7 @@
  * guard and no rows are somewhere else.  So before a read the table and all of
  * its partitions are locked, and of each that holds rows it is proved that the
  * guard is on it, that its numbers are made as they were, and that an index
- * finds them (leaf.c); then that the snapshot sees the files and partitions
+ * finds them (sql/ports/ground.sql); then that the snapshot sees the files and partitions
  * that are read (files.c).  After the read the partitions must be the same:
  * the locks of a reader keep nobody from attaching one.
  *
@@ -16,9 +16,9 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type_d.h"
@@ -40,8 +40,6 @@
 #include "ports/citus.h"
 #include "ports/files.h"
 #include "ports/ground.h"
-#include "ports/guard.h"
-#include "ports/leaf.h"
 #include "ports/parts.h"
 #include "ports/rights.h"
 
@@ -217,35 +215,12 @@ reading_of(const Table *table)
 	};
 }
 
-static Facts
-facts_of(const Table *table)
-{
-	return (Facts) {
-		.columns = DatumGetArrayTypeP(owner_call("known_columns", 1, &table->description).value),
-		.guard = DatumGetObjectId(owner_call("guard_function", 0, NULL).value)
-	};
-}
-
 static bool
 is_same(const Reading *a, const Reading *b)
 {
 	return strcmp(a->key_column, b->key_column) == 0 && a->is_uuid == b->is_uuid &&
 		a->is_generated == b->is_generated && a->ordered == b->ordered && a->base == b->base &&
 		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
-}
-
-/* Prove one table of the tree.  One that holds no rows has a guard, too: those that are attached below it get theirs from it. */
-static void
-prove_member(Ground *ground, Oid member, const Facts *known)
-{
-	Relation	relation = relation_open(member, NoLock);
-
-	refuse_distributed(member);
-	prove_guard(relation, &ground->reading, known, ground->relation);
-	if (relation->rd_rel->relkind == RELKIND_RELATION)
-		ground->leaves[ground->leaf_count++] =
-			(Leaf) {member, prove_leaf(relation, &ground->reading, ground->relation)};
-	relation_close(relation, NoLock);
 }
 
 /* Whether the partitions that a position would remember are those that were locked and proved */
@@ -305,28 +280,39 @@ members_under(Snapshot snapshot, const Table *table)
 	return members;
 }
 
+static void
+take_leaves(Ground *ground, ArrayType *indexes)
+{
+	Datum	   *index;
+
+	deconstruct_array(indexes, OIDOID, sizeof(Oid), true, TYPALIGN_INT, &index, NULL, &ground->leaf_count);
+	ground->leaves = palloc(sizeof(Leaf) * ground->leaf_count);
+	for (int i = 0; i < ground->leaf_count; i++)
+		ground->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
+}
+
 /* All of it is read from the catalog as it is now, under locks on all of the tree */
 static Ground
 build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
+	Value		arguments[] = {table->description, reader_value(table)};
+	Value		relation = value_of(ObjectIdGetDatum(table->oid), REGCLASSOID);
+	ListCell   *cell;
 	List	   *tree;
-	Facts		known;
 
-	refuse_distributed(table->oid);
-	check_table(table);
+	if (get_rel_relkind(table->oid) == '\0')	/* it was dropped */
+		check_table(table);
 	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
-	known = facts_of(table);
 	ground.tree = palloc(sizeof(Oid) * list_length(tree));
 	ground.lock_order = palloc(sizeof(Oid) * list_length(tree));
-	ground.leaves = palloc(sizeof(Leaf) * list_length(tree));
-	for (int i = 0; i < list_length(tree); i++)
+	foreach(cell, tree)
 	{
-		CHECK_FOR_INTERRUPTS();
-		ground.lock_order[ground.tree_count++] = list_nth_oid(tree, i);
-		prove_member(&ground, list_nth_oid(tree, i), &known);
+		refuse_distributed(lfirst_oid(cell));
+		ground.lock_order[ground.tree_count++] = lfirst_oid(cell);
 	}
-	(void) call_under(GetLatestSnapshot(), "prove_columns", 1, &table->description);
+	take_leaves(&ground, DatumGetArrayTypeP(call_under(GetLatestSnapshot(), "prove_ground", 2, arguments).value));
+	(void) call_under(GetLatestSnapshot(), "check_later_triggers", 1, &relation);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	ground.members = members_under(GetTransactionSnapshot(), table);
@@ -385,27 +371,6 @@ lock_tree(const Ground *ground)
 		CHECK_FOR_INTERRUPTS();
 		LockRelationOid(ground->lock_order[i], AccessShareLock);
 	}
-}
-
-/* Whether each table of a tree, which is locked, has the guard that a description says */
-bool
-tree_is_guarded(const Table *table)
-{
-	Reading		reading = reading_of(table);
-	Facts		known = facts_of(table);
-	Guard		guard = guard_of(&reading, &known);
-	ListCell   *cell;
-	bool		result = true;
-
-	foreach(cell, find_all_inheritors(table->oid, NoLock, NULL))
-	{
-		Relation	relation = relation_open(lfirst_oid(cell), NoLock);
-
-		CHECK_FOR_INTERRUPTS();
-		result = result && guard_stands(relation, &guard);
-		relation_close(relation, NoLock);
-	}
-	return result;
 }
 
 /*

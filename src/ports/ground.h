@@ -12,6 +12,5 @@ extern Table described_table(FunctionCallInfo fcinfo, int reader);
 extern void prove_ground(Table *table);
 extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);
-extern bool tree_is_guarded(const Table *table);
 
 #endif							/* INORDER_GROUND_H */

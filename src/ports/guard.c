@@ -14,47 +14,53 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
-#include "storage/lmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/uuid.h"
 
 #include "names.h"
-#include "ports/guard.h"
 #include "ports/restored.h"
+#include "ports/state.h"
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(feed_guard);
-PG_FUNCTION_INFO_V1(is_guarded);
-PG_FUNCTION_INFO_V1(hides_rows);
+
+/* The errors are those of the SQL edition, too. */
+static void
+say(const char *error, Value first, Value second)
+{
+	(void) owner_call(error, 2, (Value[]) {first, second});
+}
+
+static Value
+text_value(const char *text)
+{
+	return value_of(CStringGetTextDatum(text), TEXTOID);
+}
+
+static Value
+relation_value(Relation table)
+{
+	return value_of(ObjectIdGetDatum(RelationGetRelid(table)), REGCLASSOID);
+}
+
+static Value
+column_value(Relation table, AttrNumber column)
+{
+	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
+}
 
 /* Anyone may make a trigger of it by hand. */
 static void
 refuse_trigger(Trigger *trigger, const char *fault)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-			 errmsg("trigger \"%s\" %s", trigger->tgname, fault),
-			 errhint("feed_enable() makes the right ones.")));
-}
-
-static void
-say_later_trigger(Relation table, const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("trigger \"%s\" of table %s fires after the guard", name, relation_name(RelationGetRelid(table))),
-			 errdetail("It may give rows numbers that readers have passed."),
-			 errhint("Triggers fire in the order of their names: give it one below zz_inorder_guard.")));
+	say("say_trigger", text_value(trigger->tgname), text_value(fault));
 }
 
 /*
@@ -62,7 +68,7 @@ say_later_trigger(Relation table, const char *name)
  * guard has looked at.  Triggers fire by name.  Readers look for one, and so does the
  * guard: one that is there for a while leaves no trace.
  */
-void
+static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
 {
 	TriggerDesc *all = table->trigdesc;
@@ -73,7 +79,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 
 		if ((trigger->tgtype & event) != 0 && TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_BEFORE(trigger->tgtype) &&
 			trigger->tgenabled != TRIGGER_DISABLED && trigger->tgfoid != function && strcmp(trigger->tgname, guard) > 0)
-			say_later_trigger(table, pstrdup(trigger->tgname));
+			say("say_later_trigger", relation_value(table), text_value(trigger->tgname));
 	}
 }
 
@@ -100,52 +106,35 @@ columns_of(TriggerData *data)
 	return NULL;
 }
 
-/* Every refusal speaks of a table and a column. */
-static const char *
-column_name(Relation table, AttrNumber column)
-{
-	return NameStr(TupleDescAttr(RelationGetDescr(table), column - 1)->attname);
-}
-
+/* Of a row whose key is given, and says such a number, if any */
 static void
-refuse_key(Relation table, AttrNumber column, const char *what, const char *key, const char *said, uint64 current)
+refuse_key(Relation table, AttrNumber column, Value key, Value said, uint64 current)
 {
-	const char *function = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid == UUIDOID ?
-		"uuid_xact_nextval" : "xact_id";
+	bool		is_uuid = TupleDescAttr(RelationGetDescr(table), column - 1)->atttypid == UUIDOID;
+	Value		arguments[] = {
+		relation_value(table), column_value(table, column), value_of(BoolGetDatum(is_uuid), BOOLOID), key, said,
+		number_value((int64) current)
+	};
 
-	ereport(ERROR,
-			(errcode(ERRCODE_CHECK_VIOLATION),
-			 errmsg("%s %s was not made by this transaction", what, key),
-			 errdetail("The feed on \"%s\" delivers rows by the transaction number in column \"%s\"; this one says %s, the current one is %llu.",
-					   RelationGetRelationName(table), column_name(table, column), said, (unsigned long long) current),
-			 SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA ?
-			 errhint("A table that was enabled here receives no rows of a publisher: call feed_disable(), or in a clone of the publisher see \"Logical replication\" in the manual.") :
-			 errhint("Leave the column to its default, %s().", function),
-			 errtablecol(table, column)));
+	(void) owner_call("say_foreign", lengthof(arguments), arguments);
 }
 
 static void
 check_uuid(Relation table, AttrNumber column, Datum value, uint64 current)
 {
 	UuidWords	key = uuid_load(DatumGetUUIDP(value));
+	bool		is_ours = uuid_is_version(key, UUID_VERSION_CUSTOM);
 
-	if (likely(uuid_is_version(key, UUID_VERSION_CUSTOM) && xact_key_number(key) == current))
-		return;
-	refuse_key(table, column, "key", DatumGetCString(DirectFunctionCall1(uuid_out, value)),
-			   uuid_is_version(key, UUID_VERSION_CUSTOM) ?
-			   psprintf("%llu", (unsigned long long) xact_key_number(key)) : "none",
-			   current);
+	if (unlikely(!is_ours || xact_key_number(key) != current))
+		refuse_key(table, column, text_value(DatumGetCString(DirectFunctionCall1(uuid_out, value))),
+				   is_ours ? number_value((int64) xact_key_number(key)) : null_of(INT8OID), current);
 }
 
 static void
 check_number(Relation table, AttrNumber column, int64 number, uint64 current)
 {
 	if (unlikely((uint64) number != current))
-	{
-		char	   *said = psprintf("%lld", (long long) number);
-
-		refuse_key(table, column, "number", said, said, current);
-	}
+		refuse_key(table, column, text_value(psprintf("%lld", (long long) number)), number_value(number), current);
 }
 
 static void
@@ -165,7 +154,7 @@ check_insert(TriggerData *data)
 	if (TRIGGER_FIRED_BEFORE(data->tg_event))
 		refuse_later_trigger(table, data->tg_trigger->tgname, data->tg_trigger->tgfoid, TRIGGER_TYPE_INSERT);
 	if (unlikely(is_null))
-		refuse_key(table, column, type == UUIDOID ? "key" : "number", "NULL", "none", current);
+		refuse_key(table, column, null_of(TEXTOID), null_of(INT8OID), current);
 	else if (type == UUIDOID)
 		check_uuid(table, column, value, current);
 	else if (type == INT8OID)
@@ -174,7 +163,7 @@ check_insert(TriggerData *data)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" is of type %s; a feed reads by uuid or bigint",
-						column_name(table, column), format_type_be(type))));
+						get_attname(RelationGetRelid(table), column, false), format_type_be(type))));
 }
 
 static void
@@ -198,26 +187,9 @@ check_update(TriggerData *data)
 		Datum		was = slot_getattr(data->tg_trigslot, column, &was_null);
 		Datum		is = slot_getattr(data->tg_newslot, column, &is_null);
 
-		if (was_null == is_null && (is_null || datum_image_eq(was, is, type->attbyval, type->attlen)))
-			continue;
-		ereport(ERROR,
-				(errcode(ERRCODE_RESTRICT_VIOLATION),
-				 errmsg("column \"%s\" of \"%s\" must not change", NameStr(type->attname), RelationGetRelationName(table)),
-				 errdetail("A feed or an exact count has passed over this row by its value."),
-				 errhint("Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: such a table must not be updated."),
-				 errtablecol(table, column)));
+		if (was_null != is_null || (!is_null && !datum_image_eq(was, is, type->attbyval, type->attlen)))
+			say("say_changed", relation_value(table), column_value(table, column));
 	}
-}
-
-static void
-refuse_removal(TriggerData *data, const char *command)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_RESTRICT_VIOLATION),
-			 errmsg("cannot %s \"%s\": it is insert-only", command, RelationGetRelationName(data->tg_relation)),
-			 errdetail("A feed or an exact count relies on its rows."),
-			 errhint("Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or call feed_disable() first."),
-			 errtable(data->tg_relation)));
 }
 
 static void
@@ -228,7 +200,8 @@ check(TriggerData *data)
 	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		check_update(data);
 	else
-		refuse_removal(data, TRIGGER_FIRED_BY_DELETE(data->tg_event) ? "delete from" : "truncate");
+		say("say_insert_only", relation_value(data->tg_relation),
+			text_value(TRIGGER_FIRED_BY_DELETE(data->tg_event) ? "delete from" : "truncate"));
 }
 
 /* feed_guard() -> trigger */
@@ -247,99 +220,4 @@ feed_guard(PG_FUNCTION_ARGS)
 	if (!is_receiving(data->tg_relation, data->tg_trigger))
 		check(data);
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
-}
-
-/* A trigger as feed_enable() makes it, whatever it is called; whose columns are looked at by others */
-static Trigger *
-guard_trigger(const TriggerDesc *all, const char *name, int16 type, Oid function, const char *base)
-{
-	for (int i = 0; all != NULL && i < all->numtriggers; i++)
-	{
-		Trigger    *trigger = &all->triggers[i];
-
-		if (strcmp(trigger->tgname, name) == 0)
-			return trigger->tgfoid == function && trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
-				trigger->tgtype == type && trigger->tgqual == NULL && !trigger->tgdeferrable &&
-				trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], base) == 0 ? trigger : NULL;
-	}
-	return NULL;
-}
-
-static bool
-names_columns(Trigger *guard, Relation table, ArrayType *names)
-{
-	Datum	   *column;
-	bool	   *is_null;
-	int			count;
-
-	deconstruct_array(names, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &column, &is_null, &count);
-	if (guard->tgnattr != count || count == 0)
-		return false;
-	for (int i = 0; i < count; i++)
-		if (is_null[i] || get_attnum(RelationGetRelid(table), NameStr(*DatumGetName(column[i]))) != guard->tgattr[i])
-			return false;
-	return true;
-}
-
-static bool
-has_key(Relation table, AttrNumber column, bool is_uuid, bool is_generated)
-{
-	Form_pg_attribute key = TupleDescAttr(RelationGetDescr(table), column - 1);
-
-	return key->atttypid == (is_uuid ? UUIDOID : INT8OID) && (key->attgenerated != '\0') == is_generated;
-}
-
-/* Whether the triggers are on a table, or on a partition of it, as feed_enable() makes them */
-bool
-guard_stands(Relation table, const Guard *guard)
-{
-	int16		when = TRIGGER_TYPE_ROW | (guard->is_generated ? TRIGGER_TYPE_AFTER : TRIGGER_TYPE_BEFORE);
-	int16		events = TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE | (guard->is_generated ? 0 : TRIGGER_TYPE_INSERT);
-	char	   *base = psprintf("%lld", (long long) guard->base);
-
-	/* A copy, since the relation cache may be built anew when the name of a column is looked up */
-	TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
-	Trigger    *first = guard_trigger(triggers, "zz_inorder_guard", when | events, guard->function, base);
-
-	return first != NULL && names_columns(first, table, guard->columns) &&
-		has_key(table, first->tgattr[0], guard->is_uuid, guard->is_generated) &&
-		guard_trigger(triggers, "zz_inorder_update", when | TRIGGER_TYPE_UPDATE, guard->function, base) != NULL;
-}
-
-/*
- * is_guarded(relation regclass, columns name[], is_uuid boolean, is_generated boolean, base bigint, guard oid) -> boolean
- *
- * The lock lasts until the transaction ends: what was seen stays so until the
- * rows are read.  The callers of this may read the table.
- */
-Datum
-is_guarded(PG_FUNCTION_ARGS)
-{
-	Relation	table = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	Guard		guard = {
-		.columns = PG_GETARG_ARRAYTYPE_P(1), .is_uuid = PG_GETARG_BOOL(2), .is_generated = PG_GETARG_BOOL(3),
-		.base = PG_GETARG_INT64(4), .function = PG_GETARG_OID(5)
-	};
-	bool		result;
-
-	if (table == NULL)
-		PG_RETURN_BOOL(false);
-	result = guard_stands(table, &guard);
-	relation_close(table, NoLock);
-	PG_RETURN_BOOL(result);
-}
-
-/* Whether row security hides rows of a table, locked or about to be read, from a role */
-bool
-hidden_from(Oid role, Oid relation)
-{
-	return check_enable_rls(relation, role, true) == RLS_ENABLED;
-}
-
-/* hides_rows(caller oid, relation regclass) -> boolean; as is_guarded(), under a lock that lasts */
-Datum
-hides_rows(PG_FUNCTION_ARGS)
-{
-	LockRelationOid(PG_GETARG_OID(1), AccessShareLock);
-	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }

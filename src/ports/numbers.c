@@ -24,10 +24,6 @@
 
 PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
-PG_FUNCTION_INFO_V1(numbers_common);
-PG_FUNCTION_INFO_V1(numbers_total);
-PG_FUNCTION_INFO_V1(numbers_smallest);
-PG_FUNCTION_INFO_V1(numbers_near);
 
 /* Each fourth range has its offset, others the length of the one before (MULTIRANGE_ITEM_OFFSET_STRIDE) */
 #define OFFSET_STRIDE 4
@@ -120,12 +116,6 @@ in_either(bool in_first, bool in_second)
 	return in_first || in_second;
 }
 
-static bool
-in_both(bool in_first, bool in_second)
-{
-	return in_first && in_second;
-}
-
 /* One pass over the bounds of both, in order; an odd number of them passed is within a range */
 static Numbers
 combine(Numbers first, Numbers second, Holds holds)
@@ -187,73 +177,4 @@ Datum
 numbers_plus(PG_FUNCTION_ARGS)
 {
 	return combine_arguments(fcinfo, in_either, F_MULTIRANGE_UNION);
-}
-
-/* common(numbers int8multirange, others int8multirange) -> int8multirange */
-Datum
-numbers_common(PG_FUNCTION_ARGS)
-{
-	return combine_arguments(fcinfo, in_both, F_MULTIRANGE_INTERSECT);
-}
-
-/* The first argument, which must be bounded */
-Numbers
-bounded_argument(FunctionCallInfo fcinfo)
-{
-	MultirangeType *set = PG_GETARG_MULTIRANGE_P(0);
-
-	if (!is_bounded(set))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("a set of transactions must have a lowest and a highest number")));
-	return numbers_of(set);
-}
-
-/* total(numbers int8multirange) -> bigint */
-Datum
-numbers_total(PG_FUNCTION_ARGS)
-{
-	Numbers		set = bounded_argument(fcinfo);
-	int64		total = 0;
-
-	for (int i = 0; i < set.count; i++)
-		total += set.ranges[i].high - set.ranges[i].low;
-	PG_RETURN_INT64(total);
-}
-
-/* smallest(numbers int8multirange, amount bigint) -> int8multirange */
-Datum
-numbers_smallest(PG_FUNCTION_ARGS)
-{
-	Numbers		set = bounded_argument(fcinfo);
-	int64		rest = PG_GETARG_INT64(1);
-	int			count = 0;
-
-	for (; count < set.count && rest > 0; count++)
-	{
-		Range	   *range = &set.ranges[count];
-
-		if (range->high - range->low > rest)
-			range->high = range->low + rest;
-		rest -= range->high - range->low;
-	}
-	set.count = count;
-	return numbers_datum(set);
-}
-
-/* near(numbers int8multirange, distance bigint) -> int8multirange */
-Datum
-numbers_near(PG_FUNCTION_ARGS)
-{
-	Numbers		set = bounded_argument(fcinfo);
-	int64		distance = PG_GETARG_INT64(1);
-	int			count = 0;
-
-	for (int i = 0; i < set.count; i++)
-		if (count > 0 && set.ranges[i].low - set.ranges[count - 1].high <= distance)
-			set.ranges[count - 1].high = set.ranges[i].high;
-		else
-			set.ranges[count++] = set.ranges[i];
-	set.count = count;
-	return numbers_datum(set);
 }

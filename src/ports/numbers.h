@@ -23,7 +23,6 @@ typedef struct Numbers
 
 extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
-extern Numbers bounded_argument(FunctionCallInfo fcinfo);
 extern Datum numbers_datum(Numbers set);
 extern bool is_within(Numbers set, Numbers other);
 

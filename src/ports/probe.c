@@ -6,7 +6,7 @@
  * all the same, over all partitions, which takes 75 ms where there are 1,000:
  * a descent in each index takes a few microseconds.  It runs no code of the
  * owner's: the first column of the index is a uuid or a bigint, compared as
- * the server does (leaf.c), and of the row only its visibility is looked at.
+ * the server does (index_of()), and of the row only its visibility is looked at.
  */
 #include "postgres.h"
 

@@ -41,6 +41,7 @@
 
 #include "names.h"
 #include "ports/restored.h"
+#include "ports/state.h"
 
 PG_FUNCTION_INFO_V1(is_written_here);
 
@@ -163,18 +164,6 @@ look_up(Oid table)
 	return found;
 }
 
-static void
-say_restored(Oid table)
-{
-	const char *name = relation_name(table);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("table %s was restored from a dump, and takes no rows yet", name),
-			 errdetail("Its feeds may have passed the numbers that new rows would get."),
-			 errhint("Let its owner call feed_rebase(%s).", quote_literal_cstr(name))));
-}
-
 /*
  * The table that a guard was made for: a partition inherits that of the one above
  * it that was made readable.  What the state says of the partition itself does
@@ -215,7 +204,11 @@ look(Oid oid, const Trigger *guard, uint64 transaction)
 	Known	   *known;
 
 	if (found == FOUND_RESTORED)
-		say_restored(made_for);
+	{
+		Value		table = value_of(ObjectIdGetDatum(made_for), REGCLASSOID);
+
+		(void) owner_call("say_restored_table", 1, &table);
+	}
 	if (changes != before)
 		return;
 	known = hash_search(known_tables, &oid, HASH_ENTER, NULL);

@@ -10,7 +10,9 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "fmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -19,6 +21,7 @@
 PG_FUNCTION_INFO_V1(owns);
 PG_FUNCTION_INFO_V1(may_read);
 PG_FUNCTION_INFO_V1(is_plain);
+PG_FUNCTION_INFO_V1(hides_rows);
 
 /* The row of a table in pg_class, copied; false if it is gone */
 static bool
@@ -68,4 +71,19 @@ is_plain(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(find_class(PG_GETARG_OID(0), &class) && class.relkind == RELKIND_RELATION &&
 				   class.relam == HEAP_TABLE_AM_OID &&
 				   class.relpersistence == RELPERSISTENCE_PERMANENT && !class.relhassubclass);
+}
+
+/* Whether row security hides rows of a table, locked or about to be read, from a role */
+bool
+hidden_from(Oid role, Oid relation)
+{
+	return check_enable_rls(relation, role, true) == RLS_ENABLED;
+}
+
+/* hides_rows(caller oid, relation regclass) -> boolean: what was seen stays so until the rows are read */
+Datum
+hides_rows(PG_FUNCTION_ARGS)
+{
+	LockRelationOid(PG_GETARG_OID(1), AccessShareLock);
+	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }

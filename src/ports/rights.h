@@ -6,5 +6,6 @@
 #define INORDER_RIGHTS_H
 
 extern bool role_may_read(Oid role, Oid relation);
+extern bool hidden_from(Oid role, Oid relation);
 
 #endif							/* INORDER_RIGHTS_H */

@@ -20,13 +20,6 @@ typedef struct Reading
 	ArrayType  *order_columns;	/* name[] */
 } Reading;
 
-/* And what goes with it */
-typedef struct Facts
-{
-	ArrayType  *columns;		/* name[]: the key column and those for the order */
-	Oid			guard;			/* feed_guard() */
-} Facts;
-
 /* A table that holds rows */
 typedef struct Leaf
 {

@@ -38,7 +38,7 @@ def in_sql(source: str) -> Iterator[str]:
 # Messages that consist of what is wrong: where that stands, and what is around it.
 FAULT = r'"((?:has|is|was|may|names) [^"]*)"'
 FAULTS = (
-    ("src/ports/leaf.c", FAULT, "table … {}"),
+    ("sql/ports/ground.sql", r"'(has (?:lost|no) [^']*)'", "table … {}"),
     ("sql/ports/table.sql", r"'(has (?:another|a key) [^']*)'", "table … {}"),
     ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
     ("sql/feed/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
@@ -65,6 +65,6 @@ def messages() -> dict[str, str]:
         faults = re.findall(pattern, (ROOT / name).read_text())
         assert faults, f"no fault in {name}"
         for fault in faults:
-            says = re.sub(r"%[a-z]", "…", fault).replace("''", "'").replace('\\"', '"')
+            says = re.sub(r"%[a-zA-Z]", "…", fault).replace("''", "'").replace('\\"', '"')
             found[around.format(says)] = Path(name).name
     return {text: name for text, name in found.items() if text not in AROUND}

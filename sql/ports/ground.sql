@@ -1,0 +1,129 @@
+-- What is proved of a table before it is read: that nothing went past the guard, and that an index finds its rows.
+--
+-- From the catalog, under locks on the table and all of its partitions. With C the proof is kept (ground.c).
+
+CREATE FUNCTION inorder_internal.leaves(relation regclass)
+RETURNS regclass[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.is_plain(relation) THEN
+        RETURN ARRAY[relation];
+    END IF;
+    RETURN ARRAY(SELECT c.oid::regclass FROM unnest(inorder_internal.tree(relation)) AS t
+                 JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
+END $$;
+
+-- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
+CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
+RETURNS TABLE (found oid)
+LANGUAGE sql STABLE
+-- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
+-- strategy number 4; a bloom filter supports equality only.
+BEGIN ATOMIC
+    -- Not EXISTS, of which the planner makes a hash of all indexes of the database.
+    SELECT (SELECT i.indexrelid FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
+            JOIN pg_am AS m ON m.oid = o.opcmethod
+            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
+              AND o.oid < 16384::oid AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)
+              AND EXISTS (SELECT FROM pg_amop AS s
+                          WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
+                            AND s.amoprighttype = o.opcintype) ORDER BY m.amname DESC LIMIT 1);
+END;
+
+-- The indexes by which the rows of a table are found, one for each that holds rows; error if one has none.
+CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table)
+RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    leaves regclass[] := inorder_internal.leaves(t.relation);
+    indexes oid[] := ARRAY(
+        SELECT i.found FROM unnest(leaves) WITH ORDINALITY AS l(leaf, place)
+        LEFT JOIN LATERAL (SELECT k.attnum FROM pg_attribute AS k
+                           WHERE k.attrelid = l.leaf AND k.attname = t.key_column AND NOT k.attisdropped) AS a ON true
+        CROSS JOIN LATERAL inorder_internal.index_of(l.leaf, a.attnum, t.ordered) AS i ORDER BY l.place);
+    missing int := array_position(indexes, NULL);
+BEGIN
+    IF missing IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_leaf(t.relation, leaves[missing], format(
+            CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
+                 ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
+            'Each read would look at all of its rows.');
+    END IF;
+    RETURN indexes;
+END $$;
+
+-- A table of the tree without the guard, or null.
+CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table)
+RETURNS regclass
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    RETURN (SELECT m FROM unnest(inorder_internal.tree(t.relation)) AS m
+            CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.stands LIMIT 1);
+END $$;
+
+-- The index by which rows are found, if all that prove_ground() asks for, but the order, holds for a table without
+-- partitions. If not, prove_ground() says why, or that it may be read all the same.
+CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table, caller oid)
+RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    -- One statement instead of thirty: each costs more to begin than to execute.
+    index oid := (
+        SELECT i.found FROM pg_class AS c
+        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
+        CROSS JOIN LATERAL inorder_internal.guard_state(c.oid, t) AS g
+        CROSS JOIN LATERAL inorder_internal.index_of(c.oid, a.attnum, t.ordered) AS i
+        WHERE c.oid = t.relation AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
+          AND c.relam = (SELECT m.oid FROM pg_am AS m WHERE m.amname = 'heap') AND g.stands
+          AND (NOT t.is_generated OR t.base = (
+              SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
+              WHERE d.adrelid = c.oid AND d.adnum = a.attnum)));
+BEGIN
+    -- As it is now: the look at the guard may have waited for who dropped the table or hid rows.
+    RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
+                 AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
+END $$;
+
+-- The indexes by which rows are found; error unless the caller's read of a table would be right, by what the snapshot
+-- sees.
+CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid)
+RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    index oid := inorder_internal.stands(t, caller);
+BEGIN
+    IF index IS NULL THEN
+        PERFORM inorder_internal.check_table(t, caller), inorder_internal.prove_members(t),
+                inorder_internal.prove_columns(t);
+        RETURN inorder_internal.prove_indexes(t);
+    END IF;
+    -- A key of type uuid is the order.
+    IF NOT t.is_uuid OR t.order_columns <> ARRAY[t.key_column] THEN
+        PERFORM inorder_internal.prove_order(t);
+    END IF;
+    RETURN ARRAY[index];
+END $$;
+
+-- Error unless the partitions of a table have its guard, too.
+CREATE FUNCTION inorder_internal.prove_members(t inorder_internal.feed_table)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    unguarded regclass := CASE WHEN NOT inorder_internal.is_plain(t.relation)
+                               THEN inorder_internal.unguarded_member(t) END;
+BEGIN
+    IF unguarded IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_leaf(
+            t.relation, unguarded, format('has lost the guard of column %I', t.key_column),
+            'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers '
+            'have passed.');
+    END IF;
+END $$;
