@@ -6,7 +6,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
+from conftest import copy_of, scalar
 
 # What may stay: function, a part of what is found in it, and why.
 BESIDE = "Callers read a row that is a result beside others by its name."
@@ -40,18 +40,14 @@ CHECK = """
 
 
 @pytest.fixture(scope="module")
-def checked(cluster: Cluster) -> Iterator[Connection]:
+def checked(cluster: Cluster, template: str) -> Iterator[Connection]:
     """A database with the extension and plpgsql_check, if the server has that."""
     with connect(cluster.dsn) as connection:
         if not scalar(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpgsql_check'"):
             pytest.skip(f"{cluster.server.name} has no plpgsql_check")
-        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-    with connect(f"{cluster.dsn} dbname={DATABASE}") as connection:
-        connection.execute("CREATE EXTENSION inorder")
+    with copy_of(template, cluster, DATABASE) as connection:
         connection.execute("CREATE EXTENSION plpgsql_check")
         yield connection
-    with connect(cluster.dsn) as connection:
-        connection.execute(f"DROP DATABASE {DATABASE}".encode())
 
 
 def findings(connection: Connection, function: object) -> list[str]:

@@ -13,6 +13,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 from psycopg import errors
 
+from conftest import copy_of
 from editions import rows as run
 from sql_edition import install, write_edition
 
@@ -356,14 +357,12 @@ def test_a_restored_table_waits_for_feed_rebase(
     dump = shared_folder / "dump.sql"
     environment = cluster.environment()
     subprocess.run([server.program("pg_dump"), "-d", "plain", "-f", dump], check=True, env=environment)
-    with connect(cluster.dsn) as admin:
-        run(admin, "DROP DATABASE IF EXISTS plain2", "CREATE DATABASE plain2")
-    done = subprocess.run(
-        [server.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "plain2", "-f", dump],
-        check=False, capture_output=True, text=True, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    with connect(f"{cluster.dsn} dbname=plain2") as connection:
+    with copy_of("template1", cluster, "plain2") as connection:
+        done = subprocess.run(
+            [server.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "plain2", "-f", dump],
+            check=False, capture_output=True, text=True, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
         # As if the dump were of another server.
         run(
             connection, "SET session_replication_role = replica", "UPDATE inorder_internal.feed SET system = 7",
@@ -379,8 +378,6 @@ def test_a_restored_table_waits_for_feed_rebase(
         assert run(connection, "SELECT exact_count('events')") == [(6,)]
         assert run(connection, "SELECT number FROM feed_take_batch('shared', 'two')") == [(1,)]
         assert run(connection, "SELECT n FROM feed_batch_rows('shared', 1, null::events)") == [(1,), (2,)]
-    with connect(cluster.dsn) as admin:
-        run(admin, "DROP DATABASE plain2 WITH (FORCE)")
 
 
 @pytest.mark.server
@@ -437,17 +434,13 @@ def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Conne
             [server.program("pg_dump"), "-d", "plain", "-T", "app.more", "-f", dump, *options],
             check=True, env=cluster.environment(),
         )  # fmt: skip
-        with connect(cluster.dsn) as admin:
-            run(admin, "DROP DATABASE IF EXISTS plain2", "CREATE DATABASE plain2")
-        done = subprocess.run(
-            [server.program("psql"), "-X", "-q", "-d", "plain2", "-c", script, "-f", dump],
-            check=False, capture_output=True, text=True, env=cluster.environment(),
-        )  # fmt: skip
-        assert ('relation "app.more" does not exist' in done.stderr) == (not script)
-        with connect(f"{cluster.dsn} dbname=plain2") as connection:
+        with copy_of("template1", cluster, "plain2") as connection:
+            done = subprocess.run(
+                [server.program("psql"), "-X", "-q", "-d", "plain2", "-c", script, "-f", dump],
+                check=False, capture_output=True, text=True, env=cluster.environment(),
+            )  # fmt: skip
+            assert ('relation "app.more" does not exist' in done.stderr) == (not script)
             assert [name for (name,) in run(connection, feeds)] == kept
-    with connect(cluster.dsn) as admin:
-        run(admin, "DROP DATABASE plain2 WITH (FORCE)")
 
 
 @pytest.mark.server
