@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from rich.table import Table
+from rich.console import Group
 
 from inorder.lab.analysis.quality import Finding, findings
 from inorder.lab.analysis.stats import ERROR
@@ -60,7 +60,7 @@ class Report:
     def method(self) -> str:
         return self.kind.order
 
-    def tables(self, result: Result) -> list[Table]:
+    def tables(self, result: Result) -> list[Group]:
         return [section_table(section) for section in self.sections(result) if section.terminal]
 
     def records(self, result: Result) -> list[dict[str, Any]]:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from inorder.lab.report.section import Section
 
@@ -62,16 +64,17 @@ def markdown_line(cells: Sequence[str]) -> str:
 WRITERS = {"json": as_json, "csv": as_csv}
 
 
-def section_table(section: Section) -> Table:
-    """A table without lines, one blank between columns, with the columns a terminal has room for."""
+def section_table(section: Section) -> Group:
+    """A table without lines, one blank between columns, with the columns a terminal has room for.
+
+    Title and caption have lines of their own: those of a table would be as narrow as it.
+    """
     section = section.of_columns(lambda column: column.terminal)
-    table = Table(
-        title=escape(section.title), caption=escape(section.caption), title_justify="left", caption_justify="left",
-        box=None, padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, column in enumerate(section.columns):
         left = column.wrap or not place
         table.add_column(column.name, justify="left" if left else "right", no_wrap=not column.wrap, vertical="bottom")
     for row in section.shown():
         table.add_row(*map(escape, row))
-    return table
+    caption = [Text(section.caption, style="table.caption")] if section.caption else []
+    return Group(Text(section.title, style="table.title"), table, *caption)
