@@ -133,10 +133,12 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
-    t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
+    t inorder_internal.feed_table;
     n inorder_internal.next_found;
 BEGIN
+    -- First: the wait for the table may end with a promotion, after which the position is of another timeline.
     PERFORM inorder_internal.check_position(from_position);
+    t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), false, caller);
     -- What is left of a set comes first, since a batch is of one set.
     IF (n.rest).transactions IS NOT NULL THEN

@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(feed_guard);
 static void
 say(const char *error, Value first, Value second)
 {
-	(void) owner_call(error, 2, (Value[]) {first, second});
+	owner_error(error, 2, (Value[]) {first, second});
 }
 
 static Value
@@ -116,7 +116,7 @@ refuse_key(Relation table, AttrNumber column, Value key, Value said, uint64 curr
 		number_value((int64) current)
 	};
 
-	(void) owner_call("say_foreign", lengthof(arguments), arguments);
+	owner_error("say_foreign", lengthof(arguments), arguments);
 }
 
 static void

@@ -207,7 +207,7 @@ look(Oid oid, const Trigger *guard, uint64 transaction)
 	{
 		Value		table = value_of(ObjectIdGetDatum(made_for), REGCLASSOID);
 
-		(void) owner_call("say_restored_table", 1, &table);
+		owner_error("say_restored_table", 1, &table);
 	}
 	if (changes != before)
 		return;

@@ -11,7 +11,7 @@
  * rights of the caller: either after the function of the owner, or by
  * as_caller(), which becomes the caller for one query and undoes all that it set.
  *
- * There is no PG_TRY: when an error or a cancel ends the (sub)transaction, the
+ * No PG_TRY restores anything: when an error or a cancel ends the (sub)transaction, the
  * server restores role and settings.
  */
 #include "postgres.h"
@@ -267,6 +267,30 @@ owner_call(const char *name, int count, const Value *arguments)
 	result.type = get_func_rettype(function.fn_oid);
 	become_self(self);
 	return result;
+}
+
+/* The error that an internal function raises, without its lines of context: they lead to no statement of the user's */
+void
+owner_error(const char *name, int count, const Value *arguments)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		(void) owner_call(name, count, arguments);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		error->context = NULL;
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	elog(ERROR, "%s() raised no error", name);
 }
 
 /* What is locked in the name of the table of feeds: nobody can take these locks by SQL */

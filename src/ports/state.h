@@ -38,5 +38,6 @@ extern char *text_of(Value value);
 
 extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
 extern Value owner_call(const char *name, int count, const Value *arguments);
+extern void owner_error(const char *name, int count, const Value *arguments);
 
 #endif							/* INORDER_STATE_H */

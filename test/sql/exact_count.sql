@@ -1,4 +1,5 @@
 -- exact_count is count(*) in the same snapshot, whenever and wherever it is called.
+\set SHOW_CONTEXT never
 CREATE FUNCTION same(name text DEFAULT 'counted') RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
     plain bigint;
