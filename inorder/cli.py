@@ -131,6 +131,12 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:  # of the laboratory, whose commands are loaded when they are called
+        if (error.name or "").partition(".")[0] == "inorder":
+            raise
+        hint = installer("lab")
+        click.echo(f"inorder: the laboratory needs {error.name}, which is not installed; HINT: {hint}", err=True)
+        sys.exit(InputError.exit_code)
     except UnicodeDecodeError as error:  # a server whose encoding is SQL_ASCII does not convert what it has
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
         sys.exit(1)

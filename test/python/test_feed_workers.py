@@ -123,11 +123,9 @@ def test_a_holder_that_crashes_leaves_its_batch(feed: Connection, cluster: Clust
 def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cluster) -> None:
     insert(feed, 3)
     assert scalar(feed, NEXT, 2) == 1
-    number = scalar(feed, "SELECT holder FROM inorder_internal.feed_state WHERE holder IS NOT NULL")
-    assert (
-        scalar(feed, "SELECT holder_pid FROM inorder_internal.feed_state WHERE holder IS NOT NULL")
-        == feed.info.backend_pid
-    )
+    held = "(SELECT s FROM inorder_internal.feed AS f, inorder_internal.state_of(f.id) AS s WHERE f.name = 'work')"
+    number = scalar(feed, f"SELECT ({held}).holder")
+    assert scalar(feed, f"SELECT ({held}).holder_pid") == feed.info.backend_pid
     with connect(cluster.dsn) as other:
         # A session of that process ID, as after a restart, that is not the one.
         other.execute(

@@ -49,12 +49,12 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
         "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
         "sys.argv = ['inorder', *sys.argv[1:]]; main()"
     )
-    for command, extra in (("demo", "demo"), ("lab", "lab"), ("generate", "lab")):
+    for command, extra in ((["demo"], "demo"), (["lab", "run", "insert"], "lab"), (["generate"], "lab")):
         done = subprocess.run(
-            [sys.executable, "-c", program, command, "--help"], check=False, capture_output=True, text=True
+            [sys.executable, "-c", program, *command, "--help"], check=False, capture_output=True, text=True
         )
         assert done.returncode == 2 and done.stderr.count("\n") == 1
-        assert f"inorder {command} needs " in done.stderr and f"[{extra}]'" in done.stderr.partition("pip install")[2]
+        assert " needs " in done.stderr and f"[{extra}]'" in done.stderr.partition("pip install")[2]
     for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "Not installed: pip install")):
         done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
         assert told in done.stdout
