@@ -183,7 +183,7 @@ def test_a_file_without_the_rows_before_has_no_comparison() -> None:
 
 
 def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
-    """The server has counted it, where so little WAL would not have told."""
+    """The server has counted it, where so little WAL would not show it."""
     result = a_result(images=1.0)
     assert compared(result)
     for run in result.runs:
