@@ -12,7 +12,8 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, sync_folder
-from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink
+from inorder.tail.formats import Format
+from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.sources import Source
 from inorder.tail.state import Mark
 
@@ -39,7 +40,8 @@ class MismatchError(Exception):
 class OutputFile:
     """The file that standard output is, in this process's hands."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Format) -> None:
+        self.form = form
         self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
         try:
             awaited(lambda: fcntl.flock(STANDARD_OUTPUT, fcntl.LOCK_EX | fcntl.LOCK_NB))
@@ -87,6 +89,9 @@ class OutputFile:
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
             raise InputError(about_file("standard output would be written over\nHINT:  Append to the file, by >>."))
+        if size and self.form.trailer:
+            text = "standard output has something, which binary rows cannot follow\nHINT:  Start a new file."
+            raise InputError(about_file(text))
         if size and os.pread(self.reading, 1, size - 1) != b"\n":
             text = "standard output ends within a line\nHINT:  Remove what is left of its last row."
             raise InputError(about_file(text))
@@ -120,12 +125,21 @@ class OutputFile:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
 
     def follows(self, place: int, start: str | None) -> bool:
-        """Whether what is after a place is the beginning of that batch, or what a crash of the host makes of it."""
+        """Whether what is after a place ends an output, or begins that batch, or is what a crash of the host left."""
+        if self.form.trailer.startswith(os.pread(self.reading, len(self.form.trailer) + 1, place)):
+            return True
         if start is None:
             return False
         first = bytes.fromhex(start)
         found = os.pread(self.reading, len(first), place)
         return first.startswith(found) or not any(found)
+
+    def check_form(self, first: bytes) -> None:
+        """Binary rows have as many fields as those before them, which begin after the header."""
+        header = self.form.empty_header
+        if header and self.size() and os.pread(self.reading, len(header) + 2, 0) != header + first[:2]:
+            text = "it has rows of another format, or of another number of columns\nHINT:  Start a new file."
+            raise InputError(about_file(text))
 
     def cut(self, place: int) -> None:
         if self.size() > place:
@@ -147,9 +161,9 @@ class OutputFile:
 class FileSink(Sink):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.file = OutputFile()
+    def __init__(self, report: Report, form: Format) -> None:
+        super().__init__(report, form)
+        self.file = OutputFile(form)
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""
         self.is_ours = True
@@ -173,6 +187,7 @@ class FileSink(Sink):
 
     def begin(self, name: str, first: bytes) -> str | None:
         self.check()
+        self.file.check_form(first)
         self.start, self.recent_at_start = self.size, self.recent
         return first[:FIRST_BYTES].hex()
 
@@ -195,6 +210,12 @@ class FileSink(Sink):
 
     def sync(self) -> None:
         self.file.sync()
+
+    def end(self) -> None:
+        """What ends an output is not delivered: the next run takes it back."""
+        if self.size > 0 and self.form.trailer:
+            put_all(STANDARD_OUTPUT, self.form.trailer)
+            self.sync()
 
     def check(self) -> None:
         status = self.file.status()

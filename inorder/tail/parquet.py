@@ -10,6 +10,7 @@ from inorder.connection.reading import Column, columns_of
 from inorder.errors import InorderError, InputError
 from inorder.files import sync_folder, write_whole
 from inorder.sources import installer
+from inorder.tail.formats import FORMATS
 from inorder.tail.request import Request
 from inorder.tail.sinks import Report
 from inorder.tail.sources import Source
@@ -36,8 +37,10 @@ KINDS: dict[str, pa.DataType] = {
 class ParquetSink(WholeBatches):
     """A directory. A batch that comes again replaces its file by the same rows."""
 
+    is_separate = True
+
     def __init__(self, report: Report, request: Request) -> None:
-        super().__init__(report)
+        super().__init__(report, FORMATS[request.output])
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
@@ -108,10 +111,6 @@ class ParquetSink(WholeBatches):
 
     def mark(self) -> Mark | None:
         return Mark(0, digest_of(self.given)) if self.given else None
-
-    def at_start(self) -> bool:
-        """Each file is complete; the names of the columns are not in its text."""
-        return True
 
     def check(self) -> None:
         assert self.source is not None

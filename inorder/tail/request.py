@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-OUTPUTS = ("json", "csv", "parquet")
+OUTPUTS = ("json", "csv", "binary", "parquet")
 
 
 @dataclass(frozen=True)

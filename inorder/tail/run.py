@@ -11,6 +11,7 @@ from inorder.connection.reconnect import forever, once
 from inorder.connection.stream import Rows
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first, uninterrupted
+from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
@@ -30,17 +31,19 @@ def run(request: Request, report: Callable[[int], None]) -> None:
 
 
 def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
+    form = FORMATS[request.output]
     if request.directory is not None:
         from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # pyarrow is for who asks for it
 
         return ParquetSink(report, request)
     if request.command is not None:
-        return CommandSink(report, request.command, request.retries)
+        return CommandSink(report, form, request.command, request.retries)
     if is_file() or is_device():
         if request.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")
-        return Sink(report) if is_device() else FileSink(report) if request.feed is None else FeedFileSink(report)
-    return PipeSink(report, request.frame)
+        kind = Sink if is_device() else FileSink if request.feed is None else FeedFileSink
+        return kind(report, form)
+    return PipeSink(report, form, request.frame)
 
 
 def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
@@ -64,12 +67,13 @@ class Delivery:
         if not self.request.follow:
             once(self.request.dsn, self.source.attach, self.deliver_all, writes=writes)
             self.source.end()
-            return
-        try:
-            forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
-        except Terminated:
-            if self.sink.rows:  # a second signal, in the midst of a batch
-                raise
+        else:
+            try:
+                forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
+            except Terminated:
+                if self.sink.rows:  # a second signal, in the midst of a batch
+                    raise
+        self.sink.end()
 
     def pause(self) -> None:
         """Between two polls: so many seconds, or until there are rows, at most a second."""
@@ -112,7 +116,7 @@ class Delivery:
         header: Buffer | None = None if self.source.form.has_header else b""
         count = 0
         with closing(self.source.rows(batch)) as blocks:
-            for rows in blocks:
+            for rows in self.source.form.rows(blocks):
                 if header is None:
                     header = rows.pop(0)
                 taken, count = max(self.sink.rows - count, 0), count + len(rows)

@@ -8,6 +8,7 @@ from psycopg.abc import Buffer
 
 from inorder.connection.stream import Rows
 from inorder.errors import InputError
+from inorder.tail.formats import Format
 from inorder.tail.sources import Source
 from inorder.tail.state import Mark
 
@@ -18,8 +19,8 @@ Report = Callable[[int], None]  # receives the number of further rows
 class Sink:
     """Takes the rows of one batch after the other. This one is a device: rows have arrived when they are written."""
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
+    def __init__(self, report: Report, form: Format) -> None:
+        self.report, self.form = report, form
         self.rows = 0  # of the present batch, taken so far
         self.started = False
 
@@ -77,6 +78,10 @@ class Sink:
 
     def check(self) -> None:
         """Between batches: an error if the next one could not be taken."""
+
+    def end(self) -> None:
+        """The run ends after a batch: the output has all of its format, also if there were no rows."""
+        put_all(STANDARD_OUTPUT, (self.form.empty_header if self.at_start() else b"") + self.form.trailer)
 
     def close(self) -> None:
         """End the run, perhaps within a batch."""

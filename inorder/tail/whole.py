@@ -27,6 +27,7 @@ from inorder.connection.patience import pauses
 from inorder.connection.reconnect import report
 from inorder.errors import InorderError
 from inorder.interrupts import is_interrupted
+from inorder.tail.formats import Format
 from inorder.tail.output_file import OutputFile
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.sources import Source
@@ -39,8 +40,10 @@ COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a who
 class WholeBatches(Sink):
     """Collects a batch; what is done with it then differs."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
+    is_separate = False  # each batch is an output of its own
+
+    def __init__(self, report: Report, form: Format) -> None:
+        super().__init__(report, form)
         self.name = ""
         # The lock of this run: a process that works on a batch has it, too, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
@@ -49,6 +52,9 @@ class WholeBatches(Sink):
     def resume(self, source: Source, accept: bool) -> None:
         super().resume(source, accept)
         self.lock = source.lock
+
+    def at_start(self) -> bool:
+        return self.is_separate or super().at_start()
 
     def held(self) -> list[int]:
         return [self.lock()] if self.lock else []
@@ -85,6 +91,8 @@ class WholeBatches(Sink):
 
     def arrive(self) -> None:
         assert self.batch
+        if self.is_separate:
+            put_all(self.batch.fileno(), self.form.trailer)
         size = self.batch.tell() - len(self.head(0, 0))
         self.batch.seek(0)
         put_all(self.batch.fileno(), self.head(self.rows, size))
@@ -97,6 +105,10 @@ class WholeBatches(Sink):
     def give(self, batch: IO[bytes], size: int) -> None:
         raise NotImplementedError
 
+    def end(self) -> None:
+        if not self.is_separate:
+            super().end()
+
     def close(self) -> None:
         self.forget()
 
@@ -104,13 +116,12 @@ class WholeBatches(Sink):
 class CommandSink(WholeBatches):
     """A command, run anew for each batch with the rows as its input: they have arrived when it exits with 0."""
 
-    def __init__(self, report: Report, command: str, retries: int) -> None:
-        super().__init__(report)
+    is_separate = True
+
+    def __init__(self, report: Report, form: Format, command: str, retries: int) -> None:
+        super().__init__(report, form)
         self.command, self.retries = command, retries
         self.process: subprocess.Popen[bytes] | None = None
-
-    def at_start(self) -> bool:
-        return True
 
     def give(self, batch: IO[bytes], size: int) -> None:
         """Until the command takes it; a stop ends that, too, after the present run of the command."""
@@ -172,25 +183,23 @@ class Copied(WholeBatches):
 class PipeSink(Copied):
     """A pipe or a socket. Rows have arrived when a pipe's reader has read them."""
 
-    def __init__(self, report: Report, framed: bool) -> None:
-        super().__init__(report)
-        self.framed = framed
+    def __init__(self, report: Report, form: Format, framed: bool) -> None:
+        super().__init__(report, form)
+        self.is_separate = framed
         self.pipe: select.poll | None = None
         if stat.S_ISFIFO(os.fstat(STANDARD_OUTPUT).st_mode):
             self.pipe = select.poll()
             self.pipe.register(STANDARD_OUTPUT, 0)
 
-    def at_start(self) -> bool:
-        return self.framed or super().at_start()
-
     def head(self, rows: int, size: int) -> bytes:
         """The line before a framed batch.
 
-        >>> PipeSink(print, framed=True).head(2, 77)
+        >>> from inorder.tail.formats import FORMATS
+        >>> PipeSink(print, FORMATS["json"], framed=True).head(2, 77)
         b'{"batch": "", "rows":          2, "bytes":                   77}\\n'
         """
         line = f'{{"batch": {json.dumps(self.name)}, "rows": {rows:10}, "bytes": {size:20}}}\n'
-        return line.encode() if self.framed else b""
+        return line.encode() if self.is_separate else b""
 
     def give(self, batch: IO[bytes], size: int) -> None:
         """And wait until a pipe is empty; BrokenPipeError if nobody is left to empty it."""
@@ -207,9 +216,9 @@ class PipeSink(Copied):
 class FeedFileSink(Copied):
     """A regular file for a feed, whose position is elsewhere: whole batches, the last one perhaps twice."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.file = OutputFile()
+    def __init__(self, report: Report, form: Format) -> None:
+        super().__init__(report, form)
+        self.file = OutputFile(form)
         self.file.cut(self.file.end())
 
     def at_start(self) -> bool:
@@ -218,3 +227,8 @@ class FeedFileSink(Copied):
     def give(self, batch: IO[bytes], size: int) -> None:
         super().give(batch, size)
         self.file.sync()
+
+    def end(self) -> None:
+        if not self.at_start():
+            super().end()
+            self.file.sync()

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.server
 
 NAMED = '"a\n\x1b[2JHINT:  Run this."'  # of a table, by its owner
 COMMANDS = (
-    "tail events --position p", "tail events --position c --format csv", "tail --feed f", "tail --feed f --format csv",
+    "tail events --position p", "tail events --position c --format csv", "tail events --position b --format binary",
+    "tail --feed f", "tail --feed f --format csv",
     "tail events --position o --order-by n", "tail events --position x --format parquet --directory d",
     "tail events --position s --shards", "feeds", "feeds --format json", "feeds --format prometheus",
     "feeds --check 1s", "count events", "count events --format json", "count events --fold", "prepare old",
