@@ -14,6 +14,8 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "git clone <this repository> && cd inorder"): INSTALLS,
     ("README.md", "pipx install ."): INSTALLS,
     ("README.md", "inorder lab run insert"): MINUTES,
+    ("docs/check.md", "inorder lab check"): MINUTES,
+    ("docs/check.md", "[outbox]"): "test_lab_check",
     ("docs/citus.md", "CREATE TABLE events ("): CITUS,
     ("docs/citus.md", "inorder citus events"): CITUS,
     ("docs/citus.md", 'inorder tail events_102008 --position p --dsn "host=worker1 dbname=shop \\'): CITUS,

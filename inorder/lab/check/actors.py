@@ -1,0 +1,223 @@
+"""Who acts in a schedule: writers and the reader. Each has words to do, one of which may wait for another session."""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from inorder.lab.check.history import Event, History, Polled, Written
+from inorder.lab.check.reader import Reader
+from inorder.lab.check.schedule import KILLED, READER
+from inorder.lab.check.session import FailedError, Session
+from inorder.lab.check.ways import Way, filled
+
+BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
+BEHIND = timedelta(seconds=10)  # of the clock that is behind
+
+STATEMENTS = {
+    "draw": "SELECT nextval('ids')", "savepoint": "SAVEPOINT s", "undo": "ROLLBACK TO s", "release": "RELEASE s",
+    "elsewhere": "INSERT INTO elsewhere VALUES (1)", "commit": "COMMIT", "rollback": "ROLLBACK",
+    "prepare": "PREPARE TRANSACTION 'inorder_check_{}'", "commit_prepared": "COMMIT PREPARED 'inorder_check_{}'",
+}  # fmt: skip
+ENDS = ("commit", "rollback", "commit_prepared")
+
+
+@dataclass
+class World:
+    """What all see: the clock, in seconds, the number of the last event, and the history so far."""
+
+    clock: int = 0
+    moment: int = 0
+    history: History = field(default_factory=History)
+
+    def tick(self) -> int:
+        self.moment += 1
+        return self.moment
+
+    def now(self, behind: timedelta = timedelta()) -> str:
+        return f"{BEGINNING + timedelta(seconds=self.clock) - behind:%Y-%m-%d %H:%M:%S+00}"
+
+
+class Actor(ABC):
+    def __init__(self, name: str, world: World) -> None:
+        self.name, self.world = name, world
+        self.words: deque[str] = deque()
+        self.busy, self.waits_for = False, tuple[str, ...]()
+
+    def go_on(self, blockers: Callable[[int], tuple[str, ...]]) -> None:
+        """Do the words, until there is none left or one waits for another session."""
+        while self.busy or self.words:
+            if not self.busy:
+                self.word = self.words.popleft()
+                self.busy, self.waits_for = self.start(self.word), ()
+                if not self.busy:
+                    continue
+            if found := self.wait(blockers):
+                if not self.waits_for:
+                    self.happened(self.word, self.said(), found)
+                self.waits_for = found
+                return
+            says = self.end(self.word)
+            self.happened(says, "" if self.waits_for else self.said(), ())
+            self.busy = False
+
+    def happened(self, says: str, sql: str, waits_for: tuple[str, ...]) -> None:
+        self.world.history.events.append(Event(self.name, says, sql, waits_for))
+
+    @property
+    def pid(self) -> int:
+        """The server process; -1: unknown."""
+        return -1
+
+    def forget_ids(self) -> None:
+        return
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def start(self, word: str) -> bool:
+        """Begin a word; False if there is nothing to do."""
+
+    @abstractmethod
+    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def end(self, word: str) -> str:
+        """Take the answer; say what was done."""
+
+    @abstractmethod
+    def said(self) -> str:
+        """The SQL of the word."""
+
+
+class Writer(Actor):
+    """A session that runs transactions, and knows which rows are in each."""
+
+    def __init__(self, name: str, world: World, session: Session, way: Way) -> None:
+        super().__init__(name, world)
+        self.session, self.way = session, way
+        self.clear()
+
+    def clear(self) -> None:
+        self.open: Written | None = None
+        self.drawn: str | None = None
+        self.behind, self.failed, self.begins = timedelta(), False, False
+
+    @property
+    def pid(self) -> int:
+        return self.session.pid
+
+    def forget_ids(self) -> None:
+        self.session.run("DISCARD SEQUENCES")
+
+    def close(self) -> None:
+        self.session.close()
+
+    def start(self, word: str) -> bool:
+        if word == "wait":
+            self.happened("waits a minute", "", ())
+            return False
+        if word == "behind":
+            self.behind = BEHIND
+            return False
+        if self.failed:
+            if word in ENDS:
+                self.clear()
+            return False
+        self.session.send(self.sql(word))
+        return True
+
+    def sql(self, word: str) -> str:
+        begin = ""
+        self.begins = word != "draw" and self.open is None
+        if self.begins:
+            self.open = Written(self.name, self.world.tick())
+            self.world.history.transactions.append(self.open)
+            self.created, self.saved, begin = self.world.now(self.behind), 0, f"{self.way.begin}; "
+        if word != "insert":
+            return begin + STATEMENTS[word].format(self.name)
+        drawn = f"'{self.drawn}'" if self.drawn else "nextval('ids')"
+        return begin + filled(self.way.insert.replace(":id", drawn), {"created_at": self.created})
+
+    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
+        return self.session.wait(blockers)
+
+    def said(self) -> str:
+        return self.session.sql
+
+    def end(self, word: str) -> str:
+        try:
+            answer = self.session.answer()
+        except FailedError as error:
+            return self.fail(word, str(error))
+        says = ("begin, " if self.begins else "") + word.replace("_", " ")
+        if word == "draw":
+            self.drawn = str(answer.rows[0][0])
+            return f"draws {self.drawn}"
+        assert self.open is not None
+        if word == "insert":
+            self.drawn = None
+            self.open.keys += [str(row[0]) for row in answer.rows]
+            return f"{says} {self.open.keys[-1]}"
+        if word == "savepoint":
+            self.saved = len(self.open.keys)
+        if word == "undo":
+            del self.open.keys[self.saved :]
+        if word in ENDS:
+            self.finish(word != "rollback")
+        return says
+
+    def finish(self, committed: bool) -> None:
+        assert self.open is not None
+        self.open.ended, self.open.committed, self.open.clock = self.world.tick(), committed, self.world.clock
+        self.clear()
+
+    def fail(self, word: str, why: str) -> str:
+        self.session.run("ROLLBACK")
+        self.finish(False)
+        self.failed = word not in ENDS
+        return f"{word} fails: {why}"
+
+
+class Polls(Actor):
+    """The reader under test."""
+
+    def __init__(self, world: World, reader: Reader) -> None:
+        super().__init__(READER, world)
+        self.reader, self.step = reader, 0
+
+    @property
+    def pid(self) -> int:
+        return self.reader.pid
+
+    def close(self) -> None:
+        self.reader.close()
+
+    def start(self, word: str) -> bool:
+        self.kill = word == KILLED
+        if self.step == 0:
+            self.poll = Polled(self.world.tick(), clock=self.world.clock, killed=self.kill)
+        self.reader.begin(self.step, self.world.now(), self.kill)
+        return True
+
+    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
+        return self.reader.wait(blockers)
+
+    def said(self) -> str:
+        return self.reader.said
+
+    def end(self, word: str) -> str:
+        last = self.step == self.reader.statements - 1
+        keys = self.reader.rows(self.step, self.kill and last)
+        which = f" {self.step + 1}/{self.reader.statements}" if self.reader.statements > 1 else ""
+        self.step += 1
+        if keys is None:
+            return f"poll{which}"
+        self.step = 0
+        self.poll.ended, self.poll.keys = self.world.tick(), keys
+        self.world.history.polls.append(self.poll)
+        return (
+            f"poll{which}, killed before it stores its rows" if self.kill else f"poll{which}: {' '.join(keys) or '-'}"
+        )

@@ -1,0 +1,177 @@
+"""Runs schedules: one process, a session for each writer of it, and the reader; one step after the other.
+
+A step that has to wait for another session is left waiting, and the next one is done. So a schedule is the same at
+every run, and takes a few milliseconds. Tables are used again: a reader goes on where the last schedule ended.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+
+from inorder.errors import InputError
+from inorder.lab.check.actors import Actor, Polls, World, Writer
+from inorder.lab.check.diagram import statements
+from inorder.lab.check.history import History, Judgement, judge
+from inorder.lab.check.reader import Program, Reader, SqlReader
+from inorder.lab.check.schedule import END_SECONDS, POLL, READER, STEP_SECONDS, WAIT_SECONDS, Case, Schedule, evenly
+from inorder.lab.check.session import Session
+from inorder.lab.check.ways import Way
+from inorder.lab.keys import SCHEMA
+from inorder.lab.targets.target import Target
+
+LAST_POLLS = 6
+DROP = "DROP TABLE IF EXISTS events, elsewhere CASCADE;\nDROP SEQUENCE IF EXISTS ids CASCADE"
+BLOCKERS = (
+    "SELECT DISTINCT blocker FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) blocker "
+    "WHERE CASE WHEN {0} > 0 THEN pid = {0} ELSE pid <> ALL ('{{{1}}}') END"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The first schedule of a case that has a fault, from the run of it on a new table."""
+
+    schedule: Schedule
+    history: History
+    judged: Judgement
+
+
+@dataclass
+class Outcome:
+    """A case: how many schedules were run, what was found, and in how many a writer waited or failed."""
+
+    case: str
+    schedules: int = 0
+    found: dict[str, Finding] = field(default_factory=dict)
+    waited: int = 0
+    failed: int = 0
+    note: str = ""
+
+
+class Arena:
+    def __init__(self, target: Target, way: Way) -> None:
+        self.target, self.way = target, way
+        self.world = World()
+        self.control = self.session()
+
+    def session(self) -> Session:
+        connection = self.target.connect(client_min_messages="warning", enable_seqscan="off")
+        connection.execute(
+            f"SELECT set_config('search_path', '{SCHEMA}, ' || current_setting('search_path'), false)".encode()
+        )
+        return Session(connection)
+
+    def lacks(self, words: set[str]) -> str:
+        """Why a case with these words cannot be run; "" if it can."""
+        if "draw" in words and not self.way.draws:
+            return "ids are drawn within the INSERT"
+        prepared = self.control.run("SHOW max_prepared_transactions").rows[0][0]
+        return "max_prepared_transactions is 0" if "prepare" in words and prepared == "0" else ""
+
+    @contextmanager
+    def table(self, case: Case) -> Iterator[None]:
+        """A new table, with writers and a reader of it."""
+        with ExitStack() as stack:
+            stack.callback(self.run_all, f"{self.way.teardown};\n{DROP}")
+            self.run_all(self.way.setup, "CREATE TABLE elsewhere (n int)", f"ALTER SEQUENCE ids CACHE {case.cache}")
+            self.cached, self.world.clock = case.cache > 1, 0
+            self.before = set[str]()
+            self.actors: dict[str, Actor] = {}
+            for name, _ in zip("ABC", case.writers, strict=False):
+                self.actors[name] = stack.enter_context(closing(Writer(name, self.world, self.session(), self.way)))
+            self.actors[READER] = stack.enter_context(closing(Polls(self.world, self.reader())))
+            yield
+
+    def run_all(self, *texts: str) -> None:
+        for statement in (statement for text in texts for statement in statements(text)):
+            self.control.run(statement)
+
+    def close(self) -> None:
+        self.control.close()
+
+    def reader(self) -> Reader:
+        if not self.way.program:
+            return SqlReader(self.way, self.session)
+        path = {"PGOPTIONS": f"-c search_path={SCHEMA},public"}
+        return Program(self.way.program, self.target.environment() | path)
+
+    def blockers(self, pid: int) -> tuple[str, ...]:
+        """The sessions that a server process waits for; 0: a process that is none of these."""
+        own = {one.pid: name for name, one in self.actors.items()} | {0: "a prepared transaction"}
+        listed = ",".join(map(str, {*own, self.control.pid}))
+        found = self.control.run(BLOCKERS.format(pid, listed)).rows
+        return tuple(sorted({own.get(int(str(one)), "another session") for (one,) in found}))
+
+    def play(self, schedule: Schedule) -> History:
+        """One schedule, then polls until the reader has all, or returns nothing more an hour later."""
+        world = self.world
+        world.history = History()
+        if self.cached:
+            for one in self.actors.values():
+                one.forget_ids()
+        for step in schedule:
+            world.clock += WAIT_SECONDS if step.words == "wait" else STEP_SECONDS
+            self.act(step.session, step.words)
+        world.clock += END_SECONDS
+        for _ in range(LAST_POLLS):
+            world.clock += STEP_SECONDS
+            for _ in range(self.way.steps):
+                self.act(READER, POLL)
+            if not world.history.polls[-1].keys and not judge(world.history).lost:
+                break
+        return world.history
+
+    def act(self, name: str, words: str) -> None:
+        self.actors[name].words.extend([words] if name == READER else words.split())
+        self.actors[name].go_on(self.blockers)
+        for other in self.actors.values():
+            if other.busy:
+                other.go_on(self.blockers)
+
+    def judged(self, history: History) -> Judgement:
+        rows = {key for one in history.transactions for key in one.keys}
+        if unknown := {key for poll in history.polls for key in poll.keys} - rows - self.before:
+            raise InputError(f"the reader returned {min(unknown)}, which is the key of no row that was committed")
+        found = judge(history, self.before)
+        self.before |= rows
+        return found
+
+
+def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
+    """The schedules of a case, until one loses rows; each first fault is run again on a new table."""
+    outcome = Outcome(case.name)
+    if note := arena.lacks({word for steps in case.writers for words in steps for word in words.split()}):
+        outcome.note = note
+        return outcome
+    left = evenly(case.schedules(arena.way.steps), most)
+    while left and "lost" not in outcome.found:
+        with arena.table(case):
+            left = left[until_faulty(arena, left, outcome) :]
+    for finding in dict.fromkeys(one.schedule for one in outcome.found.values()):
+        with arena.table(case):
+            add(outcome, finding, arena.play(finding), arena)
+    return outcome
+
+
+def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
+    """Run schedules up to the first that loses rows or returns some twice; how many."""
+    for count, schedule in enumerate(schedules, start=1):
+        history = arena.play(schedule)
+        writers = [event for event in history.events if event.session != READER]
+        outcome.schedules += 1
+        outcome.waited += any(event.waits_for for event in writers)
+        outcome.failed += any(" fails: " in event.says for event in writers)
+        if {"lost", "twice"} & set(add(outcome, schedule, history, arena).faults):
+            return count
+    return len(schedules)
+
+
+def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) -> Judgement:
+    """Keep the first schedule of each fault; of stalls the longest; of the same schedule the last run."""
+    judged = arena.judged(history)
+    for name in judged.faults:
+        known = outcome.found.get(name)
+        longer = name == "stalled" and known and judged.longest > known.judged.longest
+        if known is None or longer or known.schedule == schedule:
+            outcome.found[name] = Finding(schedule, history, judged)
+    return judged

@@ -1,0 +1,78 @@
+"""A history as a diagram in time order, and as a script for two or three sessions of psql. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from inorder.lab.check.history import Event, History, Judgement, order_of_sessions
+from inorder.lab.check.schedule import READER
+
+GAP = 2
+
+
+def conclusion(judged: Judgement) -> Iterator[str]:
+    """What is wrong, a sentence for each fault."""
+    for key in judged.lost:
+        yield f"row {key} is committed, and no poll returns it: lost"
+    for key in judged.twice:
+        yield f"row {key} is returned twice"
+    for key in judged.disorder:
+        yield f"row {key} is returned after a row of a transaction that began later than it was committed"
+    for stall in judged.stalled:
+        why = f"while {' and '.join(stall.behind)} is open" if stall.behind else "though no transaction is open"
+        yield f"row {stall.key} is committed, and polls do not return it yet, {why}"
+
+
+def without_repeats(events: Sequence[Event]) -> list[Event]:
+    """The last polls return nothing, time and again."""
+    return [one for place, one in enumerate(events) if not place or one != events[place - 1]]
+
+
+def shown(event: Event) -> str:
+    return event.says + (f" (waits for {', '.join(event.waits_for)})" if event.waits_for else "")
+
+
+def diagram(history: History, judged: Judgement) -> str:
+    """A column for each session, a line for each step.
+
+    >>> events = [Event("A", "begin, insert 1"), Event("B", "begin, insert 2, commit"), Event("reader", "poll: 2")]
+    >>> print(diagram(History(events), Judgement(lost=("1",))))
+    A                B                        reader
+    begin, insert 1
+                     begin, insert 2, commit
+                                              poll: 2
+    row 1 is committed, and no poll returns it: lost
+    """
+    sessions = order_of_sessions(history.events)
+    widths = {name: max(len(name), *(len(shown(event)) for event in history.events if event.session == name)) + GAP
+              for name in sessions}  # fmt: skip
+    lines = ["".join(name.ljust(widths[name]) for name in sessions)]
+    for event in without_repeats(history.events):
+        left = sum(widths[name] for name in sessions[: sessions.index(event.session)])
+        lines.append(" " * left + shown(event))
+    return "\n".join(line.rstrip() for line in [*lines, *conclusion(judged)])
+
+
+def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> str:
+    """Lines to be entered into sessions of psql, one after the other; each ends with the name of its session."""
+    sessions = order_of_sessions(history.events)
+    head = [
+        f"-- Open {len(sessions)} sessions of psql on an empty database: {', '.join(sessions)}.",
+        "-- Enter each line, in this order, in the session that its end names.",
+    ]
+    made = [f"{statement.strip().rstrip(';')};  -- {READER}" for text in setup for statement in statements(text)]
+    done = [f"{one_line(event.sql)}  -- {event.session}" for event in without_repeats(history.events) if event.sql]
+    return "\n".join([*head, *made, *done, *(f"-- {sentence}" for sentence in conclusion(judged))]) + "\n"
+
+
+def one_line(sql: str) -> str:
+    text = " ".join(sql.split())
+    return text if text.startswith("--") or text.endswith(";") else f"{text};"
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text: each ends with a semicolon at the end of a line.
+
+    >>> statements("SELECT ';';\\nSELECT 2")
+    ["SELECT ';'", 'SELECT 2']
+    """
+    parts = [part.strip() for part in text.replace(";\n", "\0").rstrip().rstrip(";").split("\0")]
+    return [part for part in parts if part]

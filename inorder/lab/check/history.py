@@ -1,0 +1,126 @@
+"""What happened in a schedule, and the judgement of it. Pure: the checker knows of a reader what it was given."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+FAULTS = ("lost", "twice", "disorder", "stalled")
+
+
+@dataclass
+class Written:
+    """A transaction: the rows that are in it in the end, and the moments (numbers of events) of its begin and end."""
+
+    session: str
+    began: int
+    keys: list[str] = field(default_factory=list)
+    ended: int | None = None
+    committed: bool = False
+    clock: int = 0  # when it ended
+
+    def open_during(self, poll: "Polled") -> bool:
+        return self.began < poll.began and (self.ended is None or self.ended > poll.ended)
+
+
+@dataclass
+class Polled:
+    """A poll: the rows that the reader was given by it, in their order. One that was killed gave none."""
+
+    began: int
+    ended: int = 0
+    keys: tuple[str, ...] = ()
+    clock: int = 0
+    killed: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step that was done: in words and in SQL; ``waits_for`` are sessions that it had to wait for."""
+
+    session: str
+    says: str
+    sql: str = ""
+    waits_for: tuple[str, ...] = ()
+
+
+@dataclass
+class History:
+    events: list[Event] = field(default_factory=list)
+    transactions: list[Written] = field(default_factory=list)
+    polls: list[Polled] = field(default_factory=list)
+
+    @property
+    def committed(self) -> dict[str, Written]:
+        return {key: one for one in self.transactions if one.committed for key in one.keys}
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A committed row that a poll did not return, although a later one did; and which open transactions it was after.
+
+    ``seconds``, by the clock of the schedule: from its commit to the last poll that did not.
+    """
+
+    key: str
+    behind: tuple[str, ...]
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The rows that are faulty, by fault."""
+
+    lost: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
+    disorder: tuple[str, ...] = ()
+    stalled: tuple[Stall, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        return tuple(name for name in FAULTS if getattr(self, name))
+
+    @property
+    def longest(self) -> int:
+        """Seconds of the longest stall."""
+        return max((stall.seconds for stall in self.stalled), default=0)
+
+
+def judge(history: History, before: Collection[str] = ()) -> Judgement:
+    """Compare what was committed with what the reader was given; ``before`` are rows of earlier schedules.
+
+    >>> early, late = Written("A", 0, ["1"], 5, True), Written("B", 1, ["2"], 2, True)
+    >>> judge(History(transactions=[early, late], polls=[Polled(3, 4, ("2",)), Polled(6, 7, ())])).lost
+    ('1',)
+    >>> polls = [Polled(3, 4, (), 10), Polled(6, 7, ("2", "1", "1"), 20)]
+    >>> judge(History(transactions=[early, late], polls=polls))
+    Judgement(lost=(), twice=('1',), disorder=(), stalled=(Stall(key='2', behind=('A',), seconds=10),))
+    """
+    committed = history.committed
+    times = Counter(key for poll in history.polls for key in poll.keys)
+    twice = [key for key, count in times.items() if count > 1 or (key not in committed and key in before)]
+    lost = [key for key in committed if key not in times]
+    return Judgement(tuple(lost), tuple(twice), tuple(disorder(history)), tuple(stalls(history, committed)))
+
+
+def disorder(history: History) -> Iterator[str]:
+    """Rows that came after one of a transaction that began when theirs had committed: after their consequence."""
+    order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
+    for one in history.transactions:
+        later = [order[key] for other in history.transactions if one.ended is not None and other.began > one.ended
+                 for key in other.keys if key in order]  # fmt: skip
+        yield from (key for key in one.keys if one.committed and key in order and order[key] > min(later, default=1e9))
+
+
+def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
+    polls = [poll for poll in history.polls if not poll.killed]
+    for key, row in committed.items():
+        given = next((poll.began for poll in polls if key in poll.keys), 0)
+        missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < given]
+        behind = {one.session for one in history.transactions for poll in missed if one.open_during(poll)}
+        if missed:
+            yield Stall(key, tuple(sorted(behind)), missed[-1].clock - row.clock)
+
+
+def order_of_sessions(events: Sequence[Event]) -> list[str]:
+    """Writers in the order of their names, the reader last."""
+    return sorted({event.session for event in events}, key=lambda name: (len(name), name))

@@ -1,0 +1,170 @@
+"""Readers under test: a SQL text, or a program that is asked for one poll after the other."""
+
+import json
+import os
+import select
+import shlex
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from inorder.errors import InputError
+from inorder.lab.check.session import LOOK_SECONDS, FailedError, Session
+from inorder.lab.check.ways import Way, filled
+
+Blockers = Callable[[int], tuple[str, ...]]
+
+
+class Reader(ABC):
+    """``begin`` starts a step of a poll; ``wait`` says for whom it waits; ``rows`` are those of the whole poll.
+
+    A poll has as many steps as ``statements``. ``kill`` ends the reader as a crash does, and starts it anew.
+    """
+
+    statements = 1
+    said = ""  # the SQL of the last step
+    pid = -1  # of its server process, if it is known
+
+    @abstractmethod
+    def begin(self, step: int, now: str, kill: bool) -> None: ...
+
+    @abstractmethod
+    def wait(self, blockers: Blockers) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
+        """None as long as the poll goes on; none of a poll that was killed."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class SqlReader(Reader):
+    """The first column of each row is a key, unless it is null; the last key is ``last`` from then on.
+
+    Each column of the last row that a statement returns is a name for the statements that follow.
+    A poll is one transaction with what is done with its rows, or, with ``finish``, two: rows are stored in between.
+    """
+
+    def __init__(self, way: Way, connect: Callable[[], Session]) -> None:
+        self.way, self.connect = way, connect
+        self.texts = way.statements
+        self.statements = way.steps
+        self.kept: dict[str, str | None] = dict(way.start)
+        self.values = dict(self.kept)
+        self.restart()
+        self.keys: tuple[str, ...] = ()
+
+    def begin(self, step: int, now: str, kill: bool) -> None:
+        if step == 0:
+            self.values, self.keys = dict(self.kept), ()
+        last = step == self.statements - 1
+        text = filled(self.texts[step].replace(":now", f"timestamptz '{now}'"), self.values)
+        text = f"{self.way.read}; {text}" if step == 0 else text
+        # At once if nothing can happen in between: the poll's end, unless it is to be killed before.
+        self.said = f"{text}; COMMIT" if last and not kill and not self.way.finish else text
+        self.session.send(self.said)
+
+    def wait(self, blockers: Blockers) -> tuple[str, ...]:
+        return self.session.wait(blockers)
+
+    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
+        try:
+            answer = self.session.answer()
+            self.take(answer.names, answer.rows)
+            if step < self.statements - 1:
+                return None
+            if self.way.finish:
+                self.session.run("COMMIT")
+            if kill:
+                self.close()
+                self.restart()
+                return ()
+            if self.way.finish and self.keys:
+                self.session.run(filled(self.way.finish, self.values))
+        except FailedError:
+            self.session.run("ROLLBACK")
+            return ()
+        self.kept = self.values
+        return self.keys
+
+    def take(self, names: list[str], rows: list[tuple[str | None, ...]]) -> None:
+        keys = tuple(row[0] for row in rows if row[0] is not None)
+        self.keys += keys
+        self.values["keys"] = f"{{{','.join(self.keys)}}}"
+        if rows:
+            self.values |= dict(zip(names, rows[-1], strict=True)) | ({"last": keys[-1]} if keys else {})
+
+    def restart(self) -> None:
+        self.session = self.connect()
+        self.pid = self.session.pid
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class Program(Reader):
+    """A program that gets a line of JSON for each poll, and prints a key a line, then an object with its position."""
+
+    def __init__(self, command: str, environment: Mapping[str, str]) -> None:
+        self.command, self.environment = command, environment
+        self.kept: Any = None
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                shlex.split(self.command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | self.environment,
+            )
+        except OSError as error:
+            raise InputError(f"cannot run {self.command}: {error.strerror}") from error
+
+    def begin(self, step: int, now: str, kill: bool) -> None:
+        assert self.process.stdin
+        self.lines, self.part = list[Any](), b""
+        self.said = f"-- {self.command}: poll"
+        self.process.stdin.write(json.dumps({"now": now, "last": self.kept}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def wait(self, blockers: Blockers) -> tuple[str, ...]:
+        while not self.ended():
+            if found := blockers(0):
+                return found
+        return ()
+
+    def ended(self) -> bool:
+        """Whether the line that ends the poll was read, within a moment."""
+        assert self.process.stdout
+        while not (self.lines and isinstance(self.lines[-1], dict)):
+            if not select.select([self.process.stdout], [], [], LOOK_SECONDS)[0]:
+                return False
+            if not (found := os.read(self.process.stdout.fileno(), 65536)):
+                raise InputError(f"{self.command} ended with exit code {self.process.wait()} in the middle of a poll")
+            *whole, self.part = (self.part + found).split(b"\n")
+            self.lines += map(self.read, whole)
+        return True
+
+    def read(self, line: bytes) -> Any:
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise InputError(
+                f"{self.command} printed what is no line of JSON: {line.decode(errors='replace')}"
+            ) from error
+
+    def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
+        if kill:
+            self.close()
+            self.process = self.start()
+            return ()
+        *keys, end = self.lines
+        self.kept = end.get("last")
+        return tuple(map(str, keys))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()

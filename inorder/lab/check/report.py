@@ -1,0 +1,137 @@
+"""What a check found, as tables, as data and as a page."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+
+from inorder.lab.check.arena import Finding, Outcome
+from inorder.lab.check.diagram import diagram, psql_script
+from inorder.lab.check.history import FAULTS, History, Judgement
+from inorder.lab.check.ways import Way
+from inorder.lab.report.section import Figure, Section, number, table
+
+MEANINGS = {
+    "lost": "Committed, and never returned. The shortest schedule that does it.",
+    "twice": "Returned more than once, likewise.",
+    "disorder": "Returned after a row of a transaction that began when this one was committed already, likewise.",
+    "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
+}
+
+NOTHING = Finding((), History(), Judgement())
+
+
+@dataclass
+class Checked:
+    """A way to read, and what was found of it, a case after the other."""
+
+    way: Way
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def worst(self, fault: str) -> tuple[str, Finding] | None:
+        """The case and the finding to show of a fault: the fewest steps; of stalls the longest."""
+        found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
+        if fault == "stalled":
+            return max(found, key=lambda one: one[1].judged.longest, default=None)
+        return min(found, key=lambda one: len(one[1].schedule), default=None)
+
+    @property
+    def faults(self) -> list[str]:
+        return [fault for fault in FAULTS if self.worst(fault)]
+
+
+def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
+    return sum(map(value, checked.outcomes))
+
+
+def in_words(fault: str, finding: Finding) -> str:
+    if fault != "stalled":
+        return f"{len(finding.schedule)} steps" if finding.schedule else f"{len(getattr(finding.judged, fault))} rows"
+    stall = max(finding.judged.stalled, key=lambda one: one.seconds)
+    return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
+
+
+def of_reader(fault: str, checked: Checked) -> str:
+    worst = checked.worst(fault)
+    return f"{worst[0]}, {in_words(fault, worst[1])}" if worst else "no"
+
+
+def fault_figures(value: Any) -> list[Figure]:
+    return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True) for name in FAULTS]
+
+
+COSTS = [
+    Figure("writers\nwait", "Schedules in which a writer waited for another session.", number(),
+           "waited", value=attrgetter("waited")),
+    Figure("writers\nfail", "Schedules in which a writer's transaction failed.", number(),
+           "failed", value=attrgetter("failed")),
+    Figure("schedules", "Schedules that were run.", number(), value=attrgetter("schedules")),
+]  # fmt: skip
+
+
+def readers_section(checks: Sequence[Checked]) -> Section:
+    figures = [
+        Figure("reader", "How the reader keeps its position.", value=lambda one: one.way.title, wrap=True),
+        *fault_figures(of_reader),
+        *(replace(one, value=partial(summed, one.value)) for one in COSTS),
+    ]  # fmt: skip
+    return table("readers", "Does the reader lose rows?", figures, checks)
+
+
+def cases_section(checked: Checked) -> Section:
+    def value(fault: str, one: Outcome) -> str:
+        return in_words(fault, one.found[fault]) if fault in one.found else (one.note and "-") or "no"
+
+    figures = [Figure("case", "What the transactions do.", value=lambda one: one.case), *fault_figures(value), *COSTS]
+    return table(f"cases_{checked.way.name}", f"{checked.way.title}: cases", figures, checked.outcomes)
+
+
+def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
+    """The schedule to look at of each reader that has a fault: title, and drawing."""
+    found = []
+    for checked in checks:
+        for fault in checked.faults[:1]:
+            case, finding = checked.worst(fault) or ("", NOTHING)
+            if finding.schedule:
+                found.append((f"{checked.way.title}: {fault} ({case})", diagram(finding.history, finding.judged)))
+    return found
+
+
+def script_of(way: Way, finding: Finding) -> str:
+    cases = " ".join(event.sql for event in finding.history.events)
+    return psql_script(
+        [way.setup, *["CREATE TABLE elsewhere (n int)"] * ("elsewhere" in cases)], finding.history, finding.judged
+    )
+
+
+def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
+    return [of_way(one) | {"faults": {fault: finding_record(one, fault) for fault in one.faults},
+                           "cases": [case_record(case) for case in one.outcomes]} for one in checks]  # fmt: skip
+
+
+def of_way(checked: Checked) -> dict[str, Any]:
+    way = checked.way
+    return {"reader": way.name, "title": way.title, "project": way.project, "version": way.version,
+            "source": way.source, "run": way.run}  # fmt: skip
+
+
+def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
+    case, finding = checked.worst(fault) or ("", NOTHING)
+    drawn = {"diagram": diagram(finding.history, finding.judged), "psql": script_of(checked.way, finding)}
+    return {"case": case, "words": in_words(fault, finding), **(drawn if finding.schedule else {})}
+
+
+def case_record(one: Outcome) -> dict[str, Any]:
+    return {"case": one.case, "schedules": one.schedules, "faults": sorted(one.found), "writers_wait": one.waited,
+            "writers_fail": one.failed, "note": one.note}  # fmt: skip
+
+
+def page(checks: Sequence[Checked], server: str) -> str:
+    environment = Environment(
+        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    sections = [readers_section(checks), *map(cases_section, checks)]
+    return environment.get_template("check.html").render(sections=sections, diagrams=diagrams(checks), server=server)

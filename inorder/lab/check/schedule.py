@@ -1,0 +1,122 @@
+"""Schedules: which session does what, in which order. Pure; what a step does on a server is in ``arena``.
+
+A transaction is a tuple of steps, a step some words, done one after the other. ``begin`` is not said: the first word
+that needs a transaction begins one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+READER = "reader"
+STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # by the clock of the schedule, which nobody waits for
+POLL, KILLED = "poll", "killed poll"
+
+Transaction = tuple[str, ...]
+SHORT: Transaction = ("insert", "commit")
+WRITERS: dict[str, Transaction] = {
+    "rollback": ("insert", "rollback"),
+    "savepoints": ("insert", "savepoint insert undo savepoint insert release", "commit"),
+    "prepared": ("insert", "prepare", "commit_prepared"),
+    "many rows": ("insert insert insert", "commit"),
+    "long": ("insert", "wait", "commit"),
+    "long elsewhere": ("elsewhere", "wait", "commit"),
+    "id drawn before": ("draw", "insert", "commit"),
+    "clock behind": ("behind insert", "commit"),
+}
+ENDS = ("commit", "rollback", "prepare", "commit_prepared")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one session does: a word, or several."""
+
+    session: str
+    words: str
+
+
+Schedule = tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Transactions of A, B and perhaps C; a reader that polls so often meanwhile, perhaps killed in its first poll.
+
+    With ``cache`` each session takes so many values of the sequence at a time.
+    """
+
+    name: str
+    writers: tuple[Transaction, ...]
+    polls: int = 2
+    kill: bool = False
+    cache: int = 1
+
+    def schedules(self, statements: int = 1) -> Iterator[Schedule]:
+        """Every order of the steps, the shortest first. Each statement of a poll is a step.
+
+        >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
+        ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
+        A:insert A:commit B:insert reader:poll B:commit
+        A:insert A:commit reader:poll B:insert B:commit
+        A:insert B:insert A:commit reader:poll B:commit
+        A:insert B:insert B:commit reader:poll A:commit
+        A:insert B:insert reader:poll A:commit B:commit
+        A:insert B:insert reader:poll B:commit A:commit
+        A:insert reader:poll A:commit B:insert B:commit
+        A:insert reader:poll B:insert A:commit B:commit
+        A:insert reader:poll B:insert B:commit A:commit
+        """
+        for polls in range(1, max(1, self.polls // statements) + 1):
+            reading = [KILLED if self.kill and not poll else POLL for poll in range(polls) for _ in range(statements)]
+            yield from self.in_order(tuple(reading), useless=statements == 1)
+
+    def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
+        """``useless``: leave out polls that come before everything or after, since the last polls do the same."""
+        scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
+        for order in interleavings(tuple(map(len, scripts.values()))):
+            left = {name: iter(words) for name, words in scripts.items()}
+            steps = tuple(Step(name, next(left[name])) for name in (list(scripts)[place] for place in order))
+            ends = {steps[0].session, steps[-1].session}
+            if not (useless and READER in ends) and not self.mirrored(steps):
+                yield steps
+
+    def mirrored(self, steps: Schedule) -> bool:
+        """Equal transactions begin in the order of their names: the others are the same schedules."""
+        began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
+        equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
+        return equal != sorted(equal)
+
+
+def interleavings(lengths: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every order in which lists of these lengths can be merged, as numbers of the lists.
+
+    >>> [*interleavings((1, 2))]
+    [(0, 1, 1), (1, 0, 1), (1, 1, 0)]
+    """
+    if not any(lengths):
+        yield ()
+    for place, length in enumerate(lengths):
+        if length:
+            for rest in interleavings((*lengths[:place], length - 1, *lengths[place + 1 :])):
+                yield (place, *rest)
+
+
+CASES: Sequence[Case] = (
+    Case("overlap", (SHORT, SHORT)),
+    *(Case(name, (steps, SHORT)) for name, steps in WRITERS.items()),
+    Case("cached ids", (SHORT + SHORT, SHORT), cache=20),
+    Case("three", (SHORT, SHORT, SHORT)),
+    Case("killed reader", (SHORT, SHORT), kill=True),
+)
+
+
+def evenly(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
+    """All of them, or so many at equal distances; the first is among them."""
+    found = list(schedules)
+    if most is None or len(found) <= most:
+        return found
+    return [found[place * len(found) // most] for place in range(most)]
+
+
+def words_of(schedule: Schedule) -> set[str]:
+    return set(chain.from_iterable(step.words.split() for step in schedule))

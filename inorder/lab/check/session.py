@@ -1,0 +1,86 @@
+"""A session whose statement may wait for another session's lock, while this process goes on with other sessions."""
+
+import select
+from collections.abc import Callable, Sequence
+
+from psycopg import errors, pq
+
+from inorder.connection.database import Connection
+from inorder.errors import InputError
+
+LOOK_SECONDS = 0.005  # after which it is asked whether a statement waits for a lock
+# What the other transactions can do to one, and a way may retry: serialization failure, deadlock, and then the rest.
+FAILED = ("40001", "40P01", "25P02")
+
+Rows = list[tuple[str | None, ...]]
+
+
+class FailedError(Exception):
+    """A statement failed because of concurrent transactions; its transaction is rolled back."""
+
+
+class Answer:
+    """The rows of the last statement of a text that returned columns, and the tag of the last one."""
+
+    def __init__(self, results: Sequence[pq.abc.PGresult]) -> None:
+        with_columns = [one for one in results if one.nfields]
+        last = with_columns[-1] if with_columns else None
+        self.names = [(last.fname(place) or b"").decode() for place in range(last.nfields)] if last else []
+        self.rows: Rows = [
+            tuple(value.decode() if (value := last.get_value(row, place)) is not None else None
+                  for place in range(last.nfields))
+            for row in range(last.ntuples)
+        ] if last else []  # fmt: skip
+        self.tag = (results[-1].command_status or b"").decode() if results else ""
+
+
+class Session:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.server = connection.pgconn
+        self.pid = connection.info.backend_pid
+
+    def send(self, sql: str) -> None:
+        self.sql = sql
+        self.server.send_query(sql.encode())
+
+    def ready(self, seconds: float = 0) -> bool:
+        """Whether the answer is there, within so many seconds."""
+        while self.server.is_busy():
+            if not select.select([self.server.socket], [], [], seconds)[0]:
+                return False
+            self.server.consume_input()
+        return True
+
+    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
+        """Wait until the answer is there, or the server says that the statement waits for others: for these."""
+        while not self.ready(LOOK_SECONDS):
+            if found := blockers(self.pid):
+                return found
+        return ()
+
+    def answer(self) -> Answer:
+        results = []
+        while (result := self.server.get_result()) is not None:
+            results.append(result)
+        for one in results:
+            if one.status == pq.ExecStatus.FATAL_ERROR:
+                self.fail(one)
+        return Answer(results)
+
+    def fail(self, result: pq.abc.PGresult) -> None:
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        said = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        if state in FAILED:
+            raise FailedError(said)
+        raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.sql.strip()}")
+
+    def run(self, sql: str) -> Answer:
+        """A statement that waits for nobody."""
+        self.send(sql)
+        while not self.ready(60):
+            pass
+        return self.answer()
+
+    def close(self) -> None:
+        self.connection.close()

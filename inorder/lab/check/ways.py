@@ -1,0 +1,101 @@
+"""Ways to read a table, each as data: the table, its INSERT, the poll of a reader. From ``ways.toml`` or options."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from inorder.errors import InputError
+from inorder.lab.check.diagram import statements
+
+# The clock of a schedule is its own: none of these follows it.
+CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
+NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+
+TABLE = """
+CREATE SEQUENCE ids;
+CREATE TABLE events (id bigint PRIMARY KEY DEFAULT nextval('ids'), created_at timestamptz NOT NULL,
+    xact bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint);
+"""
+INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNING id"
+
+
+@dataclass(frozen=True)
+class Way:
+    """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
+
+    ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
+    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here.
+    """
+
+    name: str
+    title: str
+    poll: str = ""
+    setup: str = TABLE
+    insert: str = INSERT
+    begin: str = "BEGIN"
+    read: str = "BEGIN"
+    finish: str = ""
+    teardown: str = ""
+    start: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
+    project: str = ""
+    version: str = ""
+    source: str = ""
+    run: str = "as the query that it documents"
+    program: str = ""
+
+    def __post_init__(self) -> None:
+        if wrong := CLOCKS.search(self.poll + self.finish):
+            clock = wrong[0].rstrip("(")
+            raise InputError(f"the poll of {self.name} has {clock}: write :now, since a schedule has its own clock")
+
+    @property
+    def statements(self) -> list[str]:
+        return statements(self.poll)
+
+    @property
+    def steps(self) -> int:
+        """Steps of a poll: a program's is one."""
+        return 1 if self.program else len(self.statements)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a writer can draw the id before it inserts."""
+        return ":id" in self.insert
+
+
+def filled(text: str, values: Mapping[str, str | None]) -> str:
+    """The text with the values of its names as literals.
+
+    >>> filled("SELECT id FROM t WHERE id > :last AND x::int = 1", {"last": "it's"})
+    "SELECT id FROM t WHERE id > 'it''s' AND x::int = 1"
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            raise InputError(f":{found[1]} has no value yet: give --start {found[1]}=VALUE")
+        return literal(values[found[1]])
+
+    return NAME.sub(value, text)
+
+
+def literal(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+
+
+def ways_in(text: str) -> dict[str, Way]:
+    known = {one.name for one in fields(Way)}
+    found: dict[str, Any] = tomllib.loads(text)
+    for name, values in found.items():
+        if unknown := values.keys() - known:
+            raise InputError(f"{name}: unknown {', '.join(sorted(unknown))}")
+    return {name: Way(name=name, **{"title": name, **values}) for name, values in found.items()}
+
+
+@cache
+def built_in() -> dict[str, Way]:
+    return ways_in(files("inorder.lab.check").joinpath("ways.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,220 @@
+"""inorder lab check: what is judged a fault, planted faults, ways that have none, programs, and what others replay."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from math import factorial, prod
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import connect
+from inorder.lab.check.arena import Arena, Outcome, run_case
+from inorder.lab.check.diagram import diagram
+from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
+from inorder.lab.check.schedule import CASES, SHORT, Case, interleavings
+from inorder.lab.check.ways import Way, built_in, ways_in
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.targets.target import Target
+from inorder.lab.targets.throw_away import ThrowAway
+from inorder.servers import Server
+
+from conftest import text
+from tool import inorder
+
+SAMPLES = Path(__file__).parent / "samples"
+PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
+NAMED = {case.name: case for case in CASES}
+# Each planted reader: the fault that a case must show, and a case whose schedules it passes, "" for none.
+FAULTY = {
+    "plain": ("overlap", "lost", "rollback"),
+    "inclusive": ("overlap", "twice", ""),
+    "lag": ("long", "lost", "overlap"),
+    "ties": ("many rows", "lost", ""),
+    "xmax": ("overlap", "lost", "rollback"),
+    "late": ("overlap", "lost", ""),
+    "sessions": ("prepared", "lost", "overlap"),
+    "subtransactions": ("savepoints", "lost", "overlap"),
+    "deleted": ("killed reader", "lost", "overlap"),
+    "backwards": ("overlap", "disorder", ""),
+    "cached": ("cached ids", "lost", "overlap"),
+}
+
+
+@pytest.fixture(scope="module")
+def target(server: Server) -> Iterator[Target]:
+    with Cluster(server) as cluster:
+        made = ThrowAway(cluster)
+        made.serve({"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"})
+        with made.connect() as connection:
+            made.create_schema(connection)
+        yield made
+
+
+def outcome(target: Target, way: Way, case: str, most: int | None = None) -> Outcome:
+    with closing(Arena(target, way)) as arena:
+        return run_case(arena, NAMED[case], most)
+
+
+A, B = Written("A", 1, ["1"], 6, True), Written("B", 2, ["2"], 3, True, clock=2)
+
+
+@pytest.mark.parametrize(
+    ("polls", "expected"),
+    [
+        ([Polled(7, 8, ("1", "2"))], Judgement()),
+        ([Polled(4, 5, ("2",)), Polled(7, 8, ("1",))], Judgement()),
+        ([Polled(4, 5, ("2",)), Polled(7, 8)], Judgement(lost=("1",))),
+        ([Polled(4, 5, ("2",)), Polled(7, 8, ("1", "2"))], Judgement(twice=("2",))),
+        ([Polled(4, 5, (), 9), Polled(7, 8, ("1", "2"))], Judgement(stalled=(Stall("2", ("A",), 7),))),
+        ([Polled(4, 5, (), 9, killed=True), Polled(7, 8, ("1", "2"))], Judgement()),
+        ([Polled(7, 8, ("1",), 9), Polled(9, 10, ("2",))], Judgement(stalled=(Stall("2", (), 7),))),
+    ],
+)
+def test_what_is_judged(polls: list[Polled], expected: Judgement) -> None:
+    assert judge(History(transactions=[A, B], polls=polls)) == expected
+
+
+def test_a_row_after_its_consequence_is_out_of_order() -> None:
+    cause, later = Written("A", 1, ["1"], 2, True), Written("B", 3, ["2"], 4, True)
+    for keys, found in ((("1", "2"), ()), (("2", "1"), ("1",))):
+        assert judge(History(transactions=[cause, later], polls=[Polled(5, 6, keys)])).disorder == found
+
+
+@pytest.mark.parametrize("lengths", [(2, 2), (2, 2, 1), (3, 1, 2)])
+def test_each_order_is_there_once(lengths: tuple[int, ...]) -> None:
+    found = list(interleavings(lengths))
+    assert len(found) == len(set(found)) == factorial(sum(lengths)) // prod(map(factorial, lengths))
+
+
+def test_equal_transactions_are_not_exchanged() -> None:
+    """Each schedule and its mirror image would find the same."""
+    found = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
+    swapped = {tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in one) for one in found}
+    assert not swapped & {tuple((step.session, step.words) for step in one) for one in found}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_planted_fault_is_found_by_a_forced_schedule(target: Target, name: str) -> None:
+    case, fault, passes = FAULTY[name]
+    assert fault in outcome(target, PLANTED[name], case).found
+    if passes:
+        assert not {"lost", "twice", "disorder"} & outcome(target, PLANTED[name], passes).found.keys()
+
+
+def test_no_planted_fault_is_untested() -> None:
+    assert PLANTED.keys() == FAULTY.keys()
+
+
+FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str]()}
+
+
+@pytest.mark.parametrize("name", FAULTLESS)
+def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
+    with closing(Arena(target, built_in()[name])) as arena:
+        assert {fault for case in CASES for fault in run_case(arena, case, 6).found} <= FAULTLESS[name]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FAULTLESS)
+def test_no_schedule_finds_anything_in_what_is_right(target: Target, name: str) -> None:
+    with closing(Arena(target, built_in()[name])) as arena:
+        assert {fault for case in CASES for fault in run_case(arena, case).found} == FAULTLESS[name]
+
+
+def test_the_reader_on_the_page_is_right(target: Target) -> None:
+    (block,) = re.findall(r"```toml\n(.*?)```", text("docs/check.md"), re.S)
+    (way,) = ways_in(block).values()
+    assert [outcome(target, way, case, 10).found for case in ("overlap", "killed reader")] == [{}, {}]
+
+
+def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
+    """A way with a lock: what its schedules ask for is not possible, and the writers' waits are its cost."""
+    way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
+              begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip
+    found = outcome(target, way, "overlap")
+    assert found.found == {} and found.waited > 0
+
+
+PROGRAM = """
+import json, os, sys, psycopg
+with psycopg.connect("", autocommit=True) as connection:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        last = asked["last"] or 0
+        for (key,) in connection.execute("SELECT id FROM events WHERE id > %s ORDER BY id", [last]):
+            print(json.dumps(key))
+            last = max(last, key)
+        print(json.dumps({"last": last}), flush=True)
+"""
+
+
+def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "reader.py").write_text(PROGRAM)
+    way = Way("program", "program", program=shlex.join([sys.executable, str(tmp_path / "reader.py")]))
+    assert "lost" in outcome(target, way, "overlap").found
+    killed = outcome(target, way, "killed reader", 1)
+    assert (killed.schedules, killed.found) == (1, {})
+
+
+def test_others_can_see_and_replay_the_shortest_schedule(server: Server, cluster: Cluster, tmp_path: Path) -> None:
+    """Data, page and script have it; each line of the script, entered where it says, does on any server the same."""
+    poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
+    done = inorder("lab", "check", "--sql", poll, "--schedules", "5", "--fail-on", "lost,twice", "--format", "json",
+                   "--script", "lost.sql", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    ((lost,),) = [[one["faults"]["lost"]] for one in json.loads(done.stdout)]
+    assert lost["case"] == "overlap" and lost["psql"] == (tmp_path / "lost.sql").read_text()
+    assert lost["diagram"].splitlines()[-1] == "row 1 is committed, and no poll returns it: lost"
+    assert lost["diagram"].splitlines()[1] in (tmp_path / "page.html").read_text()
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE replay")
+        assert replayed(server, cluster, lost["psql"].splitlines()).split() == ["2"]
+        with connect(f"{cluster.dsn} dbname=replay") as connection:
+            assert connection.execute("SELECT id FROM events ORDER BY id").fetchall() == [(1,), (2,)]
+        admin.execute("DROP DATABASE replay")
+
+
+def replayed(server: Server, cluster: Cluster, lines: list[str]) -> str:
+    """What the reader's session of psql prints."""
+    psql = [str(server.program("psql")), "-XqAt", "-d", "replay", "-v", "ON_ERROR_STOP=1"]
+    with ExitStack() as stack:
+        sessions = {
+            name: stack.enter_context(subprocess.Popen(psql, stdin=-1, stdout=-1, text=True, env=cluster.environment()))
+            for name in ("A", "B", "reader")
+        }
+        printed, part = "", ""
+        for line in lines:
+            text, _, name = line.rpartition("  -- ")
+            part += f"{text or line}\n" if not line.startswith("--") else ""
+            if not text:
+                continue
+            session = sessions[name]
+            assert session.stdin and session.stdout
+            session.stdin.write(f"{part}\\echo done\n")
+            session.stdin.flush()
+            said = "".join(iter(session.stdout.readline, "done\n"))
+            printed, part = printed + (said if name == "reader" else ""), ""
+        for session in sessions.values():
+            session.communicate()
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fail-on", "late"], "there is no fault 'late'"),
+        (["nobody"], "there is no reader nobody"),
+        (["--sql", "SELECT id FROM events WHERE created_at < now()"], "write :now"),
+    ],
+)
+def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = inorder("lab", "check", *arguments, folder=tmp_path)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_a_diagram_has_a_column_for_each_session() -> None:
+    assert diagram(History(), Judgement()) == ""
