@@ -76,35 +76,37 @@ DECLARE
     c record;
     types text;
 BEGIN
-    FOR c IN SELECT * FROM (VALUES
-     ('<~', 'uuid_%s_lt_time', '%s, timestamptz', '>~', '>=~', 'scalarlt', 'key earlier than the moment'),
-     ('<~', 'time_lt_uuid_%s', 'timestamptz, %s', '>~', '>=~', 'scalarlt', 'moment earlier than the key'),
-     ('<=~', 'uuid_%s_le_time', '%s, timestamptz', '>=~', '>~', 'scalarle', 'key not later than the moment'),
-     ('<=~', 'time_le_uuid_%s', 'timestamptz, %s', '>=~', '>~', 'scalarle', 'moment not later than the key'),
-     ('>=~', 'uuid_%s_ge_time', '%s, timestamptz', '<=~', '<~', 'scalarge', 'key not earlier than the moment'),
-     ('>=~', 'time_ge_uuid_%s', 'timestamptz, %s', '<=~', '<~', 'scalarge', 'moment not earlier than the key'),
-     ('>~', 'uuid_%s_gt_time', '%s, timestamptz', '<~', '<=~', 'scalargt', 'key later than the moment'),
-     ('>~', 'time_gt_uuid_%s', 'timestamptz, %s', '<~', '<=~', 'scalargt', 'moment later than the key'),
-     ('=~', 'uuid_%s_eq_time', '%s, timestamptz', '=~', '<>~', 'eq', 'key of the same microsecond as the moment'),
-     ('=~', 'time_eq_uuid_%s', 'timestamptz, %s', '=~', '<>~', 'eq', 'moment of the same microsecond as the key'),
-     ('<>~', 'uuid_%s_ne_time', '%s, timestamptz', '<>~', '=~', 'neq', 'key not of the same microsecond as the moment'),
-     ('<>~', 'time_ne_uuid_%s', 'timestamptz, %s', '<>~', '=~', 'neq', 'moment not of the same microsecond as the key'),
-     ('<@~', 'uuid_%s_in_range', '%s, tstzrange', '@>~', NULL, 'cont', 'the key''s time is in the range'),
-     ('@>~', 'range_has_uuid_%s', 'tstzrange, %s', '<@~', NULL, 'cont', 'the range holds the key''s time')
-    ) AS v(operator, function, operands, commutator, negator, selectivity, meaning)
+    -- Each type in a place of its own: the name of a schema may have any character.
+    FOR c IN SELECT v.operator, format(v.function, k.kind) AS function, format(v.lefttype, k.type) AS lefttype,
+                    format(v.righttype, k.type) AS righttype, v.commutator, v.negator, v.selectivity,
+                    v.meaning || k.unless AS meaning FROM (VALUES
+   ('<~', 'uuid_%s_lt_time', '%s', 'timestamptz', '>~', '>=~', 'scalarlt', 'key earlier than the moment'),
+   ('<~', 'time_lt_uuid_%s', 'timestamptz', '%s', '>~', '>=~', 'scalarlt', 'moment earlier than the key'),
+   ('<=~', 'uuid_%s_le_time', '%s', 'timestamptz', '>=~', '>~', 'scalarle', 'key not later than the moment'),
+   ('<=~', 'time_le_uuid_%s', 'timestamptz', '%s', '>=~', '>~', 'scalarle', 'moment not later than the key'),
+   ('>=~', 'uuid_%s_ge_time', '%s', 'timestamptz', '<=~', '<~', 'scalarge', 'key not earlier than the moment'),
+   ('>=~', 'time_ge_uuid_%s', 'timestamptz', '%s', '<=~', '<~', 'scalarge', 'moment not earlier than the key'),
+   ('>~', 'uuid_%s_gt_time', '%s', 'timestamptz', '<~', '<=~', 'scalargt', 'key later than the moment'),
+   ('>~', 'time_gt_uuid_%s', 'timestamptz', '%s', '<~', '<=~', 'scalargt', 'moment later than the key'),
+   ('=~', 'uuid_%s_eq_time', '%s', 'timestamptz', '=~', '<>~', 'eq', 'key of the same microsecond as the moment'),
+   ('=~', 'time_eq_uuid_%s', 'timestamptz', '%s', '=~', '<>~', 'eq', 'moment of the same microsecond as the key'),
+   ('<>~', 'uuid_%s_ne_time', '%s', 'timestamptz', '<>~', '=~', 'neq', 'key not of the same microsecond as the moment'),
+   ('<>~', 'time_ne_uuid_%s', 'timestamptz', '%s', '<>~', '=~', 'neq', 'moment not of the same microsecond as the key'),
+   ('<@~', 'uuid_%s_in_range', '%s', 'tstzrange', '@>~', NULL, 'cont', 'the key''s time is in the range'),
+   ('@>~', 'range_has_uuid_%s', 'tstzrange', '%s', '<@~', NULL, 'cont', 'the range holds the key''s time')
+    ) AS v(operator, function, lefttype, righttype, commutator, negator, selectivity, meaning)
     CROSS JOIN (VALUES ('v1', '@extschema@.uuid_v1', ''), ('v7', 'uuid', '; error if the key is not of version 7'))
     AS k(kind, type, unless) LOOP
-        types := format(c.operands, c.type);
+        types := concat(c.lefttype, ', ', c.righttype);
         EXECUTE format('CREATE FUNCTION %s.%s(%s) RETURNS boolean AS %L LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ',
-                       '@extschema@', format(c.function, c.kind), types, 'MODULE_PATHNAME')
+                       '@extschema@', c.function, types, 'MODULE_PATHNAME')
                 || 'SUPPORT @extschema@.uuid_time_support';
-        EXECUTE format('COMMENT ON FUNCTION %s.%s(%s) IS %L', '@extschema@', format(c.function, c.kind), types,
+        EXECUTE format('COMMENT ON FUNCTION %s.%s(%s) IS %L', '@extschema@', c.function, types,
                        format('implementation of %s operator', c.operator));
         EXECUTE format('CREATE OPERATOR %1$s.%2$s (FUNCTION = %1$s.%3$s, LEFTARG = %4$s, RIGHTARG = %5$s, '
                        'COMMUTATOR = OPERATOR(%1$s.%6$s)%7$s, RESTRICT = %8$ssel, JOIN = %8$sjoinsel)',
-                       '@extschema@', c.operator, format(c.function, c.kind), split_part(types, ', ', 1),
-                       split_part(types, ', ', 2), c.commutator,
+                       '@extschema@', c.operator, c.function, c.lefttype, c.righttype, c.commutator,
                        format(', NEGATOR = OPERATOR(%s.' || c.negator || ')', '@extschema@'), c.selectivity);
-        EXECUTE format('COMMENT ON OPERATOR %s.%s (%s) IS %L', '@extschema@', c.operator, types, c.meaning || c.unless);
+        EXECUTE format('COMMENT ON OPERATOR %s.%s (%s) IS %L', '@extschema@', c.operator, types, c.meaning);
     END LOOP;
 END $$;

@@ -172,6 +172,30 @@ def test_what_is_planted_after_installation_is_never_called(attacked: Cluster) -
             use(admin, "y")
 
 
+# An installer's name for the schema that would end a statement which takes it apart at its commas.
+INJECTED = ",RIGHTARG=int);SELECT evil.attack();--, x, y"
+OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OPERATOR("[:63]
+
+
+def test_the_name_of_the_schema_ends_no_statement(attacked: Cluster) -> None:
+    with (
+        database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
+        connect(f"{dsn} user=mallory") as mallory,
+    ):
+        execute(
+            mallory, ATTACK, 'CREATE SCHEMA "x, y; %s"', f'CREATE SCHEMA "{INJECTED}"',
+            f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
+            f'CREATE FUNCTION "{INJECTED}".uuid_v1_lt_time(pg_temp."{OPERAND}", int) RETURNS boolean RETURN true',
+        )  # fmt: skip
+        # Later minor versions refuse a name with two hyphens.
+        assert refusal(mallory, f'CREATE EXTENSION inorder SCHEMA "{INJECTED}"') in ("", "22P02")
+        execute(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
+        assert value(mallory, """SELECT now() OPERATOR("x, y; %s".<~) "x, y; %s".uuid_v1_nextval()""") in (
+            True,
+            False,
+        )
+
+
 # What an owner of the schema or its functions could do.
 MEDDLING = (
     "CREATE TABLE inorder_internal.t ()",
