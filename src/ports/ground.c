@@ -249,6 +249,13 @@ refuse_change(Oid relation)
 			 errhint("Try again.")));
 }
 
+/* The one of now; in parallel mode, in which none may be taken, the one that is active */
+static Snapshot
+latest_snapshot(void)
+{
+	return IsInParallelMode() ? GetActiveSnapshot() : GetLatestSnapshot();
+}
+
 /* What an internal function says under a snapshot; in parallel mode, in which nothing new may be seen, the one that is active */
 static Value
 call_under(Snapshot snapshot, const char *name, int count, const Value *arguments)
@@ -311,8 +318,8 @@ build(const Table *table)
 		refuse_distributed(lfirst_oid(cell));
 		ground.lock_order[ground.tree_count++] = lfirst_oid(cell);
 	}
-	take_leaves(&ground, DatumGetArrayTypeP(call_under(GetLatestSnapshot(), "prove_ground", 2, arguments).value));
-	(void) call_under(GetLatestSnapshot(), "check_later_triggers", 1, &relation);
+	take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
+	(void) call_under(latest_snapshot(), "check_later_triggers", 1, &relation);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	ground.members = members_under(GetTransactionSnapshot(), table);
