@@ -103,6 +103,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT inorder_internal.has_guard(t) THEN
+        t.written_here := true;  -- not restored: it has lost the guard since a statement ago
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
     PERFORM inorder_internal.sweep();

@@ -138,7 +138,8 @@ CREATE POLICY remove ON inorder_internal.feed FOR DELETE
     USING (inorder_internal.is_role(inorder_internal.caller(), owner, owner_name, system)
            OR inorder_internal.owns(inorder_internal.caller(), relation));
 
--- Who sees a feed sees its state, who may move it writes there, and who may drop it deletes it.
+-- Who sees a feed sees its state, and who may move it writes there. Who drops a feed of another role deletes its state
+-- by the rule below, and not alone.
 CREATE POLICY look ON inorder_internal.feed_state FOR SELECT
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed));
 CREATE POLICY make ON inorder_internal.feed_state FOR INSERT
@@ -150,8 +151,7 @@ CREATE POLICY move ON inorder_internal.feed_state FOR UPDATE
                    AND inorder_internal.may_move(inorder_internal.caller(), f)));
 CREATE POLICY remove ON inorder_internal.feed_state FOR DELETE
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed
-                   AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
-                        OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
+                   AND inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)));
 
 -- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number, and
 -- writes no other.
@@ -208,8 +208,10 @@ BEGIN
                        'SELECT false AS removed, %2$I.* FROM inorder_internal.%2$I WHERE %3$s',
                        'removable_' || t.name, t.name, t.condition);
         EXECUTE format('CREATE OR REPLACE RULE remove AS ON UPDATE TO inorder_internal.%I '
-                       'DO INSTEAD DELETE FROM inorder_internal.%I AS t WHERE %s',
-                       'removable_' || t.name, t.name, t.same);
+                       'DO INSTEAD (%s DELETE FROM inorder_internal.%I AS t WHERE %s)', 'removable_' || t.name,
+                       CASE t.name WHEN 'feed' THEN format('DELETE FROM inorder_internal.%I AS s WHERE s.feed = OLD.id;',
+                                                           'feed_state') END,
+                       t.name, t.same);
         FOR grantee IN SELECT a.grantee FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
                        WHERE c.relnamespace = 'inorder_internal'::regnamespace AND c.relname = 'removable_' || t.name
                          AND a.grantee <> c.relowner LOOP

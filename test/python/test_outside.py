@@ -2,6 +2,7 @@
 
 import pytest
 from inorder.connection.database import Connection
+from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from conftest import scalar
@@ -116,3 +117,25 @@ def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome:
         assert state(fresh, READ) == GROUND
     else:
         assert numbers(fresh, READ) == ([3, 7] if act.endswith("(7)") else [3])
+
+
+AWAY = """
+CREATE FUNCTION away() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('away.now', true) = 'yes' THEN
+        PERFORM set_config('away.now', 'no', false);
+        ALTER TABLE public.late DISABLE TRIGGER USER;
+        PERFORM set_config('away.now', 'yes', false);
+    END IF;
+END $$
+"""
+
+
+@pytest.mark.editions
+def test_a_trigger_on_commands_that_takes_the_guard_away(fresh: Connection) -> None:
+    """The error is about the guard, not that of a restored table."""
+    run(fresh, "CREATE TABLE late (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", AWAY)
+    run(fresh, "CREATE EVENT TRIGGER away ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER', 'ALTER TABLE') "
+        "EXECUTE FUNCTION away()", "SET away.now = 'yes'")  # fmt: skip
+    with pytest.raises(errors.ObjectNotInPrerequisiteState, match="late has lost the guard of column id"):
+        run(fresh, "SELECT feed_create('f', 'late')")

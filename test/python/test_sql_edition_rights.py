@@ -177,6 +177,26 @@ def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
 
 
 @pytest.mark.server
+def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> None:
+    """Not its state alone: its owner could neither read on nor have the name again."""
+    as_role(edition, "plain_reader")
+    ((first,),) = run(edition, "SELECT feed_create('own', 'events')", "SELECT feed_next_batch('own')")
+    ((feed,),) = run(edition, "SELECT id FROM inorder_internal.feed WHERE name = 'own'")
+    as_role(edition, "plain_owner")
+    alone = f"UPDATE inorder_internal.removable_feed_state SET removed = true WHERE feed = {feed}"
+    assert edition.execute(alone.encode()).rowcount == 0
+    for drop in ("SELECT feed_drop('own', 'plain_reader')",
+                 f"UPDATE inorder_internal.removable_feed SET removed = true WHERE id = {feed}"):  # fmt: skip
+        with edition.transaction(force_rollback=True):
+            run(edition, drop, "RESET ROLE")
+            left = f"SELECT (SELECT count(*) FROM inorder_internal.feed WHERE id = {feed}), count(*) "
+            assert run(edition, f"{left} FROM inorder_internal.feed_state WHERE feed = {feed}") == [(0, 0)], drop
+            as_role(edition, "plain_reader")
+            ((next_one,),) = run(edition, "SELECT feed_create('own', 'events')", "SELECT feed_next_batch('own')")
+            assert next_one > first
+
+
+@pytest.mark.server
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
