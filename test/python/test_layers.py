@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import inorder
@@ -32,7 +33,9 @@ def imported(path: Path) -> Iterator[str]:
         yield from (name for name in names if name.split(".")[0] == "inorder")
 
 
-IMPORTS = {name: set(imported(path)) - {name} for name, path in MODULES.items()}
+@cache
+def imports() -> dict[str, set[str]]:
+    return {name: set(imported(path)) - {name} for name, path in MODULES.items()}
 
 
 def reached(start: str) -> set[str]:
@@ -40,7 +43,7 @@ def reached(start: str) -> set[str]:
     found: set[str] = set()
     waiting = [start]
     while waiting:
-        for name in IMPORTS.get(waiting.pop(), set()):
+        for name in imports().get(waiting.pop(), set()):
             if name not in found:
                 found.add(name)
                 waiting.append(name)
@@ -73,7 +76,7 @@ def folder_of(name: str) -> str:
 def test_there_is_no_circle_of_folders() -> None:
     below = {folder_of(name): set[str]() for name in MODULES}
     for name in MODULES:
-        below[folder_of(name)] |= {folder_of(other) for other in IMPORTS[name]} - {folder_of(name)}
+        below[folder_of(name)] |= {folder_of(other) for other in imports()[name]} - {folder_of(name)}
     assert [(name, other) for name in LOOSE for other in below[name] - LOOSE] == []
     while ground := [folder for folder, needed in below.items() if not needed & below.keys()]:
         for folder in ground:
@@ -83,13 +86,13 @@ def test_there_is_no_circle_of_folders() -> None:
 
 def test_no_experiment_imports_another() -> None:
     pairs = [
-        (name, other) for name in EXPERIMENTS for other in IMPORTS[name] if is_in(other, "inorder.lab.experiments")
+        (name, other) for name in EXPERIMENTS for other in imports()[name] if is_in(other, "inorder.lab.experiments")
     ]
     assert [pair for pair in pairs if len(set(map(experiment_of, pair))) > 1] == []
 
 
 def test_nobody_imports_an_experiment() -> None:
-    users = {name for name in MODULES if IMPORTS[name] & set(EXPERIMENTS) and name not in EXPERIMENTS}
+    users = {name for name in MODULES if imports()[name] & set(EXPERIMENTS) and name not in EXPERIMENTS}
     assert users <= {"inorder.commands.demo"}
 
 
@@ -109,7 +112,7 @@ ENGINES = ("inorder.dlt", "inorder.spark")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
     assert not [
-        name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in IMPORTS[name])
+        name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in imports()[name])
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
     known = ["inorder.connection", "inorder.errors", "inorder.text"]
@@ -137,7 +140,7 @@ def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
     above = tuple(f"inorder.lab.{name}" for name in not_above)
     for name in MODULES:
         if is_in(name, package):
-            found = [other for other in IMPORTS[name] if is_in(other, *above, "inorder.commands", "inorder.cli")]
+            found = [other for other in imports()[name] if is_in(other, *above, "inorder.commands", "inorder.cli")]
             assert not found, name
 
 
@@ -146,15 +149,15 @@ def test_a_report_needs_no_server() -> None:
     assert [
         name
         for name in MODULES
-        if is_in(name, *quiet) and any(is_in(other, "inorder.connection") for other in IMPORTS[name])
+        if is_in(name, *quiet) and any(is_in(other, "inorder.connection") for other in imports()[name])
     ] == []
 
 
 def test_statistics_import_nothing_of_ours() -> None:
-    assert IMPORTS["inorder.lab.analysis.stats"] == set()
+    assert imports()["inorder.lab.analysis.stats"] == set()
 
 
 def test_no_experiment_asks_whose_server_it_is() -> None:
     servers = {"inorder.lab.server.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"}
-    assert [name for name in EXPERIMENTS if IMPORTS[name] & servers] == []
+    assert [name for name in EXPERIMENTS if imports()[name] & servers] == []
     assert [name for name in EXPERIMENTS if ".cluster" in MODULES[name].read_text(encoding="utf-8")] == []

@@ -6,6 +6,7 @@ Each figure is shown beside ours where that was measured; the commands exist, an
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import cast
 from zlib import crc32
@@ -229,6 +230,7 @@ def title_pattern(title: str) -> str:
     return COUNT.sub("N", title)
 
 
+@cache
 def titles() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {name: set() for name in KINDS}
     for name in recorded_names():
@@ -240,9 +242,6 @@ def titles() -> dict[str, set[str]]:
         for one in about["tables"]:
             found[one["experiment"]].add(f"Beside study {study}: {one['title']}")
     return found
-
-
-TITLES = titles()
 
 
 def test_each_study_has_its_source_and_all_its_parts() -> None:
@@ -298,10 +297,10 @@ def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
 
 def test_the_tables_are_in_the_reports_and_all_of_them_are_listed() -> None:
     for line in LINES:
-        found = [title_pattern(title) for title in TITLES[line.answering[0][0]]] if line.title else [""]
+        found = [title_pattern(title) for title in titles()[line.answering[0][0]]] if line.title else [""]
         assert any(title.startswith(title_pattern(line.title)) for title in found), (line, sorted(found))
     listed = {line.title for line in LINES if line.title.startswith("Beside study")}
-    beside = {title for found in TITLES.values() for title in found if title.startswith("Beside study")}
+    beside = {title for found in titles().values() for title in found if title.startswith("Beside study")}
     assert {title for title in beside if not any(title.startswith(one) for one in listed)} == set()
     commands = {(line.study, command[0]) for line in LINES for command in line.answering}
     assert {(study, name) for name, kind in KINDS.items() for study in kind.studies} <= commands
