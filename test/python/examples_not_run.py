@@ -44,6 +44,8 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/like.md", "inorder lab run insert --like orders --source service=prod"): MINUTES,
     ("docs/lookup.md", "inorder lab run lookup"): MINUTES,
     ("docs/recipes.md", ""): "test_recipes",
+    ("docs/sets.md", "SELECT ended()"): "test_lab_check",
+    ("docs/sets.md", "WITH moved"): "test_lab_check",
     ("docs/several-nodes.md", "inorder lab run nodes"): MINUTES,
     ("docs/spark.md", ""): SPARK,
     ("docs/tail.md", "[Unit]"): "test_unit_file",

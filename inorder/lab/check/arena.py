@@ -13,7 +13,17 @@ from inorder.lab.check.actors import Actor, Polls, World, Writer
 from inorder.lab.check.diagram import statements
 from inorder.lab.check.history import History, Judgement, judge
 from inorder.lab.check.reader import Program, Reader, SqlReader
-from inorder.lab.check.schedule import END_SECONDS, POLL, READER, STEP_SECONDS, WAIT_SECONDS, Case, Schedule, evenly
+from inorder.lab.check.schedule import (
+    END_SECONDS,
+    POLL,
+    READER,
+    STATEMENT,
+    STEP_SECONDS,
+    WAIT_SECONDS,
+    Case,
+    Schedule,
+    evenly,
+)
 from inorder.lab.check.session import Session
 from inorder.lab.check.ways import Way
 from inorder.lab.keys import SCHEMA
@@ -61,10 +71,13 @@ class Arena:
         )
         return Session(connection)
 
-    def lacks(self, words: set[str]) -> str:
-        """Why a case with these words cannot be run; "" if it can."""
-        if "draw" in words and not self.way.draws:
-            return "ids are drawn within the INSERT"
+    def lacks(self, case: Case) -> str:
+        """Why a case cannot be run; "" if it can."""
+        words = {word for steps in case.writers for words in steps for word in words.split()}
+        if (case.cache > 1 or "draw" in words) and not self.way.draws:
+            return "the way draws ids itself"
+        if case.apart and self.way.steps == 1:
+            return "a poll is one statement"
         prepared = self.control.run("SHOW max_prepared_transactions").rows[0][0]
         return "max_prepared_transactions is 0" if "prepare" in words and prepared == "0" else ""
 
@@ -112,17 +125,17 @@ class Arena:
         for step in schedule:
             world.clock += WAIT_SECONDS if step.words == "wait" else STEP_SECONDS
             self.act(step.session, step.words)
-        world.clock += END_SECONDS
+        world.history.end = world.tick()
         for _ in range(LAST_POLLS):
-            world.clock += STEP_SECONDS
-            for _ in range(self.way.steps):
-                self.act(READER, POLL)
+            world.clock += END_SECONDS
+            self.act(READER, POLL)
             if not world.history.polls[-1].keys and not judge(world.history).lost:
                 break
         return world.history
 
     def act(self, name: str, words: str) -> None:
-        self.actors[name].words.extend([words] if name == READER else words.split())
+        one_poll = [words] * (1 if words == STATEMENT else self.way.steps)
+        self.actors[name].words.extend(one_poll if name == READER else words.split())
         self.actors[name].go_on(self.blockers)
         for other in self.actors.values():
             if other.busy:
@@ -140,7 +153,7 @@ class Arena:
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
     """The schedules of a case, until one loses rows; each first fault is run again on a new table."""
     outcome = Outcome(case.name)
-    if note := arena.lacks({word for steps in case.writers for words in steps for word in words.split()}):
+    if note := arena.lacks(case):
         outcome.note = note
         return outcome
     left = evenly(case.schedules(arena.way.steps), most)

@@ -23,7 +23,15 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 def without_repeats(events: Sequence[Event]) -> list[Event]:
     """The last polls return nothing, time and again."""
-    return [one for place, one in enumerate(events) if not place or one != events[place - 1]]
+    return [one for place, one in enumerate(events) if not place or one.says != events[place - 1].says]
+
+
+def at_once(events: Sequence[Event]) -> list[Event]:
+    """A poll whose statements follow one another as one step."""
+    following = [*(event.session for event in events[1:]), ""]
+    parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
+    whole = [event for event, part, then in zip(events, parts, following, strict=True) if not part or then != READER]
+    return without_repeats(whole)
 
 
 def shown(event: Event) -> str:
@@ -45,7 +53,7 @@ def diagram(history: History, judged: Judgement) -> str:
     widths = {name: max(len(name), *(len(shown(event)) for event in history.events if event.session == name)) + GAP
               for name in sessions}  # fmt: skip
     lines = ["".join(name.ljust(widths[name]) for name in sessions)]
-    for event in without_repeats(history.events):
+    for event in at_once(history.events):
         left = sum(widths[name] for name in sessions[: sessions.index(event.session)])
         lines.append(" " * left + shown(event))
     return "\n".join(line.rstrip() for line in [*lines, *conclusion(judged)])
@@ -59,7 +67,7 @@ def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> st
         "-- Enter each line, in this order, in the session that its end names.",
     ]
     made = [f"{statement.strip().rstrip(';')};  -- {READER}" for text in setup for statement in statements(text)]
-    done = [f"{one_line(event.sql)}  -- {event.session}" for event in without_repeats(history.events) if event.sql]
+    done = [f"{one_line(event.sql)}  -- {event.session}" for event in history.events if event.sql]
     return "\n".join([*head, *made, *done, *(f"-- {sentence}" for sentence in conclusion(judged))]) + "\n"
 
 

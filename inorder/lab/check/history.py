@@ -45,9 +45,12 @@ class Event:
 
 @dataclass
 class History:
+    """What happened; ``end`` is the moment after which nothing more did but the last polls, each an hour later."""
+
     events: list[Event] = field(default_factory=list)
     transactions: list[Written] = field(default_factory=list)
     polls: list[Polled] = field(default_factory=list)
+    end: int = 10**9
 
     @property
     def committed(self) -> dict[str, Written]:
@@ -115,7 +118,7 @@ def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
     polls = [poll for poll in history.polls if not poll.killed]
     for key, row in committed.items():
         given = next((poll.began for poll in polls if key in poll.keys), 0)
-        missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < given]
+        missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < min(given, history.end)]
         behind = {one.session for one in history.transactions for poll in missed if one.open_during(poll)}
         if missed:
             yield Stall(key, tuple(sorted(behind)), missed[-1].clock - row.clock)

@@ -97,7 +97,10 @@ class SqlReader(Reader):
             self.values |= dict(zip(names, rows[-1], strict=True)) | ({"last": keys[-1]} if keys else {})
 
     def restart(self) -> None:
+        """A new session, once the one before has ended on the server, too."""
         self.session = self.connect()
+        while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
+            pass
         self.pid = self.session.pid
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
 def of_way(checked: Checked) -> dict[str, Any]:
     way = checked.way
     return {"reader": way.name, "title": way.title, "project": way.project, "version": way.version,
-            "source": way.source, "run": way.run}  # fmt: skip
+            "source": way.source, "run": way.run, "note": way.note}  # fmt: skip
 
 
 def finding_record(checked: Checked, fault: str) -> dict[str, Any]:

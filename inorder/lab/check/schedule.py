@@ -10,7 +10,7 @@ from itertools import chain
 
 READER = "reader"
 STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # by the clock of the schedule, which nobody waits for
-POLL, KILLED = "poll", "killed poll"
+POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]
 SHORT: Transaction = ("insert", "commit")
@@ -21,6 +21,7 @@ WRITERS: dict[str, Transaction] = {
     "many rows": ("insert insert insert", "commit"),
     "long": ("insert", "wait", "commit"),
     "long elsewhere": ("elsewhere", "wait", "commit"),
+    "wrote before": ("elsewhere", "insert", "commit"),
     "id drawn before": ("draw", "insert", "commit"),
     "clock behind": ("behind insert", "commit"),
 }
@@ -42,7 +43,8 @@ Schedule = tuple[Step, ...]
 class Case:
     """Transactions of A, B and perhaps C; a reader that polls so often meanwhile, perhaps killed in its first poll.
 
-    With ``cache`` each session takes so many values of the sequence at a time.
+    With ``cache`` each session takes so many values of the sequence at a time. ``apart``: other sessions act between
+    the statements of a poll, too.
     """
 
     name: str
@@ -50,9 +52,10 @@ class Case:
     polls: int = 2
     kill: bool = False
     cache: int = 1
+    apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, the shortest first. Each statement of a poll is a step.
+        """Every order of the steps, the shortest first; ``statements`` of a poll are steps if they come ``apart``.
 
         >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
         ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
@@ -66,9 +69,11 @@ class Case:
         A:insert reader:poll B:insert A:commit B:commit
         A:insert reader:poll B:insert B:commit A:commit
         """
-        for polls in range(1, max(1, self.polls // statements) + 1):
-            reading = [KILLED if self.kill and not poll else POLL for poll in range(polls) for _ in range(statements)]
-            yield from self.in_order(tuple(reading), useless=statements == 1)
+        if self.apart:
+            yield from self.in_order((STATEMENT,) * statements, useless=False)
+            return
+        for polls in range(1, self.polls + 1):
+            yield from self.in_order(((KILLED if self.kill else POLL), *(POLL,) * (polls - 1)), useless=True)
 
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
         """``useless``: leave out polls that come before everything or after, since the last polls do the same."""
@@ -106,6 +111,7 @@ CASES: Sequence[Case] = (
     *(Case(name, (steps, SHORT)) for name, steps in WRITERS.items()),
     Case("cached ids", (SHORT + SHORT, SHORT), cache=20),
     Case("three", (SHORT, SHORT, SHORT)),
+    Case("between statements", (SHORT, SHORT), apart=True),
     Case("killed reader", (SHORT, SHORT), kill=True),
 )
 

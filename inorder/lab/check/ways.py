@@ -28,7 +28,7 @@ class Way:
     """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
 
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
-    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here.
+    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here; ``note``: more on it.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Way:
     version: str = ""
     source: str = ""
     run: str = "as the query that it documents"
+    note: str = ""
     program: str = ""
 
     def __post_init__(self) -> None:
