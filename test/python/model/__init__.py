@@ -1,0 +1,1 @@
+"""Runs of the model checker TLC over test/model."""

@@ -1,0 +1,35 @@
+"""The model of feeds, checked by TLC: see script/model."""
+
+import sys
+
+import click
+
+from model.checks import CHECKS, check
+
+
+@click.command()
+@click.option("--small", is_flag=True, help="Only the smallest.")
+@click.option("--show", is_flag=True, help="Show the steps that lead to each failure.")
+@click.argument("names", nargs=-1)
+def main(small: bool, show: bool, names: tuple[str, ...]) -> None:
+    """Check the models of these names, or all."""
+    if unknown := set(names) - set(CHECKS):
+        raise click.UsageError(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+    wrong = 0
+    print(f"{'model':18}{'must':22}{'found':22}{'states':>10}{'seconds':>9}")
+    for name, wanted in CHECKS.items():
+        if (names and name not in names) or (small and not wanted.is_small):
+            continue
+        result = check(name)
+        must = "hold" if not wanted.fails else f"fail: {wanted.fails}"
+        found = "held" if not result.failed else f"failed: {result.failed}"
+        print(f"{name:18}{must:22}{found:22}{result.states:>10,}{result.seconds:>9.0f}", flush=True)
+        if show and result.failed:
+            print("\n".join(f"    {step}" for step in result.steps), flush=True)
+        wrong += result.failed != wanted.fails
+    if wrong:
+        print(f"{wrong} of them: not what they must.", file=sys.stderr)
+    sys.exit(wrong > 0)
+
+
+main()

