@@ -5,8 +5,9 @@ import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 
 import psycopg
@@ -30,8 +31,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
-# Set by script/test --long: the tests marked long, and every point where others are taken at intervals.
+# Set by script/test --long: the tests that long.txt lists, and every point where others are taken at intervals.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
+# By file, the lines that say which tests are long: whether they take a test back, and its name or that with parameters.
+LONG_FILE = Path(__file__).with_name("long.txt")
+LONG: dict[str, list[tuple[bool, str]]] = {}
+for line in LONG_FILE.read_text().splitlines():
+    if line and not line.startswith("#"):
+        stem, _, name = line.removeprefix("!").partition("::")
+        LONG.setdefault(stem, []).append((line.startswith("!"), name.replace("[", "[[]", 1)))
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
@@ -51,12 +59,25 @@ SLOWEST = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
+    """The tests of a file that LONG does not list; if they are all of it, each line of LONG is of one of them."""
+    long: set[pytest.Item] = set()
+    for back, name in LONG.get(stem, ()):
+        found = {item for item in items if fnmatchcase(item.name if "[" in name else item.name.partition("[")[0], name)}
+        if whole and not found:
+            raise pytest.UsageError(f"{LONG_FILE.name}: no test is named {stem}::{name}")
+        long = long - found if back else long | found
+    return [item for item in items if item not in long]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the files; the tests of each stay as they are. Long tests are left out, unless they are asked for."""
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
-    if not LONG_RUN:
-        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+    if not LONG_RUN and sql_edition.TESTED == "c":
+        whole = not any("::" in argument for argument in config.args)
+        of_files = groupby(items, key=lambda item: item.path.stem)
+        items[:] = [item for stem, some in of_files for item in without_long(stem, list(some), whole)]
     for item in items if sql_edition.TESTED == "sql" else ():
         if reason := sql_edition.NOT_RUN_IN_PYTHON.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))

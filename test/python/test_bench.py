@@ -51,7 +51,6 @@ def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
     assert found == [row for table in tables for row in table["data"]]
 
 
-@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_from_start_to_end(name: str, server: Server, tmp_path: Path) -> None:
@@ -80,7 +79,6 @@ def delivering(server: Server) -> Iterator[delivery.DeliveryExperiment]:
         made.close()
 
 
-@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.parametrize("kind", DELIVERY.kinds)
 def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExperiment, kind: str) -> None:
@@ -141,7 +139,6 @@ def test_the_form_with_the_steepest_pieces_is_named() -> None:
     assert pieces.steepest(bare, plan, pieces.ONE) is None
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_each_backlog_is_read_to_its_end(server: Server) -> None:
     plan = pieces.PiecesPlan(rows=1000, piece_rows=200)
@@ -180,7 +177,6 @@ def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
     assert tail.speed_of(runs[0]) == pytest.approx(6.67, abs=0.01)
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_all_rows_are_written_by_each_command(server: Server) -> None:
     plan = tail.TailPlan(rows=1050, batch_rows=(100,))

@@ -140,7 +140,7 @@ def filled(connection: Connection, one: Candidate, needs: Needs) -> None:
 POINTS = [
     ("v7", Needs(100_000, 100, 2**30, checkpoint=100)),
     ("sequence", Needs(200_000, 1000, 2**30, hide=5, checkpoint=10, retention=3600)),
-    pytest.param("time", Needs(100_000, 20_000, 2**30, hide=1, checkpoint=1), marks=pytest.mark.long),
+    ("time", Needs(100_000, 20_000, 2**30, hide=1, checkpoint=1)),
     ("random", Needs(100_000, 100, 2**30, hide=inf, checkpoint=100)),
 ]
 
@@ -179,7 +179,6 @@ def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int,
     assert one.blocks.size >= rate * hide and values - one.blocks.size >= rate * retention
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
     one = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))

@@ -174,7 +174,6 @@ def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_f
 DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "1", "--rounds", "50", "--reading", "1"]
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
     with subprocess.Popen(

@@ -154,7 +154,6 @@ def test_switch_over(pair: Pair, edition: str, what: str) -> None:
     switch_over(pair, edition, what, 4, 12)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("what", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_switch_over_of_many(pair: Pair, edition: str, what: str) -> None:

@@ -18,7 +18,7 @@ from conftest import LONG_RUN, SETTINGS, copy_of, scalar
 from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
-MANY = 10_000_000 if LONG_RUN else 1_000_000
+MANY = 10_000_000 if LONG_RUN else 200_000
 GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()", "uuid_sequence_nextval('many')")
 
 

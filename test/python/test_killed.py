@@ -31,9 +31,7 @@ SMALL_BULK = ("bulk", "--keys", "bigint", "--rows", "1000")
 SHOWN = {SMALL_INSERT: "Inserting into a table of 1,000 rows", SMALL_BULK: "1 k rows: seconds"}
 ROUNDS = {SMALL_INSERT: "4", SMALL_BULK: "10"}  # about a second each
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-BOTH_SIGNALS = pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=lambda number: number.name
-)
+BOTH_SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 
 
 class Lab:
@@ -144,9 +142,7 @@ def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, n
     assert kept(tmp_path, shared_folder, SHOWN[SMALL_BULK]).complete
 
 
-@pytest.mark.parametrize(
-    "arguments", [SMALL_INSERT, pytest.param(SMALL_BULK, marks=pytest.mark.long)], ids=lambda arguments: arguments[0]
-)
+@pytest.mark.parametrize("arguments", [SMALL_INSERT, SMALL_BULK], ids=lambda arguments: arguments[0])
 def test_killed_and_resumed(tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...]) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:
         lab.wait_for(lambda: lab.measured(in_round=2))

@@ -117,7 +117,6 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
         assert {fault for case in CASES for fault in run_case(arena, case, 6).found} <= FAULTLESS[name]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_no_schedule_finds_anything_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, built_in()[name])) as arena:

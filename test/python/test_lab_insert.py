@@ -223,7 +223,6 @@ def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.Mo
     assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
     plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)

@@ -438,7 +438,6 @@ def reported(folder: Path, file: Path) -> str:
 
 
 @pytest.mark.server
-@pytest.mark.long
 def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Server) -> None:
     sizes = "--rows 2k --transactions 200 --rounds 2 --clients 2 --memory 32MB"
     result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")

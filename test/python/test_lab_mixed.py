@@ -74,7 +74,6 @@ def test_what_was_not_measured_is_empty() -> None:
     assert [row[-3:] for row in without.shown()] == [["", "", ""]] * 2 and "no pgstattuple" in without.caption
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run(f"mixed --rows {ROWS} --more {MORE} --clients 2")

@@ -28,7 +28,6 @@ def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
     return [(value.int,) for value in values]
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
     with Cluster(server) as cluster:

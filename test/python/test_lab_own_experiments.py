@@ -67,7 +67,6 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
     assert all("wal_bytes" not in run.metrics for run in result.runs) and traces(users.dsn + " dbname=bare") == []
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")

@@ -42,7 +42,6 @@ RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
     "writers": ("--forms lock --seconds 1 --rounds 1 --clients 2", {"synchronous_commit": "off"},
                 {"lock + DISCARD"}, {"Writing a log, one row a statement"}, set()),
 }  # fmt: skip
-SHORT = ("nodes", "sequence")
 
 
 def planned(result: Result) -> set[tuple[str, str, int, int]]:
@@ -54,9 +53,7 @@ def planned(result: Result) -> set[tuple[str, str, int, int]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in RUNS]
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Server, name: str) -> None:
     options, settings, lines, words, tables = RUNS[name]
     result, printed = lab_run(f"{name} {options}")

@@ -97,7 +97,6 @@ def test_a_verdict_for_each_cache() -> None:
     assert "Oracle, where CACHE 50 brought a hundredfold" in tps_table(result).caption
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_what_is_run_is_what_is_said(server: Server) -> None:
     plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)

@@ -89,7 +89,6 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
         assert 350 < bench.measure("bigint", VACUUM_RANDOM, 1)["deleted"] < 640
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
@@ -127,7 +126,6 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: 
             assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)
 
 
-@pytest.mark.long
 @pytest.mark.server
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")

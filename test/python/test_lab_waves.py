@@ -68,7 +68,6 @@ def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
     assert leaf_pages(start, rows, sizes) == pytest.approx(pages, rel=0.02)
 
 
-@pytest.mark.long
 @settings(deadline=None)
 @given(st.integers(146, CAPACITY), st.integers(1, 20))
 def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> None:

@@ -46,7 +46,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
     """Runs killed at their calls to the system, and once more, and then run to the end: their numbers."""
-    every = 1 if LONG_RUN else 3
+    every = 1 if LONG_RUN else 9
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
         check=True, stdout=subprocess.PIPE, cwd=tail.folder, env=tail.environment, timeout=20 * PATIENCE,
@@ -64,7 +64,6 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     assert {path.name.rstrip("0123456789") for path in quick.folder.iterdir()} <= {"out", "p"}
 
 
-@pytest.mark.long
 def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]

@@ -280,7 +280,7 @@ MEASURED = (
 )
 
 
-@pytest.mark.parametrize(("output", "sink"), [("csv", "file"), pytest.param("json", "command", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("output", "sink"), [("csv", "file"), ("json", "command")])
 def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
     size = 140_000_000
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
