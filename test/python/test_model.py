@@ -10,12 +10,10 @@ from model.checks import CHECKS, FOLDER, check
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the model checker needs Java")
 SMALL = [name for name, wanted in CHECKS.items() if wanted.is_small]
-# One that holds, and one that fails; script/model runs all.
-SHORT = ("workers", "last-id")
 
 
 @needs_java
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SHORT else pytest.mark.long) for n in SMALL])
+@pytest.mark.parametrize("name", SMALL)
 def test_holds_or_fails_as_it_must(name: str) -> None:
     result = check(name)
     assert result.failed == CHECKS[name].fails
