@@ -4,9 +4,11 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -116,6 +118,20 @@ def server_errors() -> tuple[type[Exception], ...]:
     return (driver.Error,) if driver else ()
 
 
+def unexpected(error: Exception) -> str | None:
+    """What is said of an error in which an answer of a server can end; None without one, and in the laboratory."""
+    program = Path(__file__).parent
+    places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
+    if not server_errors() or any(path.parts[0] == "lab" for path, _ in ours):
+        return None
+    path, line = ours[-1]
+    return (
+        f"{type(error).__name__} at {path}, line {line}: {str(error)[:200]}; "
+        "HINT: Either the server has given an answer that PostgreSQL does not give, or this is a defect of inorder."
+    )
+
+
 def main() -> NoReturn:
     """The console script: prints errors as one sentence, cleans up after signals."""
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # print exceptions only
@@ -144,9 +160,10 @@ def main() -> NoReturn:
         click.echo("inorder: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except Exception as error:
-        if not isinstance(error, (OSError, *server_errors())):
+        said = str(error) if isinstance(error, (OSError, *server_errors())) else unexpected(error)
+        if said is None:
             raise
-        click.echo(f"inorder: {lines(str(error))}", err=True)
+        click.echo(f"inorder: {lines(said)}", err=True)
         sys.exit(1)
     except Terminated:
         click.echo("inorder: terminated", err=True)

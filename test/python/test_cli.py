@@ -16,14 +16,16 @@ from pathlib import Path
 import click
 import pytest
 from inorder import sources
-from inorder.cli import cli
+from inorder.cli import cli, main
 from inorder.connection import patience
 from inorder.errors import InputError
 from inorder.files import replacing, write_whole
+from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.journal import load
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
 from inorder.servers import Server
+from inorder.text import lines
 
 from conftest import LONG_RUN, ROOT
 from tool import inorder, surroundings, table_lines
@@ -392,3 +394,18 @@ def test_a_command_without_its_packages_says_which_extra_brings_them(words: str)
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     name = words.partition(" ")[0]
     assert done.returncode == 2 and f"inorder {name} needs " in done.stderr and "HINT: pip" in done.stderr
+
+
+def test_what_no_server_answers_ends_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But not in the laboratory, whose long runs are not made again for the sake of a traceback."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main()
+    said = capsys.readouterr().err
+    assert said.startswith("inorder: TypeError at text.py, line ") and "; HINT: Either the server has" in said
+    monkeypatch.setattr("inorder.cli.cli", lambda **_: paired_ratio([1.0, 2.0], None))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        main()
