@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 import psycopg
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inorder.connection.database import query
@@ -72,7 +71,7 @@ class Shard:
 class ShardSession(Session):
     """A session on the node of a shard, to which Citus shows it."""
 
-    first = sql.SQL(f"{';'.join(SETTINGS)};\n")
+    settings = SETTINGS
 
 
 class Distributed:

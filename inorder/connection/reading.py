@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -40,6 +40,10 @@ class Column:
     type: str | None  # below its domains
     modifier: int = -1
     element: str | None = None  # of an array
+    is_key: bool = False  # in the primary key
+    is_array: bool = False
+    labels: tuple[str, ...] = ()  # of an enum, or of an array of one
+    fields: tuple["Column", ...] = ()  # of a composite
 
     @property
     def decimal(self) -> tuple[int, int] | None:
@@ -212,13 +216,21 @@ def in_one_snapshot(session: Session) -> Iterator[None]:
 def columns_of(rows: Sequence[Sequence[object]]) -> list[Column]:
     """The columns in the rows of reader_columns.
 
-    >>> columns_of([("n", "bigint", "int8", -1, None)])
-    [Column(name='n', written='bigint', type='int8', modifier=-1, element=None)]
+    >>> columns_of([("n", "bigint", "int8", -1, None, True, False, None, None)])[0].is_key
+    True
     """
     return [
-        Column(str(name), str(written), name_or_none(kind), int(str(modifier)), name_or_none(element))
-        for name, written, kind, modifier, element in rows
-    ]
+        Column(
+            str(name), str(written), name_or_none(kind), int(str(modifier)), name_or_none(element), bool(is_key),
+            bool(is_array), tuple(listed(labels)), tuple(Column(*field) for field in listed(fields)),
+        )
+        for name, written, kind, modifier, element, is_key, is_array, labels, fields in rows
+    ]  # fmt: skip
+
+
+def listed(text: object) -> list[Any]:
+    found: list[Any] = json.loads(str(text)) if text else []
+    return found
 
 
 def name_or_none(value: object) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -63,10 +64,11 @@ class Session:
     snapshot of its own; and settings for the transaction only, so that a pooler may stand in between.
     """
 
-    first = sql.SQL("")  # of each transaction: statements that take no snapshot
+    settings: tuple[LiteralString, ...] = ()  # of each transaction: statements that take no snapshot
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
+        self.first = sql.SQL("".join(f"{setting};\n" for setting in self.settings))
         self.connection = connect_as_user(dsn)
         try:
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED

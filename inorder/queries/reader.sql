@@ -4,7 +4,8 @@ FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
 -- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
--- one of the server's, its modifier, and likewise the type of an array's elements.
+-- one of the server's, its modifier, and likewise the type of an array's elements; whether it is in the primary key;
+-- and of an enum, or of an array of one, its labels, of a composite its fields.
 WITH RECURSIVE c AS (
     SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS written, t.oid, a.atttypmod AS typmod
     FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
@@ -20,7 +21,20 @@ SELECT c.attname::pg_catalog.text, c.written,
             THEN t.typname::pg_catalog.text END,
        c.typmod,
        CASE WHEN e.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
-            THEN e.typname::pg_catalog.text END
+            THEN e.typname::pg_catalog.text END,
+       EXISTS (SELECT FROM pg_catalog.pg_index AS i
+               WHERE i.indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND i.indisprimary
+                 AND c.attnum OPERATOR(pg_catalog.=) ANY (i.indkey)),
+       e.oid IS NOT NULL,
+       (SELECT pg_catalog.json_agg(l.enumlabel::pg_catalog.text ORDER BY l.enumsortorder)::pg_catalog.text
+        FROM pg_catalog.pg_enum AS l WHERE l.enumtypid OPERATOR(pg_catalog.=) coalesce(e.oid, t.oid)),
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                   a.attname::pg_catalog.text, pg_catalog.format_type(a.atttypid, a.atttypmod),
+                   CASE WHEN f.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+                        THEN f.typname::pg_catalog.text END, a.atttypmod) ORDER BY a.attnum)::pg_catalog.text
+        FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS f ON f.oid OPERATOR(pg_catalog.=) a.atttypid
+        WHERE a.attrelid OPERATOR(pg_catalog.=) t.typrelid AND a.attnum OPERATOR(pg_catalog.>) 0
+          AND NOT a.attisdropped)
 FROM c JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) c.oid
 LEFT JOIN pg_catalog.pg_type AS e ON e.typarray OPERATOR(pg_catalog.=) t.oid
 WHERE t.typtype OPERATOR(pg_catalog.<>) 'd'

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from psycopg import sql
 
+from inorder.arrow.expressions import AS_TEXT, DIMENSIONS, LIST
 from inorder.connection.reading import Column
 from inorder.errors import InputError
 
@@ -40,22 +41,6 @@ class Field:
         return f"`{quoted}` {self.type}"
 
 
-AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
-
-
-# The driver refuses some arrays that are no lists, without a name: they come as null, and DIMENSIONS tells.
-IS_LIST = (
-    "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
-    "OPERATOR(pg_catalog.=) 1"
-)
-IS_EMPTY = "pg_catalog.cardinality({column}) OPERATOR(pg_catalog.=) 0"
-LIST = "CASE WHEN " + IS_LIST + " OR " + IS_EMPTY + " THEN {column}::pg_catalog.SENT[] END"
-DIMENSIONS = (  # 0 if the first index is another than 1
-    "CASE WHEN pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.>) 1 THEN pg_catalog.array_ndims({column}) "
-    "WHEN pg_catalog.array_lower({column}, 1) OPERATOR(pg_catalog.<>) 1 THEN 0 ELSE 1 END"
-)
-
-
 def as_text(column: Column) -> Field:
     """By the type's output function: a cast could be anybody's."""
     return Field(column.name, "string", AS_TEXT)
@@ -86,7 +71,7 @@ def field_of(column: Column) -> Field:
         return as_text(column)
     kind, sent = found
     if column.element is not None:
-        return Field(column.name, f"array<{kind}>", LIST.replace("SENT", sent), is_array=True)
+        return Field(column.name, f"array<{kind}>", LIST.replace("SENT", f"::pg_catalog.{sent}[]"), is_array=True)
     return Field(column.name, kind, f"{{column}}::pg_catalog.{sent}")
 
 

@@ -1,21 +1,19 @@
-"""The rows of a part of a batch, read on an executor in one transaction, and passed on as Arrow batches.
-
-The driver is ADBC's: it makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
-"""
+"""The rows of a part of a batch, read on an executor in one transaction, and passed on as Arrow batches."""
 
 import atexit
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import LiteralString, cast
 
 import adbc_driver_manager
 import pyarrow as pa
-from adbc_driver_postgresql import StatementOptions, dbapi
+from adbc_driver_postgresql import StatementOptions
 from psycopg import sql
 
+from inorder.arrow import connection as arrow
 from inorder.citus.shards import SETTINGS
-from inorder.connection.database import APPLICATION_NAME, query
+from inorder.connection.database import query
 from inorder.connection.patience import CONFLICTS, attempts
 from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError
@@ -23,55 +21,17 @@ from inorder.spark.arrow import converted, schema_of
 from inorder.spark.columns import select_list, wanted
 from inorder.spark.driver import Task
 
-BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in the executor's memory several times
 LONGEST_LOOK = 0.1  # seconds between two looks at a standby before PostgreSQL 19
 HAS_WAIT_FOR_LSN = 190000
 
 
-class Connection:
-    def __init__(self, dsn: str) -> None:
-        self.connection = dbapi.connect(dsn, autocommit=True)
-        self.cursor = self.connection.cursor(
-            adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
-        )
-        self.run("SET application_name = {name}", name=APPLICATION_NAME)
-        self.run("SET client_encoding = 'UTF8'")
-
+class Connection(arrow.Connection):
     def find_extension(self) -> None:
         rows = self.rows(query("extension_schema"))
         if not rows:
             raise InputError("the server of read_dsn has no extension inorder in this database")
         ((schema, is_standby),) = rows
         self.extension, self.is_standby = sql.Identifier(str(schema)), bool(is_standby)
-
-    def run(self, text: str | sql.SQL, **parts: object) -> None:
-        statement = sql.SQL(text) if isinstance(text, str) else text
-        values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
-        self.cursor.execute(statement.format(**values).as_string(None))
-
-    def rows(self, text: str | sql.SQL, **parts: object) -> list[tuple[object, ...]]:
-        self.run(text, **parts)
-        return list(self.cursor.fetchall())
-
-    def row(self, text: str | sql.SQL, **parts: object) -> tuple[object, ...]:
-        (row,) = self.rows(text, **parts)
-        return row
-
-    def found(self) -> Iterator[pa.RecordBatch]:
-        """What the query returns; an error while it is read is one of ADBC's, with its SQLSTATE.
-
-        fetch_record_batch() is the reader below, whose errors are pyarrow's and OSError.
-        """
-        return iter(self.cursor._results.reader)
-
-    def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
-        """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
-        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
-        for setting in settings:
-            self.run(setting)
-        self.run(query("hold_tree"), table=table)
-        self.run(query("session_settings"))
-        self.run("SET LOCAL timezone = 'UTC'")
 
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
         """Wait until a standby of version 19 or later has replayed so much. A COPY of that statement is an error."""
@@ -80,11 +40,6 @@ class Connection:
         (status,) = self.row("WAIT FOR LSN {lsn} WITH (TIMEOUT {time}, NO_THROW)", lsn=lsn, time=f"{seconds}s")
         options(**{StatementOptions.USE_COPY.value: "true"})
         return status in ("success", "not in recovery")
-
-    def close(self) -> None:
-        with suppress(adbc_driver_manager.Error):
-            self.cursor.close()
-            self.connection.close()
 
 
 KEPT: dict[str, Connection] = {}  # the one that the last part was read by, in this process
@@ -104,7 +59,7 @@ def connected(dsn: str) -> Iterator[Connection]:
         raise
     close_kept()
     with suppress(adbc_driver_manager.Error):  # all rows have been read
-        connection.run("COMMIT")
+        connection.commit()
     KEPT[dsn] = connection
 
 

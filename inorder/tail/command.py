@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option
+from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option, size
 from inorder.tail.progress import RowCount
-from inorder.tail.request import OUTPUTS, Request
+from inorder.tail.request import MOST_ROWS, OUTPUTS, Request
 
-MOST_ROWS = 2**31 - 1
 IN_DATABASE = "a feed has its table and its position in the database"
 
 
@@ -75,6 +74,14 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
     help="With --format parquet: where the files are, one for each batch; made if it does not exist.",
+)  # fmt: skip
+@option(
+    "--target-file-size", type=size(10_000), requires="--directory",
+    help="Make batches as large as a file of this size has rows; with --follow once in --interval, by default 1m.",
+)  # fmt: skip
+@option(
+    "--misfits", type=click.Choice(["error", "null"]), default="error",
+    help="With --format arrow or parquet: what becomes of a value that Arrow has not, as infinity.",
 )  # fmt: skip
 @option(
     "--exec", "command", metavar="COMMAND",

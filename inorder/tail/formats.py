@@ -2,41 +2,97 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
+from psycopg.abc import Buffer
 
 from inorder.connection.database import query
 from inorder.connection.session import Table
 from inorder.connection.stream import Rows
 from inorder.errors import InorderError
 
+NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 
 BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # without flags, and nothing after it
 BINARY_TRAILER = b"\xff\xff"
+ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
+
+Pieces = Generator[tuple[Buffer, Any], None, None]  # rows, a list or a batch of Arrow, with the header of their output
 
 
-def as_they_come(blocks: Iterable[Rows]) -> Iterable[Rows]:
-    return blocks
+def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
+    for rows in blocks:
+        yield b"", rows
+        del rows  # a row may be large: not two at a time
 
 
-def rows_of_binary(blocks: Iterable[Rows]) -> Generator[Rows, None, None]:
-    """The header, which the server sends with the first row, as a message of its own; and no trailer, its last message.
+def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
+    header: Buffer | None = None
+    for rows in blocks:
+        if header is None:
+            header = rows.pop(0)
+        yield header, rows
+        del rows
 
-    >>> list(rows_of_binary([[BINARY_HEADER + b"one", b"two"], [b"three", BINARY_TRAILER]])) == [
-    ...     [BINARY_HEADER, b"one", b"two"], [b"three"]]
+
+def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
+    """Without the header, which the server sends with the first row, and the trailer, its last message.
+
+    >>> list(pieces_of_binary([[BINARY_HEADER + b"one", b"two"], [b"three", BINARY_TRAILER]])) == [
+    ...     (BINARY_HEADER, [b"one", b"two"]), (BINARY_HEADER, [b"three"])]
     True
     """
     is_first = True
     for rows in blocks:
         if is_first:
-            rows[:1] = [rows[0][: len(BINARY_HEADER)], rows[0][len(BINARY_HEADER) :]]
-            if rows[0] != BINARY_HEADER:
+            if rows[0][: len(BINARY_HEADER)] != BINARY_HEADER:
                 raise InorderError("the server sent rows of another format than that of its binary COPY")
+            rows[0] = rows[0][len(BINARY_HEADER) :]
             is_first = False
         if rows[-1] == BINARY_TRAILER:
             rows.pop()
-        yield rows
+        yield BINARY_HEADER, rows
+        del rows
+
+
+def pieces_of_arrow(batches: Iterable[Any]) -> Pieces:
+    header: Buffer | None = None
+    for batch in batches:
+        if header is None:
+            header = header_of(batch)
+        yield header, batch
+
+
+def header_of(batch: Any) -> Buffer:
+    """What comes before the batches in a stream of Arrow: the schema, the labels of enums, and an empty batch."""
+    import pyarrow as pa  # noqa: PLC0415  # the other formats do without
+
+    empty = [
+        pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), column.dictionary)
+        if pa.types.is_dictionary(column.type) else pa.nulls(0, column.type)
+        for column in batch.columns
+    ]  # fmt: skip
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays(empty, schema=batch.schema))
+    written: bytes = sink.getvalue().to_pybytes()
+    return written.removesuffix(ARROW_TRAILER)
+
+
+def joined(rows: Rows) -> Buffer:
+    """All of the rows; a large one comes alone, and is not copied."""
+    return rows[0] if len(rows) == 1 else b"".join(rows)
+
+
+def serialized(batch: Any) -> Buffer:
+    message: Buffer = memoryview(batch.serialize()).cast("B")
+    return message
+
+
+def nothing(_batch: Any) -> Buffer:
+    return b""
 
 
 @dataclass(frozen=True)
@@ -45,10 +101,12 @@ class Format:
 
     columns: sql.SQL
     options: sql.SQL
-    has_header: bool
-    rows: Callable[[Iterable[Rows]], Iterable[Rows]] = as_they_come
-    empty_header: bytes = b""  # of an output without rows
-    trailer: bytes = b""  # at the end of an output
+    pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
+    content: Callable[[Any], Buffer] = joined
+    trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
+    same_bytes: int = 0
+    frames: int = 0  # messages of the server that are no rows
+    is_arrow: bool = False
 
     def wanted(self, table: Table) -> sql.Composed:
         return self.columns.format(table=table.oid)
@@ -59,13 +117,14 @@ class Format:
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 
 
-# JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is.
+# JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Binary rows begin with the number of
+# their columns.
 FORMATS = {
-    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), has_header=False),
-    "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), has_header=True),
+    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'")),
+    "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1),
     "binary": Format(
-        ALL, sql.SQL("FORMAT binary"), has_header=True, rows=rows_of_binary, empty_header=BINARY_HEADER,
-        trailer=BINARY_TRAILER,
+        ALL, sql.SQL("FORMAT binary"), pieces_of_binary, trailer=BINARY_TRAILER, same_bytes=2, frames=1
     ),
-    "parquet": Format(ALL, sql.SQL("FORMAT csv"), has_header=False),  # of which the tool makes files
+    "arrow": Format(ALL, NOT_COPIED, pieces_of_arrow, serialized, trailer=ARROW_TRAILER, is_arrow=True),
+    "parquet": Format(ALL, NOT_COPIED, pieces_of_arrow, nothing, is_arrow=True),
 }  # fmt: skip

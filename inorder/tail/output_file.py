@@ -134,13 +134,6 @@ class OutputFile:
         found = os.pread(self.reading, len(first), place)
         return first.startswith(found) or not any(found)
 
-    def check_form(self, first: bytes) -> None:
-        """Binary rows have as many fields as those before them, which begin after the header."""
-        header = self.form.empty_header
-        if header and self.size() and os.pread(self.reading, len(header) + 2, 0) != header + first[:2]:
-            text = "it has rows of another format, or of another number of columns\nHINT:  Start a new file."
-            raise InputError(about_file(text))
-
     def cut(self, place: int) -> None:
         if self.size() > place:
             os.ftruncate(STANDARD_OUTPUT, place)
@@ -185,11 +178,16 @@ class FileSink(Sink):
     def at_start(self) -> bool:
         return self.size == 0
 
-    def begin(self, name: str, first: bytes) -> str | None:
+    def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         self.check()
-        self.file.check_form(first)
+        super().begin(name, header, first)
         self.start, self.recent_at_start = self.size, self.recent
-        return first[:FIRST_BYTES].hex()
+        return ((header if self.at_start() else b"") + first)[:FIRST_BYTES].hex()
+
+    def check_form(self, header: bytes, first: bytes) -> None:
+        same = header + first[: self.form.same_bytes]
+        if os.pread(self.file.reading, len(same), 0) != same:
+            raise InputError(about_file("it has rows of another format, or of other columns\nHINT:  Start a new file."))
 
     def mark(self) -> Mark | None:
         return Mark(self.size, digest(self.recent), self.file.named())
@@ -211,7 +209,7 @@ class FileSink(Sink):
     def sync(self) -> None:
         self.file.sync()
 
-    def end(self) -> None:
+    def end(self, header: bytes) -> None:
         """What ends an output is not delivered: the next run takes it back."""
         if self.size > 0 and self.form.trailer:
             put_all(STANDARD_OUTPUT, self.form.trailer)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-OUTPUTS = ("json", "csv", "binary", "parquet")
+MOST_ROWS = 2**31 - 1
+OUTPUTS = ("json", "csv", "binary", "arrow", "parquet")
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class Request:
     owner: str | None = None  # of the feed
     output: str = "json"
     directory: Path | None = None  # of Parquet files
+    target_file_size: int | None = None  # of each of them
+    misfits: str = "error"  # values that Arrow has not; or null
     batch_rows: int = 10_000
     start: str = "beginning"
     shards: bool = False  # of a table that Citus has distributed

@@ -3,31 +3,44 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-
-from psycopg.abc import Buffer
+from typing import Any
 
 from inorder.connection.patience import patiently
 from inorder.connection.reconnect import forever, once
-from inorder.connection.stream import Rows
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first, uninterrupted
+from inorder.sources import installer
+from inorder.tail.feed import FeedSource
 from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import Sink, is_device
-from inorder.tail.sources import Batch, FeedSource, Source, TableSource
+from inorder.tail.sources import Batch, Source, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
+
+FILE_SECONDS = 60.0  # between two files of less than their target size
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
     """Deliver until there is nothing new, or until SIGTERM or SIGHUP."""
+    require_arrow(request)
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(request, report)))
         delivery = stack.enter_context(closing(Delivery(request, source_for(request, stack, sink), sink)))
         delivery.run()
+
+
+def require_arrow(request: Request) -> None:
+    if FORMATS[request.output].is_arrow:
+        try:
+            import inorder.arrow.reader  # noqa: PLC0415, F401  # for who asks for it
+        except ImportError as error:
+            raise InputError(
+                f"--format {request.output} requires pyarrow and ADBC ({error})\nHINT:  {installer('arrow')}"
+            ) from None
 
 
 def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
@@ -54,12 +67,13 @@ def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
     file = stack.enter_context(PositionFile(request.position))
     if request.shards:
         return stack.enter_context(closing(ShardsSource(request, file, sink.sync)))
-    return TableSource(request, request.table, file, file.read(decode), sink.sync)
+    return stack.enter_context(closing(TableSource(request, request.table, file, file.read(decode), sink.sync)))
 
 
 class Delivery:
     def __init__(self, request: Request, source: Source, sink: Sink) -> None:
         self.request, self.source, self.sink = request, source, sink
+        self.header = b""  # of an output
 
     def run(self) -> None:
         self.sink.resume(self.source, self.request.accept_output)
@@ -73,14 +87,17 @@ class Delivery:
             except Terminated:
                 if self.sink.rows:  # a second signal, in the midst of a batch
                     raise
-        self.sink.end()
+        self.sink.end(self.header)
 
     def pause(self) -> None:
         """Between two polls: so many seconds, or until there are rows, at most a second."""
-        if self.request.interval is None:
+        interval = self.request.interval
+        if interval is None and self.request.target_file_size is not None:
+            interval = FILE_SECONDS
+        if interval is None:
             self.source.wait()
         else:
-            time.sleep(self.request.interval)
+            time.sleep(interval)
 
     def close(self) -> None:
         with uninterrupted():
@@ -94,6 +111,8 @@ class Delivery:
             with finishing_first():
                 rows = self.deliver(batch)
             is_last = not batch.is_part and (rows == 0 or rows < batch.full)
+        if not self.header and self.sink.form.trailer:
+            self.header = self.source.header()
         self.close()
         self.sink.check()
 
@@ -113,26 +132,22 @@ class Delivery:
     def take(self, batch: Batch) -> int:
         """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
         self.sink.again()
-        header: Buffer | None = None if self.source.form.has_header else b""
         count = 0
         with closing(self.source.rows(batch)) as blocks:
-            for rows in self.source.form.rows(blocks):
-                if header is None:
-                    header = rows.pop(0)
+            for header, rows in self.source.form.pieces(blocks):
                 taken, count = max(self.sink.rows - count, 0), count + len(rows)
-                del rows[:taken]
-                if rows:
-                    self.put(batch, rows, header)
+                if taken < len(rows):
+                    self.put(batch, rows[taken:] if taken else rows, bytes(header))
                 del rows  # a row may be large: not two at a time
         return count
 
-    def put(self, batch: Batch, rows: Rows, header: Buffer) -> None:
+    def put(self, batch: Batch, rows: Any, header: bytes) -> None:
         """Rows into the sink; before the first of a batch, the batch into the position."""
+        content = self.source.form.content(rows)
         if self.sink.rows > 0:
-            self.sink.write(rows)
+            self.sink.write(rows, content)
             return
-        if not self.sink.at_start():
-            header = b""
-        start = self.sink.begin(batch.name, bytes(header[:FIRST_BYTES]) + bytes(rows[0][:FIRST_BYTES]))
+        start = self.sink.begin(batch.name, header, bytes(content[:FIRST_BYTES]))
         self.source.begin(batch, start, self.sink.mark())
-        self.sink.write(rows, header)
+        self.sink.write(rows, content, header if self.sink.at_start() else b"")
+        self.header = header

@@ -4,6 +4,7 @@ import collections
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -12,13 +13,15 @@ from inorder.citus.moves import Moves
 from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
 from inorder.connection.database import query
 from inorder.connection.session import Session
-from inorder.connection.stream import Rows
 from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, Source, TableSource, as_json, as_text, require_position_in
+from inorder.tail.sources import Batch, Source, TableSource, arrow_of, as_json, as_text, require_position_in
 from inorder.tail.state import Mark, State
+
+if TYPE_CHECKING:
+    from inorder.arrow.reader import ArrowReader
 
 LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
 LOOKS = 10
@@ -60,10 +63,14 @@ class ShardsFile:
 
 
 class ShardSource(TableSource):
-    def __init__(self, request: Request, whole: ShardsFile, key: str, sync_output: Callable[[], None]) -> None:
+    def __init__(
+        self, request: Request, whole: ShardsFile, key: str, sync_output: Callable[[], None],
+        arrow: "ArrowReader | None",
+    ) -> None:  # fmt: skip
         self.whole, self.key = whole, key
         state = whole.present.of(key)
         super().__init__(request, state.table, whole.file, state, sync_output)
+        self.arrow = arrow
 
     def store(self, state: State, lasting: bool) -> None:
         self.whole.save(self.whole.now({self.key: state}), lasting)
@@ -75,7 +82,8 @@ class ShardsSource(Source):
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
         self.request, self.name, self.sync_output = request, request.table, sync_output
-        self.form = FORMATS[request.output]
+        self.max_rows = request.batch_rows
+        self.form, self.arrow = FORMATS[request.output], arrow_of(request)
         self.file = ShardsFile(file)
         state = self.file.state
         self.output = state.output if state else None
@@ -115,6 +123,7 @@ class ShardsSource(Source):
         self.current, self.is_idle = None, True
 
     def close(self) -> None:
+        super().close()
         for node in self.nodes.values():
             node.close()
         self.nodes.clear()
@@ -144,7 +153,7 @@ class ShardsSource(Source):
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:
-            self.readers[key] = ShardSource(self.request, self.file, key, self.sync_output)
+            self.readers[key] = ShardSource(self.request, self.file, key, self.sync_output, self.arrow)
         try:
             self.readers[key].attach(self.node(shard))
         except psycopg.errors.UndefinedTable as error:
@@ -166,6 +175,7 @@ class ShardsSource(Source):
             if self.round:
                 self.current = self.round[0]
                 self.session, self.table = self.reader.session, self.reader.table
+                self.reader.max_rows = self.max_rows
                 batch = self.asked(self.current)
                 self.count, self.full = 0, batch.full if batch else 1
                 if batch is not None:
@@ -216,12 +226,12 @@ class ShardsSource(Source):
         except psycopg.errors.UndefinedTable as error:
             raise gone(self.file.present.entries[key].shard) from error
 
-    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+    def rows(self, batch: Batch) -> Generator[Any, None, None]:
         self.count = 0
         for rows in self.reader.rows(batch):
             self.count += len(rows)
             yield rows
-        self.count -= self.form.has_header
+        self.count -= self.form.frames
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         self.file.output = output or self.file.output

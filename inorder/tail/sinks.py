@@ -3,10 +3,10 @@
 import os
 import stat
 from collections.abc import Callable
+from typing import Any
 
 from psycopg.abc import Buffer
 
-from inorder.connection.stream import Rows
 from inorder.errors import InputError
 from inorder.tail.formats import Format
 from inorder.tail.sources import Source
@@ -39,19 +39,24 @@ class Sink:
         """Whether nothing has been written yet to what is written to: the place for a header."""
         return not self.started
 
-    def begin(self, name: str, first: bytes) -> str | None:
-        """A batch begins with these bytes: they in hex, if they can be found again where they go to."""
+    def begin(self, name: str, header: bytes, first: bytes) -> str | None:
+        """A batch begins with these bytes, after the header of its output: in hex, if they can be found again there."""
+        if self.form.trailer and not self.at_start():
+            self.check_form(header, first)
         return None
+
+    def check_form(self, header: bytes, first: bytes) -> None:
+        """An error unless the rows are of the form of those before them."""
 
     def mark(self) -> Mark | None:
         """The end of the last batch, if it is in a file."""
         return None
 
-    def write(self, rows: Rows, header: Buffer = b"") -> None:
-        """Take rows, all of each. A large one comes alone, and is not copied."""
+    def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
+        """Take rows, all of each, and their content in the format."""
         if header:
             self.put(header)
-        self.put(rows[0] if len(rows) == 1 else b"".join(rows))
+        self.put(content)
         self.rows += len(rows)
         self.report(len(rows))
 
@@ -79,9 +84,9 @@ class Sink:
     def check(self) -> None:
         """Between batches: an error if the next one could not be taken."""
 
-    def end(self) -> None:
+    def end(self, header: bytes) -> None:
         """The run ends after a batch: the output has all of its format, also if there were no rows."""
-        put_all(STANDARD_OUTPUT, (self.form.empty_header if self.at_start() else b"") + self.form.trailer)
+        put_all(STANDARD_OUTPUT, (header if self.at_start() else b"") + self.form.trailer)
 
     def close(self) -> None:
         """End the run, perhaps within a batch."""

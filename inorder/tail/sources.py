@@ -1,34 +1,41 @@
-"""Where rows come from: a table, with the position in a file; or a feed, with the position in the database."""
+"""Where rows come from: a table, with the position in a file. A feed has its position in the database: feed."""
 
 import json
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from inorder.connection.database import query
-from inorder.connection.patience import attempts, patiently
-from inorder.connection.reconnect import InUseError
-from inorder.connection.session import Session, Table, explained, rows_of
-from inorder.connection.stream import Rows, Stream
+from inorder.connection.patience import patiently
+from inorder.connection.session import Session, Table, rows_of
+from inorder.connection.stream import Stream
 from inorder.errors import InputError
-from inorder.files import awaited, host_lock
-from inorder.tail.formats import FORMATS, Format
+from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, header_of
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
 from inorder.text import one_line
 
+if TYPE_CHECKING:
+    from inorder.arrow.reader import ArrowReader, Question
+
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
-BATCH_TRIES = 5  # while it is in the hands of another session
+
+
+def arrow_of(request: Request) -> "ArrowReader | None":
+    if not FORMATS[request.output].is_arrow:
+        return None
+    from inorder.arrow.reader import ArrowReader  # noqa: PLC0415  # for who asks for it
+
+    return ArrowReader(or_null=request.misfits == "null")
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:
@@ -60,8 +67,10 @@ class Source:
     """Hands out batches. One that was begun comes again until it is finished."""
 
     form: Format
+    arrow: "ArrowReader | None" = None  # reads the rows, in the place of the session
     session: Session
     table: Table
+    max_rows: int  # of the next batch
     is_new = False  # whether this run begins to read
     output: Mark | None = None  # where the rows of the last run ended, if it was in a file
     begun: str | None = None  # how the batch begins that is half in that file
@@ -77,9 +86,13 @@ class Source:
     def next(self) -> Batch | None:
         raise NotImplementedError
 
-    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+    def rows(self, batch: Batch) -> Generator[Any, None, None]:
         """Its rows, as the server writes them, after a header if the format has one; the same each time."""
         raise NotImplementedError
+
+    def header(self) -> bytes:
+        """Of an output without rows."""
+        return bytes(header_of(self.arrow.empty(self.session, self.table))) if self.arrow else BINARY_HEADER
 
     def wait(self) -> None:
         """Return when there is a next batch with rows, or after a second."""
@@ -107,6 +120,8 @@ class Source:
 
     def close(self) -> None:
         """Let others read."""
+        if self.arrow is not None:
+            self.arrow.close()
 
 
 class TableSource(Source):
@@ -114,7 +129,7 @@ class TableSource(Source):
         self, request: Request, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
     ) -> None:
         self.request, self.name, self.file, self.saved, self.sync_output = request, name, file, saved, sync_output
-        self.form = FORMATS[request.output]
+        self.form, self.arrow = FORMATS[request.output], arrow_of(request)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
         self.output = saved.output if saved else None
@@ -123,7 +138,7 @@ class TableSource(Source):
         self.saved_at = 0.0
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
-        self.asked = request.batch_rows  # in that
+        self.max_rows = self.asked = request.batch_rows  # in the next, and in that
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -183,7 +198,7 @@ class TableSource(Source):
 
     def found(self) -> Batch | None:
         """The batch after the position, whose rows are read in the same transaction."""
-        stream, self.stream = self.stream or self.ask(self.present.position, self.request.batch_rows), None
+        stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         answer = stream.begin()
         if not answer:
             stream.send(b"COMMIT")
@@ -202,8 +217,12 @@ class TableSource(Source):
         )  # fmt: skip
         return self.session.asked(self.table, question)
 
-    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
+    def rows(self, batch: Batch) -> Generator[Any, None, None]:
         """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
+        if self.arrow is not None:
+            self.end_question()
+            yield from self.arrow.rows(self.session, self.table, self.question(batch))
+            return
         again = self.session.statement(
             query("tail_again"), columns=self.form.wanted(self.table), batch=as_text(batch.batch)
         )
@@ -219,12 +238,28 @@ class TableSource(Source):
         if stream.begin() != self.query:
             raise changed(self.session, self.table)
 
+    def end_question(self) -> None:
+        """The rows are read elsewhere: end the transaction in which the batch was found."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.send(b"COMMIT")
+            stream.begin()
+
+    def question(self, batch: Batch) -> "Question":
+        def rows(connection: Any) -> sql.Composable:
+            (text,) = connection.row(
+                query("reader_rows"), inorder=self.session.schema, table=self.table.oid, batch=as_text(batch.batch)
+            )
+            return sql.SQL(f"({text})")
+
+        return rows
+
     def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""
         assert batch.after is not None
         joined = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
-            self.stream = self.ask(batch.after, max(joined, self.request.batch_rows))
+            self.stream = self.ask(batch.after, max(joined, self.max_rows))
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
@@ -267,87 +302,6 @@ class TableSource(Source):
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
-
-
-class FeedSource(Source):
-    def __init__(self, request: Request) -> None:
-        self.name, self.owner, self.max_rows = request.feed, request.owner, request.batch_rows
-        self.form = FORMATS[request.output]
-        self.delivered: int | None = None
-        self.held: socket | None = None
-
-    def lock(self) -> int:
-        """One on this host: a command may go on after the session, whose claim ends with this process."""
-        assert self.held is not None
-        return self.held.fileno()
-
-    def attach(self, session: Session) -> None:
-        self.session = session
-        rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
-        if not rows:
-            owner = self.owner or session.connection.info.user
-            raise InputError(
-                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\n"
-                "HINT:  --owner ROLE names the owner of a feed of another role."
-            )
-        (row,) = rows
-        if not row[-1]:
-            raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
-        oid, schema, relation, quoted, database, self.owner_oid, self.is_ordered, _ = row
-        self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
-        if self.held is None:
-            self.held = self.taken(session)
-
-    def taken(self, session: Session) -> socket:
-        server = session.connection.info
-        key = f"feed {server.host}:{server.port} {self.table.database} {self.owner_oid} {self.name}"
-        try:
-            return awaited(lambda: host_lock(key.encode()))
-        except BlockingIOError:
-            raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
-
-    def ask(self, text: str, **parts: object) -> tuple[object, ...]:
-        return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
-
-    def number(self) -> object:
-        """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
-        for _ in attempts(BATCH_TRIES):
-            try:
-                return self.ask("tail_feed_batch", max_rows=self.max_rows)[0]
-            except psycopg.errors.ObjectInUse as error:
-                refusal = InUseError(str(explained(error)))
-        raise refusal
-
-    def next(self) -> Batch | None:
-        """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
-        number = self.number()
-        assert number is None or isinstance(number, int)
-        if number is not None and number == self.delivered:
-            self.finish(Batch(number), None)
-            return self.next()
-        full = self.max_rows if self.delivered else 0
-        return None if number is None else Batch(number, full=full, is_part=bool(self.is_ordered))
-
-    def rows(self, batch: Batch) -> Generator[Rows, None, None]:
-        stream = self.session.held(self.table, self.form.wanted(self.table))
-        if not (answer := stream.begin()):
-            raise changed(self.session, self.table)
-        parts = {"name": self.name, "batch": batch.batch, "table": self.table.identifier, "owner": self.owner_oid}
-        text = self.form.copy(answer, self.session.statement(query("tail_feed_rows"), **parts))
-        stream.send(self.session.message(text, sql.SQL("COMMIT")))
-        yield from rows_of(stream)
-
-    def finish(self, batch: Batch, output: Mark | None) -> None:
-        assert isinstance(batch.batch, int)
-        self.delivered = batch.batch
-        self.ask("tail_feed_finish", batch=batch.batch)
-
-    def wait(self) -> None:
-        self.ask("tail_feed_wait")
-
-    def close(self) -> None:
-        if self.held is not None:
-            self.held.close()
 
 
 def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:

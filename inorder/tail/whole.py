@@ -44,7 +44,7 @@ class WholeBatches(Sink):
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
-        self.name = ""
+        self.name, self.same = "", b""
         # The lock of this run: a process that works on a batch has it, too, and keeps it if this process is killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
@@ -59,9 +59,17 @@ class WholeBatches(Sink):
     def held(self) -> list[int]:
         return [self.lock()] if self.lock else []
 
-    def begin(self, name: str, first: bytes) -> str | None:
+    def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         self.name = name
+        super().begin(name, header, first)
+        self.same = header + first[: self.form.same_bytes]
         return None
+
+    def check_form(self, header: bytes, first: bytes) -> None:
+        if self.same != header + first[: self.form.same_bytes]:
+            raise InorderError(
+                "the columns of the table were changed, and an output has rows of one form: run it again"
+            )
 
     def put(self, content: Buffer) -> None:
         """Into the temporary file, made anew for each batch: somebody may still read that of the last."""
@@ -105,9 +113,9 @@ class WholeBatches(Sink):
     def give(self, batch: IO[bytes], size: int) -> None:
         raise NotImplementedError
 
-    def end(self) -> None:
+    def end(self, header: bytes) -> None:
         if not self.is_separate:
-            super().end()
+            super().end(header)
 
     def close(self) -> None:
         self.forget()
@@ -228,7 +236,7 @@ class FeedFileSink(Copied):
         super().give(batch, size)
         self.file.sync()
 
-    def end(self) -> None:
+    def end(self, header: bytes) -> None:
         if not self.at_start():
-            super().end()
+            super().end(header)
             self.file.sync()

@@ -52,7 +52,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/tail.md", "/var/lib/export/events.jsonl {"): "a file of logrotate",
     ("docs/tail.md", '{"batch": "5b1f60c0b0f9b0a7a4a1a3f3f4a1c9d2", "rows":'): "a line that test_tail_batches reads",
     ("docs/tail.md", "for line in sys.stdin.buffer:"): "test_tail_batches",
-    ("docs/tail.md", "pip install '.[parquet]'"): INSTALLS,
+    ("docs/tail.md", "pip install '.[arrow]'"): INSTALLS,
     ("docs/tail.md", "* * * * *"): "a line of cron, with the command of the first example",
     (
         "docs/uuid_v1.md",

@@ -45,6 +45,12 @@ class Tail:
         assert (out if code else err) == ""
         return err if code else out
 
+    def written(self, *arguments: str) -> bytes:
+        """What a run wrote to stdout, which need not be text."""
+        done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
+        assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
+        return done.stdout
+
     @contextmanager
     def started(self, *arguments: str, to: str | None = None) -> Iterator[preloaded.Run]:
         """Start it, appending to a file or into a pipe; killed at the end if it is still there."""

@@ -906,11 +906,11 @@ def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str
     tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
     for output in FORMATS:
         where = ["--directory", "rows"] if output == "parquet" else []
-        text = tail("evil.t", "--position", output, "--format", output, *where)
+        text = tail.written("evil.t", "--position", output, "--format", output, *where)
         with connect(f"{typed} user=mallory") as mallory:
             execute(mallory, "SELECT feed_seek('f', 'beginning')")
         if not where:
-            assert tail("--feed", "f", "--owner", "mallory", "--format", output) == text
+            assert tail.written("--feed", "f", "--owner", "mallory", "--format", output) == text
         if output == "json":
             first, second = (json.loads(line) for line in text.splitlines())
             assert (first["j"], first["r"], first["e"], first["small"], first["plain"]) == (1, 2, 3, 4, [5])

@@ -26,7 +26,8 @@ COMMANDS = (
     "tail events --position p", "tail events --position c --format csv", "tail events --position b --format binary",
     "tail --feed f", "tail --feed f --format csv",
     "tail events --position o --order-by n", "tail events --position x --format parquet --directory d",
-    "tail events --position s --shards", "feeds", "feeds --format json", "feeds --format prometheus",
+    "tail events --position a --format arrow", "tail events --position s --shards",
+    "feeds", "feeds --format json", "feeds --format prometheus",
     "feeds --check 1s", "count events", "count events --format json", "count events --fold", "prepare old",
     "prepare old --dry-run", "citus events --dry-run", "install --verify", "install --dry-run",
 )  # fmt: skip

@@ -116,7 +116,8 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
     known = ["inorder.connection", "inorder.errors", "inorder.text"]
-    known += [f"inorder.citus.{name}" for name in ("handover", "moves", "shards") if engine == "inorder.spark"]
+    if engine == "inorder.spark":
+        known += ["inorder.arrow", *(f"inorder.citus.{name}" for name in ("handover", "moves", "shards"))]
     assert [name for name in others if not is_in(name, *known)] == []
 
 

@@ -83,7 +83,7 @@ def tail_rows(tail: Tail) -> int:
     return (tail.folder / "out").read_bytes().count(b"\n")
 
 
-@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("output", ["json", "csv"])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
     insert(fresh, 3)
@@ -101,7 +101,7 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
         stream.send(session.message(FORMATS[output].copy(stream.begin(), rows), sql.SQL("COMMIT")))
         blocks = rows_of(stream)
         lines = [bytes(row).rstrip(b"}\n").replace(b":", b",") for block in blocks for row in block]
-        return [row.rpartition(b",")[2] for row in lines[FORMATS[output].has_header :]]
+        return [row.rpartition(b",")[2] for row in lines[FORMATS[output].frames :]]
 
     assert read() == [b"1", b"2", b"3"]
     with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:

@@ -1,8 +1,6 @@
 """inorder tail --format parquet: a file for each batch, with the values that the server has."""
 
-import datetime
 import os
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -78,54 +76,6 @@ def test_killed_at_any_moment_each_row_is_in_one_file(fresh: Connection, tail: T
     tail(*RUN, "--batch-rows", "50")
     assert rows(tail.folder) == list(range(1, 2001))
     assert not [path for path in (tail.folder / "out").iterdir() if path.name.endswith(".partial")]
-
-
-LONG = "123456789012345678901234567890123456.78"
-VALUES = {
-    "b": ("bool", "'t'", True), "i": ("int2", "-7", -7), "l": ("int8", "-9223372036854775808", -(2**63)),
-    "r": ("float4", "'0.5'", 0.5), "d": ("float8", "'-Infinity'", float("-inf")), "f": ("float8", "0.1", 0.1),
-    "n": ("numeric(38,2)", LONG, Decimal(LONG)),
-    "free": ("numeric", "1e200", "1" + "0" * 200), "t": ("text", r"E'a\"b,\n\\N'", 'a"b,\n\\N'),
-    "empty": ("text", "''", ""), "none": ("text", "null", None), "x": ("bytea", r"'\x00ff'", b"\x00\xff"),
-    "day": ("date", "'0001-01-01'", datetime.date(1, 1, 1)),
-    "at": ("timestamp", "'2024-02-29 23:59:59.999999'", datetime.datetime(2024, 2, 29, 23, 59, 59, 999999)),
-    "tz": ("timestamptz", "'2024-01-01 00:00:00+05:30'",
-           datetime.datetime(2023, 12, 31, 18, 30, tzinfo=datetime.UTC)),
-    "u": ("uuid", "'00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
-    "j": ("jsonb", """'{"a": [1, null]}'""", '{"a": [1, null]}'), "a": ("int[]", "'{1,null}'", "{1,NULL}"),
-    "o": ("oid", "4294967295", 2**32 - 1),
-}  # fmt: skip
-
-
-def test_values(fresh: Connection, tail: Tail) -> None:
-    columns = ", ".join(f'"{name}" {kind}' for name, (kind, _, _) in VALUES.items())
-    fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
-    fresh.execute("SELECT feed_enable('v')")
-    names = ", ".join(f'"{name}"' for name in VALUES)
-    fresh.execute(f"INSERT INTO v ({names}) SELECT {', '.join(sql for _, sql, _ in VALUES.values())}".encode())
-    fresh.execute("INSERT INTO v DEFAULT VALUES")
-    tail("v", *RUN[1:])
-    (path,) = (tail.folder / "out").glob(FILES)
-    first, second = (row for row in parquet.read_table(path).drop(["id"]).to_pylist())
-    assert first == {name: value for name, (_, _, value) in VALUES.items()}
-    assert second == dict.fromkeys(VALUES)
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("date", "0044-03-15 BC"),
-        ("timestamp with time zone", "-infinity"),
-        ("timestamp without time zone", "10000-01-01"),
-        ("numeric(4,1)", "NaN"),
-    ],
-)
-def test_a_value_that_parquet_has_not(fresh: Connection, tail: Tail, kind: str, value: str) -> None:
-    fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), odd {kind})".encode())
-    fresh.execute("SELECT feed_enable('v')")
-    fresh.execute("INSERT INTO v (odd) VALUES (%s)", [value])
-    assert f"column 'odd' of type {kind} has a value that" in tail("v", *RUN[1:], code=2)
-    assert list((tail.folder / "out").glob(FILES)) == []
 
 
 def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
@@ -214,3 +164,22 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 1, 3)
     assert "3.parquet exists, and batch 3 of feed 'f' is another one" in tail(*run, code=2)
     assert (tail.folder / "out" / "3.parquet").read_bytes() == b"another"
+
+
+def test_files_of_a_size(fresh: Connection, tail: Tail) -> None:
+    """The first is of a guessed number of rows, each further one of as many as that says."""
+    for first in range(1, 60_001, 1000):
+        insert(fresh, 1000, first)
+    tail(*RUN, "--batch-rows", "1000", "--target-file-size", "200kB")
+    sizes = [path.stat().st_size for path in (tail.folder / "out").glob(FILES)]
+    assert 2 < len(sizes) < 12 and sorted(sizes)[len(sizes) // 2] in range(100_000, 300_000), sizes
+    assert rows(tail.folder) == list(range(1, 60_001))
+
+
+def test_new_rows_wait_for_a_file_of_that_size(fresh: Connection, tail: Tail) -> None:
+    with tail.started(*RUN, "--follow", "--target-file-size", "1MB", "--interval", "1s") as running:
+        for first in range(1, 31):
+            insert(fresh, 1, first)
+        wait_for(lambda: (tail.folder / "out").exists() and rows(tail.folder) == list(range(1, 31)))
+        running.kill()
+    assert len(list((tail.folder / "out").glob(FILES))) < 5

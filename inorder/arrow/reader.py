@@ -1,0 +1,106 @@
+"""The rows of a batch as Arrow, read in one transaction of a connection of ADBC beside the session that found it."""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+
+import adbc_driver_manager
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from inorder.arrow.connection import Connection
+from inorder.arrow.types import Field, field_of, select_list
+from inorder.arrow.values import converted
+from inorder.connection.database import query
+from inorder.connection.reading import Column, columns_of
+from inorder.connection.session import Session, Table
+
+Question = Callable[[Connection], sql.Composable]  # in a transaction: what stands in FROM for the rows of a batch
+
+
+class ArrowReader:
+    """Reads a table again and again; a connection is kept, since the driver asks for all types when it opens one."""
+
+    def __init__(self, or_null: bool) -> None:
+        self.or_null = or_null
+        self.connections: dict[Session, Connection] = {}
+        self.columns: dict[tuple[Session, int], list[Column]] = {}
+
+    def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
+        """The rows as the server finds them; an error after the last if they are none of this batch any more."""
+        with as_of_the_session():
+            try:
+                connection, fields = self.begun(session, table)
+                rows = question(connection)
+                connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
+                width = sum(field.width + bool(field.extra) for field in fields)
+                for batch in connection.found():
+                    require_same(batch.num_columns == width, table)
+                    yield converted(batch, fields, schema_of(fields), self.or_null)
+                require_same(question(connection) == rows, table)
+                connection.commit()
+            except BaseException:
+                self.close()
+                raise
+
+    def empty(self, session: Session, table: Table) -> pa.RecordBatch:
+        """No rows, of the table as it is."""
+        with as_of_the_session():
+            connection, fields = self.begun(session, table)
+            connection.commit()
+        schema = schema_of(fields)
+        return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+
+    def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
+        """A transaction in which nobody changes the table, and its columns. The driver has to learn of new types."""
+        connection, columns = self.columns_in(session, table)
+        if self.columns.setdefault((session, table.oid), columns) != columns:
+            self.close()
+            connection, columns = self.columns_in(session, table)
+        self.columns[session, table.oid] = columns
+        return connection, [field_of(column) for column in columns]
+
+    def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[Column]]:
+        if session not in self.connections:
+            self.connections[session] = Connection(same_server(session))
+        connection = self.connections[session]
+        connection.begin(table.identifier, session.settings)
+        return connection, columns_of(connection.rows(query("reader_columns"), table=table.oid))
+
+    def close(self) -> None:
+        self.columns.clear()
+        while self.connections:
+            self.connections.popitem()[1].close()
+
+
+def require_same(is_same: bool, table: Table) -> None:
+    if not is_same:
+        raise psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+
+
+def schema_of(fields: list[Field]) -> pa.Schema:
+    return pa.schema([(field.name, field.type) for field in fields])
+
+
+def same_server(session: Session) -> str:
+    """The connection string of a session, led to the server that it has found among several."""
+    info = session.connection.info
+    address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
+    return make_conninfo(
+        session.dsn, host=info.host, port=info.port, target_session_attrs="any", dbname=info.dbname, user=info.user,
+        **address,
+    )  # fmt: skip
+
+
+@contextmanager
+def as_of_the_session() -> Iterator[None]:
+    """Errors of ADBC as those of psycopg, with their SQLSTATE: what is tried again is decided in one place."""
+    try:
+        yield
+    except adbc_driver_manager.Error as error:
+        is_lost = isinstance(error, adbc_driver_manager.OperationalError)
+        kind: type[psycopg.Error] = psycopg.OperationalError if is_lost else psycopg.DatabaseError
+        with suppress(KeyError, TypeError):
+            kind = psycopg.errors.lookup(str(error.sqlstate))
+        raise kind(str(error)) from error

@@ -1,0 +1,97 @@
+"""Columns of a table as columns of Arrow: the type, and the expression by which the server is asked for it.
+
+A type that Arrow has is itself; every other one is its text, as the server writes it, which loses nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from psycopg import sql
+
+from inorder.arrow.expressions import AS_TEXT, DIMENSIONS, FIELDS, IS_NULL, LIST
+from inorder.connection.reading import Column
+
+NATIVE: dict[str, pa.DataType] = {
+    "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
+    "float8": pa.float64(), "text": pa.string(), "varchar": pa.string(), "bpchar": pa.string(), "bytea": pa.binary(),
+    "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"), "uuid": pa.uuid(), "json": pa.json_(), "jsonb": pa.json_(),
+}  # fmt: skip
+WIDER = {"oid": ("int8", pa.int64())}  # which the driver takes for signed
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the result: its type in Arrow, and what the server is asked for."""
+
+    column: Column
+    expression: str  # of SQL, with the column's name as {column}
+    type: pa.DataType
+    extra: str = ""  # what else the server is asked for: DIMENSIONS or IS_NULL
+
+    @property
+    def width(self) -> int:
+        """The number of columns that the server sends."""
+        return self.type.num_fields if self.expression == FIELDS else 1
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+
+def scalar(column: Column) -> tuple[pa.DataType, str] | None:
+    """The type in Arrow of a column, or of its elements, and the server's in which it is sent.
+
+    >>> scalar(Column("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(Column("i", "inet", "inet"))
+    ((Decimal128Type(decimal128(5, 2)), 'text'), None)
+    """
+    kind = column.element or column.type or ""
+    if decimal := replace(column, type=kind).decimal:
+        return pa.decimal128(*decimal), "text"
+    if kind in WIDER:
+        return WIDER[kind][1], WIDER[kind][0]
+    return (NATIVE[kind], kind) if kind in NATIVE else None
+
+
+def field_of(column: Column) -> Field:
+    """A column as Arrow has it.
+
+    >>> field_of(Column("a", "int[]", "_int4", -1, "int4")).type, field_of(Column("i", "inet", "inet")).type
+    (ListType(list<element: int32>), DataType(string))
+    """
+    if column.labels and column.is_array:
+        return Field(column, LIST.replace("SENT", ""), list_of(pa.string()), DIMENSIONS)
+    if column.labels:
+        return Field(column, AS_TEXT, pa.dictionary(pa.int32(), pa.string()))
+    if column.fields and not column.is_array and (kinds := [part_of(field) for field in column.fields]) and all(kinds):
+        names = [field.name for field in column.fields]
+        return Field(column, FIELDS, pa.struct(list(zip(names, kinds, strict=True))), IS_NULL)
+    if (found := scalar(column)) is None:
+        return Field(column, AS_TEXT, pa.string())
+    kind, sent = found
+    if column.element is not None:
+        return Field(column, LIST.replace("SENT", f"::pg_catalog.{sent}[]"), list_of(kind), DIMENSIONS)
+    return Field(column, f"{{column}}::pg_catalog.{sent}", kind)
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind))
+
+
+def part_of(column: Column) -> pa.DataType | None:
+    """The type in Arrow of a part of a composite, as the driver makes it; None if the whole is better as text."""
+    if column.element is not None or column.type in WIDER:
+        return None
+    found = scalar(column)
+    return found and found[0]
+
+
+def select_list(fields: Sequence[Field]) -> sql.Composed:
+    """What the server is asked for: the columns, then what else of some of them."""
+    parts = [(field.expression, field.name) for field in fields]
+    parts += [(field.extra, field.name) for field in fields if field.extra]
+    return sql.SQL(", ").join(
+        sql.SQL(text if text == FIELDS else f"{text} AS c{place}").format(column=sql.Identifier("e", name))
+        for place, (text, name) in enumerate(parts)
+    )

@@ -1,0 +1,104 @@
+"""Batches of the driver in the types of a schema: a value that Arrow has not is an error with its key, or null."""
+
+import datetime
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from inorder.arrow.types import Field
+from inorder.errors import InputError
+from inorder.text import one_line
+
+EPOCH = datetime.date(1970, 1, 1)
+FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
+LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
+MICROSECONDS = 86_400_000_000  # of a day
+NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
+
+Refused = Callable[[int, str], None]  # a row, and what its value is: an error, or the value becomes null
+
+
+def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, or_null: bool) -> pa.RecordBatch:
+    """The columns of a batch in the types of a schema; after them it has what else was asked for."""
+    columns = iter(batch.columns)
+    sent = [[next(columns) for _ in range(field.width)] for field in fields]
+    keys = [(field.name, arrays[0]) for field, arrays in zip(fields, sent, strict=True) if field.column.is_key]
+    found = []
+    for field, arrays, kind in zip(fields, sent, schema.types, strict=True):
+        refused = Misfit(field, keys, or_null)
+        extra = next(columns) if field.extra else None
+        if pa.types.is_struct(kind):
+            parts = [column_as(part, kind[place].type, refused) for place, part in enumerate(arrays)]
+            found.append(pa.StructArray.from_arrays(parts, fields=list(kind), mask=extra))
+        elif pa.types.is_dictionary(kind):
+            labels = pa.array(field.column.labels, pa.string())
+            found.append(pa.DictionaryArray.from_arrays(pc.index_in(arrays[0], labels), labels))
+        else:
+            if extra is not None:
+                check_flat(extra, refused)
+            found.append(column_as(arrays[0], kind, refused))
+    return pa.RecordBatch.from_arrays(found, schema=schema)
+
+
+class Misfit:
+    """What becomes of a value of a column that Arrow has not."""
+
+    def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], or_null: bool) -> None:
+        self.column, self.keys, self.or_null = field.column, keys, or_null
+
+    def __call__(self, row: int, what: str) -> None:
+        if not self.or_null:
+            names, values = (one_line(", ".join(part)) for part in (
+                [name for name, _ in self.keys], [str(array[row]) for _, array in self.keys],
+            ))  # fmt: skip
+            place = f" in the row ({names}) = ({values})" if self.keys else ""
+            raise InputError(
+                f"column '{one_line(self.column.name)}' of type {one_line(self.column.written)} has {what}{place}\n"
+                "HINT:  --format json, csv and binary have all values. With --misfits null the value is null."
+            )
+
+
+def check_flat(dimensions: pa.Array, refused: Refused) -> None:
+    """Arrow has lists: an array of several dimensions, or that begins elsewhere, would lose its form."""
+    if (row := pc.index(dimensions, 0).as_py()) >= 0:
+        refused(row, "an array whose first index is not 1")
+    if (row := pc.index(pc.greater(dimensions, 1), True).as_py()) >= 0:
+        refused(row, f"an array of {dimensions[row].as_py()} dimensions")
+
+
+def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
+    """The driver's arrays begin at 0, and a null list has no elements: offsets count rows and elements."""
+    if pa.types.is_list(kind):
+        parents = pc.list_parent_indices(array)
+        values = column_as(array.values, kind.value_type, lambda at, what: refused(parents[at].as_py(), what))
+        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
+    plain = array.storage if isinstance(array, pa.ExtensionArray) and array.type != kind else array
+    plain = fitting(plain, kind, refused)
+    return plain if plain.type == kind else plain.cast(kind)
+
+
+def fitting(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
+    """The same with null for each value that the type has not, unless that is an error."""
+    if (misfits := misfits_of(array, kind)) is None or not pc.any(misfits[0]).as_py():
+        return array
+    refused(pc.index(misfits[0], True).as_py(), misfits[1])
+    return pc.if_else(misfits[0], None, array)
+
+
+def misfits_of(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, str] | None:
+    if pa.types.is_decimal(kind):
+        return pc.is_in(array, NO_NUMBERS), "NaN or an infinity"
+    if pa.types.is_date32(kind):
+        days = array.view(pa.int32())
+        return outside(days, FIRST_DAY, LAST_DAY), "a value that is infinite or not in the years 1 to 9999"
+    if pa.types.is_timestamp(kind):
+        ends = FIRST_DAY * MICROSECONDS, (LAST_DAY + 1) * MICROSECONDS - 1
+        return outside(array.view(pa.int64()), *ends), "a value that is infinite or not in the years 1 to 9999"
+    if pa.types.is_time(kind):
+        return pc.greater_equal(array.view(pa.int64()), MICROSECONDS), "24:00"
+    return None
+
+
+def outside(numbers: pa.Array, least: int, most: int) -> pa.Array:
+    return pc.or_(pc.less(numbers, least), pc.greater(numbers, most))

@@ -1,0 +1,107 @@
+"""A feed as a source: its position is in the database, which hands out its batches by number."""
+
+from collections.abc import Generator
+from socket import socket
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from inorder.connection.database import query
+from inorder.connection.patience import attempts
+from inorder.connection.reconnect import InUseError
+from inorder.connection.session import Session, Table, explained, rows_of
+from inorder.errors import InputError
+from inorder.files import awaited, host_lock
+from inorder.tail.formats import FORMATS
+from inorder.tail.request import Request
+from inorder.tail.sources import Batch, Source, arrow_of, changed
+from inorder.tail.state import Mark
+
+BATCH_TRIES = 5  # while it is in the hands of another session
+
+
+class FeedSource(Source):
+    def __init__(self, request: Request) -> None:
+        self.name, self.owner, self.max_rows = request.feed, request.owner, request.batch_rows
+        self.form, self.arrow = FORMATS[request.output], arrow_of(request)
+        self.delivered: int | None = None
+        self.held: socket | None = None
+
+    def lock(self) -> int:
+        """One on this host: a command may go on after the session, whose claim ends with this process."""
+        assert self.held is not None
+        return self.held.fileno()
+
+    def attach(self, session: Session) -> None:
+        self.session = session
+        rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
+        if not rows:
+            owner = self.owner or session.connection.info.user
+            raise InputError(
+                f"feed '{self.name}' of role '{owner}' does not exist, or this role may not see it\n"
+                "HINT:  --owner ROLE names the owner of a feed of another role."
+            )
+        (row,) = rows
+        if not row[-1]:
+            raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
+        oid, schema, relation, quoted, database, self.owner_oid, self.is_ordered, _ = row
+        self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+        if self.held is None:
+            self.held = self.taken(session)
+
+    def taken(self, session: Session) -> socket:
+        server = session.connection.info
+        key = f"feed {server.host}:{server.port} {self.table.database} {self.owner_oid} {self.name}"
+        try:
+            return awaited(lambda: host_lock(key.encode()))
+        except BlockingIOError:
+            raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
+
+    def ask(self, text: str, **parts: object) -> tuple[object, ...]:
+        return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
+
+    def number(self) -> object:
+        """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
+        for _ in attempts(BATCH_TRIES):
+            try:
+                return self.ask("tail_feed_batch", max_rows=self.max_rows)[0]
+            except psycopg.errors.ObjectInUse as error:
+                refusal = InUseError(str(explained(error)))
+        raise refusal
+
+    def next(self) -> Batch | None:
+        """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
+        number = self.number()
+        assert number is None or isinstance(number, int)
+        if number is not None and number == self.delivered:
+            self.finish(Batch(number), None)
+            return self.next()
+        full = self.max_rows if self.delivered else 0
+        return None if number is None else Batch(number, full=full, is_part=bool(self.is_ordered))
+
+    def rows(self, batch: Batch) -> Generator[Any, None, None]:
+        parts = {"name": self.name, "batch": batch.batch, "table": self.table.identifier, "owner": self.owner_oid}
+        rows = self.session.statement(query("tail_feed_rows"), **parts)
+        if self.arrow is not None:
+            yield from self.arrow.rows(self.session, self.table, lambda _: rows)
+            return
+        stream = self.session.held(self.table, self.form.wanted(self.table))
+        if not (answer := stream.begin()):
+            raise changed(self.session, self.table)
+        text = self.form.copy(answer, rows)
+        stream.send(self.session.message(text, sql.SQL("COMMIT")))
+        yield from rows_of(stream)
+
+    def finish(self, batch: Batch, output: Mark | None) -> None:
+        assert isinstance(batch.batch, int)
+        self.delivered = batch.batch
+        self.ask("tail_feed_finish", batch=batch.batch)
+
+    def wait(self) -> None:
+        self.ask("tail_feed_wait")
+
+    def close(self) -> None:
+        super().close()
+        if self.held is not None:
+            self.held.close()
