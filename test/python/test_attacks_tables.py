@@ -17,6 +17,7 @@ from inorder.tail.formats import FORMATS
 from psycopg import sql
 
 from attack import ATTACK, database, execute, refusal, value
+from conftest import LONG_RUN
 from sql_edition import BUILT, TESTED, create
 from tail_runs import Tail
 from waiting import wait_for
@@ -344,7 +345,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
         with ThreadPoolExecutor(1) as pool:
             swapping = pool.submit(swap_until_done)
             try:
-                for _ in range(8):
+                for _ in range(8 if LONG_RUN else 2):
                     for call in by_number(oid):
                         refusal(admin, call, "42P01", "42883", "42703")  # while there is another relation, or a type
             finally:

@@ -16,7 +16,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import SETTINGS, install_edition, scalar
+from conftest import LONG_RUN, SETTINGS, install_edition, scalar
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 
 # What commits without waiting is on disk after seconds, unless somebody sees to it.
 LAZY = SETTINGS | {"shared_buffers": "64MB", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
-CRASHES = 20
+CRASHES = 20 if LONG_RUN else 6
 WRITERS = 4
 ROWS = 250_000  # in one batch: 14 MB
 BEGUN, MOST = 2_000_000, 12_000_000  # bytes of it
@@ -99,7 +99,7 @@ class Writers:
             connection.execute("ROLLBACK" if turn % 5 == 0 else "COMMIT")
 
 
-def test_twenty_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
+def test_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with tail.started("events", "--position", "p", *POLL, to="out") as running:
         with Writers(private.dsn):
