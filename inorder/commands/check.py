@@ -15,6 +15,7 @@ from inorder.files import require_new, write_whole
 from inorder.lab.check import report
 from inorder.lab.check.arena import Arena, run_case
 from inorder.lab.check.history import FAULTS
+from inorder.lab.check.load import run_load
 from inorder.lab.check.report import Checked
 from inorder.lab.check.schedule import CASES
 from inorder.lab.check.ways import Way, built_in, ways_in
@@ -22,7 +23,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.options import DSN, FILE, Value, count, format_option, option, several
+from inorder.options import DSN, FILE, Value, count, duration, format_option, option, several
 from inorder.servers import find_server
 
 USUAL = ("id", "created", "horizon", "feed")
@@ -84,6 +85,8 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file of readers with their tables, as docs/check.md has it.")  # fmt: skip
 @option("--schedules", "most", type=count(1), help="Schedules of each case, at most.  [all]")
+@option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
+@option("--seed", type=count(0), default="1", help="Of the random load.")
 @option("--fail-on", "fail_on", type=several(Value("FAULT", known_fault, str)),
         help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled.")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
@@ -93,8 +96,8 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @format_option(("table", "json"), "What to print.")
 def lab_check(
     readers: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None, most: int | None,
-    fail_on: Sequence[str] | None, script: Path | None, dsn: str | None, bindir: Path | None, page: Path | None,
-    output: str,
+    load: float, seed: int, fail_on: Sequence[str] | None, script: Path | None, dsn: str | None, bindir: Path | None,
+    page: Path | None, output: str,
 ) -> None:  # fmt: skip
     """Does a reader lose rows? Runs schedules in which transactions overlap, and shows the shortest that loses one.
 
@@ -105,13 +108,15 @@ def lab_check(
     if script:
         require_new(script, "remove it, or give another --script")
     with target_for(dsn, bindir) as (target, version, has_inorder):
-        checks = [checked for way in ways if (checked := check(target, has_inorder, way, most))]
+        checks = [checked for way in ways if (checked := check(target, has_inorder, way, most, load, seed))]
     show(checks, version, output, script, page)
     if any(fault in one.faults for one in checks for fault in fail_on or ()):
         sys.exit(FOUND)
 
 
-def check(target: Target, has_inorder: bool, way: Way, most: int | None) -> Checked | None:
+def check(
+    target: Target, has_inorder: bool, way: Way, most: int | None, load: float, seed: int
+) -> Checked | None:  # fmt: skip
     if reason := possible(target, has_inorder, way):
         click.echo(f"{way.title}: left out, since {reason}", err=True)
         return None
@@ -120,6 +125,7 @@ def check(target: Target, has_inorder: bool, way: Way, most: int | None) -> Chec
         for case in CASES:
             click.echo(f"\r{way.title}: {case.name}\033[K", nl=False, err=True) if sys.stderr.isatty() else None
             checked.outcomes.append(run_case(arena, case, most))
+        checked.outcomes.append(run_load(arena, load, seed))
     return checked
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from math import factorial, prod
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from inorder.connection.database import connect
 from inorder.lab.check.arena import Arena, Outcome, run_case
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
+from inorder.lab.check.load import run_load
 from inorder.lab.check.schedule import CASES, SHORT, Case, interleavings
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster
@@ -108,13 +110,24 @@ def test_no_planted_fault_is_untested() -> None:
     assert PLANTED.keys() == FAULTY.keys()
 
 
-FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str]()}
+FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str](), "worker": set[str]()}
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, built_in()[name])) as arena:
-        assert {fault for case in CASES for fault in run_case(arena, case, 6).found} <= FAULTLESS[name]
+        assert {fault for case in CASES for fault in run_case(arena, case, 4).found} <= FAULTLESS[name]
+        assert run_load(arena, 0.5, seed=1).found == {}
+
+
+def test_a_random_load_finds_lost_rows(target: Target) -> None:
+    """Here what was confirmed without having been read; a schedule finds it, too."""
+    confirmed = replace(
+        built_in()["decoding"], finish="SELECT pg_replication_slot_advance('inorder_check', pg_current_wal_lsn())"
+    )
+    with closing(Arena(target, confirmed)) as arena:
+        assert "lost" in run_load(arena, 2, seed=1).found
+    assert "lost" in outcome(target, confirmed, "between statements").found
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
@@ -176,8 +189,8 @@ def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
 def test_others_can_see_and_replay_the_shortest_schedule(server: Server, cluster: Cluster, tmp_path: Path) -> None:
     """Data, page and script have it; each line of the script, entered where it says, does on any server the same."""
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
-    done = inorder("lab", "check", "--sql", poll, "--schedules", "5", "--fail-on", "lost,twice", "--format", "json",
-                   "--script", "lost.sql", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
+    words = "--schedules 5 --load 0.1s --fail-on lost,twice --format json --script lost.sql --html page.html"
+    done = inorder("lab", "check", "--sql", poll, *words.split(), folder=tmp_path, server=server)
     assert done.returncode == 3, done.stderr
     ((lost,),) = [[one["faults"]["lost"]] for one in json.loads(done.stdout)]
     assert lost["case"] == "overlap" and lost["psql"] == (tmp_path / "lost.sql").read_text()

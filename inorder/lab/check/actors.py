@@ -209,8 +209,7 @@ class Polls(Actor):
         return self.reader.said
 
     def end(self, word: str) -> str:
-        last = self.step == self.reader.statements - 1
-        keys = self.reader.rows(self.step, self.kill and last)
+        keys = self.reader.rows(self.step, self.kill)
         which = f" {self.step + 1}/{self.reader.statements}" if self.reader.statements > 1 else ""
         self.step += 1
         if keys is None:

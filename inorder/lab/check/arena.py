@@ -4,9 +4,10 @@ A step that has to wait for another session is left waiting, and the next one is
 every run, and takes a few milliseconds. Tables are used again: a reader goes on where the last schedule ended.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from inorder.errors import InputError
 from inorder.lab.check.actors import Actor, Polls, World, Writer
@@ -15,6 +16,7 @@ from inorder.lab.check.history import History, Judgement, judge
 from inorder.lab.check.reader import Program, Reader, SqlReader
 from inorder.lab.check.schedule import (
     END_SECONDS,
+    KILLED,
     POLL,
     READER,
     STATEMENT,
@@ -29,7 +31,7 @@ from inorder.lab.check.ways import Way
 from inorder.lab.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
-LAST_POLLS = 6
+USELESS_POLLS = 4  # the last ones: after so many that return nothing new, the reader has all it will get
 DROP = "DROP TABLE IF EXISTS events, elsewhere CASCADE;\nDROP SEQUENCE IF EXISTS ids CASCADE"
 BLOCKERS = (
     "SELECT DISTINCT blocker FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) blocker "
@@ -125,21 +127,30 @@ class Arena:
         for step in schedule:
             world.clock += WAIT_SECONDS if step.words == "wait" else STEP_SECONDS
             self.act(step.session, step.words)
-        world.history.end = world.tick()
-        for _ in range(LAST_POLLS):
-            world.clock += END_SECONDS
-            self.act(READER, POLL)
-            if not world.history.polls[-1].keys and not judge(world.history).lost:
-                break
+        self.last_polls(world, partial(self.act, READER, POLL))
         return world.history
 
+    def last_polls(self, world: World, poll: Callable[[], object]) -> None:
+        """Poll, an hour later each time, until the reader has all, or returns nothing new any more."""
+        world.history.end, useless = world.tick(), 0
+        while useless < USELESS_POLLS:
+            before = len(world.history.lost)
+            world.clock += END_SECONDS
+            poll()
+            useless = 0 if len(world.history.lost) < before else useless + 1
+            if useless and not world.history.lost:
+                return
+
     def act(self, name: str, words: str) -> None:
-        one_poll = [words] * (1 if words == STATEMENT else self.way.steps)
-        self.actors[name].words.extend(one_poll if name == READER else words.split())
+        self.actors[name].words.extend(self.poll(words) if name == READER else words.split())
         self.actors[name].go_on(self.blockers)
         for other in self.actors.values():
             if other.busy:
                 other.go_on(self.blockers)
+
+    def poll(self, words: str) -> list[str]:
+        """The words of a poll. One that is killed has stored nothing, and confirms nothing."""
+        return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History) -> Judgement:
         rows = {key for one in history.transactions for key in one.keys}

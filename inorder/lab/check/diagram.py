@@ -28,7 +28,7 @@ def without_repeats(events: Sequence[Event]) -> list[Event]:
 
 def at_once(events: Sequence[Event]) -> list[Event]:
     """A poll whose statements follow one another as one step."""
-    following = [*(event.session for event in events[1:]), ""]
+    following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     whole = [event for event, part, then in zip(events, parts, following, strict=True) if not part or then != READER]
     return without_repeats(whole)
@@ -40,6 +40,10 @@ def shown(event: Event) -> str:
 
 def diagram(history: History, judged: Judgement) -> str:
     """A column for each session, a line for each step.
+
+    >>> print(diagram(History(), Judgement(lost=("7",))))
+    <BLANKLINE>
+    row 7 is committed, and no poll returns it: lost
 
     >>> events = [Event("A", "begin, insert 1"), Event("B", "begin, insert 2, commit"), Event("reader", "poll: 2")]
     >>> print(diagram(History(events), Judgement(lost=("1",))))

@@ -53,6 +53,12 @@ class History:
     end: int = 10**9
 
     @property
+    def lost(self) -> list[str]:
+        """The committed rows that no poll has returned so far."""
+        given = {key for poll in self.polls for key in poll.keys}
+        return [key for key in self.committed if key not in given]
+
+    @property
     def committed(self) -> dict[str, Written]:
         return {key: one for one in self.transactions if one.committed for key in one.keys}
 
@@ -101,8 +107,7 @@ def judge(history: History, before: Collection[str] = ()) -> Judgement:
     committed = history.committed
     times = Counter(key for poll in history.polls for key in poll.keys)
     twice = [key for key, count in times.items() if count > 1 or (key not in committed and key in before)]
-    lost = [key for key in committed if key not in times]
-    return Judgement(tuple(lost), tuple(twice), tuple(disorder(history)), tuple(stalls(history, committed)))
+    return Judgement(tuple(history.lost), tuple(twice), tuple(disorder(history)), tuple(stalls(history, committed)))
 
 
 def disorder(history: History) -> Iterator[str]:

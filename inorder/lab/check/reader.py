@@ -59,11 +59,11 @@ class SqlReader(Reader):
     def begin(self, step: int, now: str, kill: bool) -> None:
         if step == 0:
             self.values, self.keys = dict(self.kept), ()
-        last = step == self.statements - 1
-        text = filled(self.texts[step].replace(":now", f"timestamptz '{now}'"), self.values)
+        last = step == len(self.texts) - 1
+        text = self.way.finish if step == len(self.texts) else self.texts[step]
+        text = filled(text.replace(":now", f"timestamptz '{now}'"), self.values)
         text = f"{self.way.read}; {text}" if step == 0 else text
-        # At once if nothing can happen in between: the poll's end, unless it is to be killed before.
-        self.said = f"{text}; COMMIT" if last and not kill and not self.way.finish else text
+        self.said = f"{text}; COMMIT" if last and not kill else text
         self.session.send(self.said)
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
@@ -72,20 +72,18 @@ class SqlReader(Reader):
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
         try:
             answer = self.session.answer()
-            self.take(answer.names, answer.rows)
-            if step < self.statements - 1:
-                return None
-            if self.way.finish:
-                self.session.run("COMMIT")
-            if kill:
-                self.close()
-                self.restart()
-                return ()
-            if self.way.finish and self.keys:
-                self.session.run(filled(self.way.finish, self.values))
         except FailedError:
             self.session.run("ROLLBACK")
             return ()
+        if step < len(self.texts):
+            self.take(answer.names, answer.rows)
+        if kill and step == len(self.texts) - 1:
+            self.session.run("COMMIT" if self.way.finish else "ROLLBACK")
+            self.close()
+            self.restart()
+            return ()
+        if step < self.statements - 1:
+            return None
         self.kept = self.values
         return self.keys
 

@@ -1,5 +1,6 @@
 """What a check found, as tables, as data and as a page."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +37,7 @@ class Checked:
         found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
         if fault == "stalled":
             return max(found, key=lambda one: one[1].judged.longest, default=None)
-        return min(found, key=lambda one: len(one[1].schedule), default=None)
+        return min(found, key=lambda one: len(one[1].schedule) or sys.maxsize, default=None)
 
     @property
     def faults(self) -> list[str]:

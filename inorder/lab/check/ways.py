@@ -60,8 +60,8 @@ class Way:
 
     @property
     def steps(self) -> int:
-        """Steps of a poll: a program's is one."""
-        return 1 if self.program else len(self.statements)
+        """Steps of a poll: its statements, and what is called once the rows are stored. A program's is one."""
+        return 1 if self.program else len(self.statements) + bool(self.finish)
 
     @property
     def draws(self) -> bool:
