@@ -191,6 +191,29 @@ REFUSED = {
 CONSTANT = "CREATE FUNCTION evil.constant() RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT evil.attack()'"
 
 
+OTHER_TEXTS = (
+    "SELECT count(*) FROM evil.caught", "SELECT count(*) FROM evil.view", "SELECT count(*) FROM evil.t, evil.caught",
+    "SELECT count(*) FROM evil.t WHERE evil.attack()", "SELECT count(*) FROM evil.t WHERE EXISTS (TABLE evil.caught)",
+    "SELECT count(*) FROM evil.t WHERE n OPERATOR(evil.=) 1",
+    "SELECT count(*) FROM evil.t WHERE nextval('evil.calls') > 0",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
+def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
+    """Whatever name leads elsewhere by then: the tree is looked at before it is planned."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
+        execute(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
+                "boolean LANGUAGE sql AS 'SELECT evil.attack()'",
+                "CREATE OPERATOR evil.= (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.same)")  # fmt: skip
+    call = "SELECT inorder_internal.count_as_caller(t, '{}', false, 'postgres'::regrole) "
+    call += "FROM inorder_internal.feed_table AS t"
+    with connect(dsn) as admin:
+        assert value(admin, call.format("SELECT count(*) FROM evil.t")) == 2
+        assert {refusal(admin, call.format(text.replace("'", "''"))) for text in OTHER_TEXTS} == {"55000"}
+
+
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:

@@ -91,8 +91,10 @@ def close_books(world: World) -> None:
 def note_waiting(world: World, readers: Sequence[Reader]) -> None:
     """Rows that did not come though only a transaction that has nothing to do with them is open."""
     for delivery in deliveries(readers):
-        missing = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
-        delivery.waiting = sum(map(len, missing))
+        rows = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
+        delivery.waiting = sum(map(len, rows))
+        if delivery.waiting:
+            world.problem(f"{delivery.kind} waits for rows that are there: {missing(world, delivery)}")
 
 
 def line_of(world: World, delivery: Delivery) -> Line:
