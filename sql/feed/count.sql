@@ -265,13 +265,17 @@ DECLARE
     t inorder_internal.feed_table;
     members inorder_internal.next_found.members%TYPE;
     k record;
+    wanted boolean[];
     amount bigint;
 BEGIN
     t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
     members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
-    amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(
-        t, caller, k.leaves, k.others, k.stored, inorder_internal.leaves_with(t, k.leaves, k.others)), false, caller);
+    wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
+    amount := CASE WHEN true = ANY (wanted)
+                   THEN inorder_internal.count_as_caller(t, inorder_internal.count_query(
+                       t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
+                   ELSE k.stored END;
     members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
     RETURN amount;
 END $$;

@@ -258,6 +258,7 @@ BEGIN
     RETURN n;
 END $$;
 
+-- reads may be null: the caller passes over transactions that have no rows.
 CREATE FUNCTION inorder_internal.find_next(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
 )
@@ -271,8 +272,8 @@ BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- Most looks find nothing: without a transaction that has ended there is no row to prove anything for.
-    IF inorder_internal.is_idle(t, p) THEN
+    -- Most looks find nothing.
+    IF inorder_internal.is_idle(t, p, CASE WHEN reads IS NULL THEN 0::oid ELSE caller END) THEN
         n.has_rows := false;
         n.is_all := true;
         RETURN n;

@@ -241,13 +241,6 @@ BEGIN
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;
 
--- Whether no transaction has ended since a position, and the position is valid.
-CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position)
-RETURNS boolean
-LANGUAGE sql STABLE
-RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
-    AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
-
 -- The batch of all transactions that have ended since a position; null if there is none.
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],

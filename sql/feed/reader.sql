@@ -139,7 +139,7 @@ BEGIN
     -- First: the wait for the table may end with a promotion, after which the position is of another timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
-    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), false, caller);
+    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), NULL, caller);
     -- What is left of a set comes first, since a batch is of one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;

@@ -108,7 +108,17 @@ DECLARE
     k inorder_internal.taken;
     version text;
     locked boolean := false;
+    ended bigint := CASE WHEN moves THEN inorder_internal.ended_count() END;
+    asked text := format('%s %s %s %s %s', caller, owner, max_rows, reads, name);
 BEGIN
+    -- Most looks find nothing, and most of those nothing that could have changed.
+    k.relation := inorder_internal.found_empty(ended, asked);
+    IF k.relation IS NOT NULL THEN
+        k.t.relation := k.relation::regclass;
+        k.t.ordered := false;  -- nobody asks
+        k.next.has_rows := false;
+        RETURN k;
+    END IF;
     o := inorder_internal.open_feed(caller, name, owner);
     LOOP
         IF moves AND NOT locked THEN
@@ -137,8 +147,11 @@ BEGIN
     END LOOP;
     IF moves AND (k.next).has_rows IS NOT NULL THEN
         k := inorder_internal.pass_rest(k);
-        IF NOT (k.next).has_rows AND k.is_poll_due THEN
-            PERFORM inorder_internal.note_empty_poll(k);
+        IF NOT (k.next).has_rows THEN
+            IF k.is_poll_due THEN
+                PERFORM inorder_internal.note_empty_poll(k);
+            END IF;
+            PERFORM inorder_internal.note_empty(ended, asked, k.relation);
         END IF;
     END IF;
     RETURN k;

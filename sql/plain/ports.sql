@@ -66,6 +66,30 @@ RETURNS boolean[]
 LANGUAGE sql IMMUTABLE
 RETURN NULL::boolean[];
 
+-- Where no transaction has ended there is no row to prove anything for.
+CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
+    AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
+
+CREATE FUNCTION inorder_internal.ended_count()
+RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN NULL::bigint;
+
+CREATE FUNCTION inorder_internal.found_empty(ended bigint, asked text)
+RETURNS oid
+LANGUAGE sql IMMUTABLE
+RETURN NULL::oid;
+
+CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+END $$;
+
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE

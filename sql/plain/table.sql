@@ -45,3 +45,17 @@ BEGIN ATOMIC
         ('zz_inorder_delete'::name, format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s'::text,
                                            relation, q.call))) AS d(name, definition);
 END;
+
+---- guarded: plpgsql keys
+BEGIN
+    -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
+    RETURN (
+        SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', is_placed) ORDER BY g.tgname)
+               || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', is_placed))
+                  FILTER (WHERE d.oid IS NOT NULL)
+        FROM pg_trigger AS g
+        LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
+                                       AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
+END

@@ -59,6 +59,26 @@ CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers in
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
+-- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none that
+-- has rows in the table, which is what it was.
+CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- How many transactions have ended on the server; null if this one does not see all of them, or has written. And the
+-- table of a feed in which the same call found nothing when there were as many, a few seconds ago at most (wait.c).
+CREATE FUNCTION inorder_internal.ended_count()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'ended_until_now' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.found_empty(ended bigint, asked text)
+RETURNS oid
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
 -- Of many ranges of transactions the first so many that have rows.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange

@@ -306,20 +306,7 @@ END $$;
 -- The versions of the triggers of the guard and of the expression of the column with the number.
 CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean)
 RETURNS bigint[]
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
-    RETURN (
-        SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', is_placed) ORDER BY g.tgname)
-               || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', is_placed))
-                  FILTER (WHERE d.oid IS NOT NULL)
-        FROM pg_trigger AS g
-        LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
-                                       AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
-        LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
-END $$;
+AS 'MODULE_PATHNAME', 'guard_versions' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.member(
     relation oid, name text, system text, attached bigint[], guarded bigint[], ordered_by text[]

@@ -200,6 +200,13 @@ described_table(FunctionCallInfo fcinfo, int reader)
 	return table;
 }
 
+/* What is added to transaction ids */
+int64
+table_base(const Table *table)
+{
+	return DatumGetInt64(field(DatumGetHeapTupleHeader(table->description.value), "base"));
+}
+
 static Reading
 reading_of(const Table *table)
 {
@@ -210,7 +217,7 @@ reading_of(const Table *table)
 		.is_uuid = DatumGetBool(field(row, "is_uuid")),
 		.is_generated = DatumGetBool(field(row, "is_generated")),
 		.ordered = DatumGetBool(field(row, "ordered")),
-		.base = DatumGetInt64(field(row, "base")),
+		.base = table_base(table),
 		.order_columns = DatumGetArrayTypePCopy(field(row, "order_columns"))
 	};
 }

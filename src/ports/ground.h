@@ -9,6 +9,7 @@
 
 extern Table table_of(Datum description);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);
+extern int64 table_base(const Table *table);
 extern void prove_ground(Table *table);
 extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);

@@ -146,11 +146,11 @@ combine(Numbers first, Numbers second, Holds holds)
 	return result;
 }
 
-/* Whether all numbers of a set are in another */
-bool
-is_within(Numbers set, Numbers other)
+/* The numbers of a set that are not in another */
+Numbers
+without(Numbers set, Numbers other)
 {
-	return combine(set, other, in_first_only).count == 0;
+	return combine(set, other, in_first_only);
 }
 
 /* By the server, where one of them has no bound */

@@ -24,6 +24,6 @@ typedef struct Numbers
 extern bool is_bounded(const MultirangeType *set);
 extern Numbers numbers_of(const MultirangeType *set);
 extern Datum numbers_datum(Numbers set);
-extern bool is_within(Numbers set, Numbers other);
+extern Numbers without(Numbers set, Numbers other);
 
 #endif							/* INORDER_NUMBERS_H */

@@ -16,25 +16,30 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/pg_type_d.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
+#include "ports/files.h"
 #include "ports/ground.h"
 #include "ports/numbers.h"
 #include "ports/parts.h"
 #include "ports/probe.h"
+#include "ports/snapshot.h"
 #include "keys/uuid_datum.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);
+PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
@@ -404,6 +409,83 @@ probe_numbers(PG_FUNCTION_ARGS)
 	found = probe(&table, numbers);
 	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(found.rows), BoolGetDatum(found.beyond)}, 2,
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
+}
+
+/* An attribute of a position; 0 if it is null */
+static Datum
+attribute(HeapTupleHeader position, const char *name)
+{
+	bool		is_null;
+	Datum		value = GetAttributeByName(position, name, &is_null);
+
+	return is_null ? (Datum) 0 : value;
+}
+
+/* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
+static bool
+is_between(HeapTupleHeader position, const Table *table, Numbers *read)
+{
+	Datum		transactions = attribute(position, "transactions");
+	Datum		ordering = attribute(position, "ordering");
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	bool		is_null;
+
+	(void) GetAttributeByName(position, "partial", &is_null);
+	if (!is_null || transactions == 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)))
+		return false;
+	if (ordering != 0 && attribute(DatumGetHeapTupleHeader(ordering), "frozen") != 0)
+		return false;
+	*read = numbers_of(DatumGetMultirangeTypeP(transactions));
+	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table_base(table));
+}
+
+/* Whether a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
+static bool
+is_remembered(const Table *table, HeapTupleHeader position)
+{
+	Datum		members = attribute(position, "members");
+	Datum		ordering = attribute(position, "ordering");
+
+	if (ordering != 0 &&
+		DatumGetInt16(attribute(DatumGetHeapTupleHeader(ordering), "attnum")) != table->ground->order_column)
+		return false;
+	return members != 0 && datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
+}
+
+/* Whether it is known by few probes that a table has no rows of a set, and none beyond all */
+static bool
+has_none(Table *table, HeapTupleHeader position, Numbers set)
+{
+	bool		result;
+
+	prove_ground(table);
+	PushActiveSnapshot(GetTransactionSnapshot());	/* not older than the locks */
+	check_files(table->ground, GetActiveSnapshot());
+	result = table->ground->leaf_count < MANY_LEAVES && set.count < MANY_RANGES && is_remembered(table, position);
+	if (result)
+	{
+		Found		found = probe(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
+
+		result = !found.rows && !found.beyond;
+	}
+	PopActiveSnapshot();
+	return result;
+}
+
+/* is_idle(t feed_table, p feed_position, caller oid) -> boolean */
+Datum
+nothing_follows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 2);
+	HeapTupleHeader position = PG_GETARG_HEAPTUPLEHEADER(1);
+	Numbers		set = ended_numbers(table_base(&table));
+	Numbers		read;
+
+	if (!is_between(position, &table, &read))
+		PG_RETURN_BOOL(false);
+	set = without(set, read);
+	PG_RETURN_BOOL(set.count == 0 ||
+				   (OidIsValid(table.reader) && table.ordered && has_none(&table, position, set)));
 }
 
 /* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */

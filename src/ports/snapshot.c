@@ -30,6 +30,7 @@
 
 #include "compat.h"
 #include "ports/numbers.h"
+#include "ports/snapshot.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
 
@@ -100,11 +101,10 @@ ended_of(Snapshot snapshot)
 	return ended;
 }
 
-/* ended_transactions(base bigint) -> int8multirange */
-Datum
-ended_transactions(PG_FUNCTION_ARGS)
+/* What has ended in the active snapshot, as numbers of a table with this base */
+Numbers
+ended_numbers(int64 base)
 {
-	int64		base = PG_GETARG_INT64(0);
 	Ended		ended = ended_of(current_snapshot());
 	Numbers		numbers = {0, palloc(sizeof(Range) * (ended.open_count + 1))};
 	uint64		from = 0;
@@ -117,7 +117,14 @@ ended_transactions(PG_FUNCTION_ARGS)
 			numbers.ranges[numbers.count++] = (Range) {(int64) from, (int64) below};
 		from = below + 1;
 	}
-	PG_RETURN_DATUM(numbers_datum(numbers));
+	return numbers;
+}
+
+/* ended_transactions(base bigint) -> int8multirange */
+Datum
+ended_transactions(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(numbers_datum(ended_numbers(PG_GETARG_INT64(0))));
 }
 
 /* next_transaction(base bigint) -> bigint, the first number that no transaction has yet */

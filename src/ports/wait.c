@@ -18,15 +18,21 @@
  * Under load the next row comes soon: both pauses are shorter at the beginning
  * of a call, that of the counter a quarter of what was waited, that of the
  * checks as long as that.
+ *
+ * And so is a call that found nothing not made again while the counter stands:
+ * positions, tables and privileges change by transactions, too.
  */
 #include "postgres.h"
 
 #include <sys/resource.h>
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -34,12 +40,15 @@
 
 PG_FUNCTION_INFO_V1(begin_look);
 PG_FUNCTION_INFO_V1(await_more);
-
+PG_FUNCTION_INFO_V1(ended_until_now);
+PG_FUNCTION_INFO_V1(found_empty);
+PG_FUNCTION_INFO_V1(note_empty);
 
 #define SHORTEST_MS 1
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
+#define REMEMBERED_MS 10000		/* less than the minute after which a poll is recorded */
 
 /* When the last look began: transactions that had ended, and CPU that this session had used */
 static uint64 ended_before;
@@ -119,4 +128,47 @@ await_more(PG_FUNCTION_ARGS)
 		now = now_ms();
 	} while (ended_count() == ended_before || now < Min(next, end));
 	PG_RETURN_BOOL(true);
+}
+
+/* The last call that found nothing */
+static struct
+{
+	uint64		ended;
+	char	   *asked;			/* who called, and with which arguments; null if none found nothing */
+	Oid			relation;
+	double		at_ms;
+}			empty;
+
+/* ended_count() -> bigint: null in a transaction that keeps its snapshot, or has changed something itself */
+Datum
+ended_until_now(PG_FUNCTION_ARGS)
+{
+	if (IsolationUsesXactSnapshot() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64((int64) ended_count());
+}
+
+/* found_empty(ended bigint, asked text) -> oid */
+Datum
+found_empty(PG_FUNCTION_ARGS)
+{
+	if (empty.asked == NULL || empty.ended != (uint64) PG_GETARG_INT64(0) || now_ms() - empty.at_ms > REMEMBERED_MS ||
+		strcmp(empty.asked, text_to_cstring(PG_GETARG_TEXT_PP(1))) != 0)
+		PG_RETURN_NULL();
+	PG_RETURN_OID(empty.relation);
+}
+
+/* note_empty(ended bigint, asked text, relation oid) */
+Datum
+note_empty(PG_FUNCTION_ARGS)
+{
+	char	   *asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+
+	if (empty.asked != NULL)
+		pfree(empty.asked);
+	empty.asked = asked;
+	empty.ended = (uint64) PG_GETARG_INT64(0);
+	empty.relation = PG_GETARG_OID(2);
+	empty.at_ms = now_ms();
+	PG_RETURN_VOID();
 }

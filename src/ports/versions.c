@@ -1,0 +1,115 @@
+/*
+ * versions.c
+ *	  Which version of its guard a table has.
+ *
+ * Disabling a trigger and enabling it again, or changing an expression and
+ * restoring it, leaves no other trace than new versions of rows of the catalog.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(guard_versions);
+
+/* Of at most three triggers, of which one is no longer made, and an expression */
+#define VERSIONS_MAX 4
+
+typedef struct Versions
+{
+	int			count;
+	Datum		numbers[VERSIONS_MAX];
+	bool		is_placed;
+} Versions;
+
+/* As version() has it (table.sql) */
+static void
+note_version(Versions *versions, HeapTuple tuple, Relation catalog)
+{
+	TransactionId writer = HeapTupleHeaderGetRawXmin(tuple->t_data);
+	int64		version = writer;
+
+	if (versions->is_placed || DatumGetInt32(DirectFunctionCall1(xid_age, TransactionIdGetDatum(writer))) <= 0)
+	{
+		char	   *place = psprintf("(%u,%u)%u", ItemPointerGetBlockNumberNoCheck(&tuple->t_self),
+									 ItemPointerGetOffsetNumberNoCheck(&tuple->t_self), catalog->rd_rel->relfilenode);
+		int32		hash = DatumGetInt32(DirectFunctionCall1Coll(hashtext, DEFAULT_COLLATION_OID, CStringGetTextDatum(place)));
+
+		version |= (int64) ((hash & 1048575) + 1048576) << 32;
+	}
+	versions->numbers[versions->count++] = Int64GetDatum(version);
+}
+
+/* The expression of a generated column */
+static void
+note_expression(Versions *versions, Oid relation, AttrNumber column)
+{
+	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_attrdef_adrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+	ScanKeyInit(&keys[1], Anum_pg_attrdef_adnum, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(column));
+	scan = systable_beginscan(catalog, AttrDefaultIndexId, true, GetActiveSnapshot(), 2, keys);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		note_version(versions, tuple, catalog);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+/* The generated column that the first trigger names, or 0 */
+static AttrNumber
+note_trigger(Versions *versions, HeapTuple tuple, Relation catalog)
+{
+	Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
+	const char *name = NameStr(trigger->tgname);
+	bool		is_first = strcmp(name, "zz_inorder_guard") == 0;
+
+	if (!is_first && strcmp(name, "zz_inorder_update") != 0 && strcmp(name, "zz_inorder_delete") != 0)
+		return 0;
+	note_version(versions, tuple, catalog);
+	if (!is_first || trigger->tgattr.dim1 == 0 ||
+		get_attgenerated(trigger->tgrelid, trigger->tgattr.values[0]) != ATTRIBUTE_GENERATED_STORED)
+		return 0;
+	return trigger->tgattr.values[0];
+}
+
+/* guarded(relation regclass, is_placed boolean) -> bigint[]: of the triggers, by name, and the expression */
+Datum
+guard_versions(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
+	Versions	versions = {.is_placed = PG_GETARG_BOOL(1)};
+	AttrNumber	column = 0;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+	scan = systable_beginscan(catalog, TriggerRelidNameIndexId, true, GetActiveSnapshot(), 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)) && versions.count < VERSIONS_MAX - 1)
+		column = Max(column, note_trigger(&versions, tuple, catalog));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	if (column != 0)
+		note_expression(&versions, relation, column);
+	if (versions.count == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_ARRAYTYPE_P(construct_array(versions.numbers, versions.count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
