@@ -47,6 +47,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.one(bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.position_format() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.text_of(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
 -- Of their arguments only.

@@ -96,6 +96,8 @@ END
 RETURN numbers - others;
 ---- numbers_plus: sql
 RETURN numbers + others;
+---- numbers_text: sql
+RETURN numbers::text;
 ---- uuid_xact_floor: plpgsql keys
 BEGIN
     RETURN concat(lpad(to_hex(inorder_internal.checked_number('transaction number', number)), 12, '0'),

@@ -21,14 +21,19 @@ LANGUAGE sql STABLE
 -- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
 -- strategy number 4; a bloom filter supports equality only.
 BEGIN ATOMIC
-    -- Not EXISTS, of which the planner makes a hash of all indexes of the database.
-    SELECT (SELECT i.indexrelid FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]
-            JOIN pg_am AS m ON m.oid = o.opcmethod
+    -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
+    -- table, so they are looked up once for all partitions.
+    SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
-              AND o.oid < 16384::oid AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)
-              AND EXISTS (SELECT FROM pg_amop AS s
-                          WHERE s.amopfamily = o.opcfamily AND s.amopstrategy = 4 AND s.amoplefttype = o.opcintype
-                            AND s.amoprighttype = o.opcintype) ORDER BY m.amname DESC LIMIT 1);
+              AND i.indclass[0] = ANY (ARRAY(
+                  SELECT o.oid FROM pg_opclass AS o JOIN pg_am AS m ON m.oid = o.opcmethod
+                  JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
+                                       AND s.amoplefttype = o.opcintype AND s.amoprighttype = o.opcintype
+                  WHERE o.oid < 16384::oid
+                    AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
+                    AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)))
+            -- A btree first, whose oid is the lower one.
+            ORDER BY (SELECT c.relam FROM pg_class AS c WHERE c.oid = i.indexrelid) LIMIT 1);
 END;
 
 -- The indexes by which the rows of a table are found, one for each that holds rows; error if one has none.

@@ -4,7 +4,7 @@
  *
  * The server's operators on multiranges make a value of each range, and compare
  * those by functions of the type: 5 ms for 10,000 ranges, and a read needs a
- * dozen.  Here a set is one array, and two are combined in one pass.  The result
+ * dozen; 17 ms to write them as text.  Here a set is one array, and two are combined in one pass.  The result
  * is written in the form that multiranges have on the disk, which pg_upgrade
  * keeps.  Sets without a bound, which no server writes, are left to the server.
  */
@@ -13,6 +13,7 @@
 #include "access/tupmacs.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/multirangetypes.h"
@@ -24,6 +25,7 @@
 
 PG_FUNCTION_INFO_V1(numbers_minus);
 PG_FUNCTION_INFO_V1(numbers_plus);
+PG_FUNCTION_INFO_V1(numbers_text);
 
 /* Each fourth range has its offset, others the length of the one before (MULTIRANGE_ITEM_OFFSET_STRIDE) */
 #define OFFSET_STRIDE 4
@@ -177,4 +179,39 @@ Datum
 numbers_plus(PG_FUNCTION_ARGS)
 {
 	return combine_arguments(fcinfo, in_either, F_MULTIRANGE_UNION);
+}
+
+/* A bracket or a comma, and what follows it: a number */
+static char *
+write_bound(char *at, char before, int64 number)
+{
+	*at++ = before;
+	return at + pg_lltoa(number, at);
+}
+
+/* text_of(numbers int8multirange) -> text */
+Datum
+numbers_text(PG_FUNCTION_ARGS)
+{
+	MultirangeType *argument = PG_GETARG_MULTIRANGE_P(0);
+	Numbers		set;
+	char	   *text;
+	char	   *at;
+
+	if (!is_bounded(argument))
+		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_MULTIRANGE_OUT, MultirangeTypePGetDatum(argument))));
+	set = numbers_of(argument);
+	/* Of each range two numbers, and four other characters */
+	at = text = palloc(sizeof("{}") + set.count * (2 * MAXINT8LEN + 4));
+	*at++ = '{';
+	for (int i = 0; i < set.count; i++)
+	{
+		if (i > 0)
+			*at++ = ',';
+		at = write_bound(at, '[', set.ranges[i].low);
+		at = write_bound(at, ',', set.ranges[i].high);
+		*at++ = ')';
+	}
+	*at++ = '}';
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(text, at - text));
 }

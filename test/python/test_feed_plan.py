@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
@@ -257,3 +258,44 @@ def test_calls_execute_few_statements(cluster: Cluster) -> None:
                     connection.execute(step.format(*first).encode())
             found[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
     assert {name: count for name, count in found.items() if not 0 < count <= STEPS[name][1]} == {}
+
+
+def statements(connection: Connection, seen: list[str], query: str) -> tuple[object, int]:
+    seen.clear()
+    found = scalar(connection, query)
+    return found, sum(re.search(r"Query Text: \S", text) is not None for text in seen) - 1
+
+
+def test_a_call_that_found_nothing_is_not_made_again(cluster: Cluster) -> None:
+    """While no transaction ends, nothing can have changed: rows, the feed, privileges."""
+    seen: list[str] = []
+    read, nothing = "SELECT count(*) FROM feed_read('quiet', null::quiet)", (0, 0)
+    with connect(cluster.dsn) as connection, connect(cluster.dsn) as other:
+        for text in ("CREATE ROLE quiet_reader", "CREATE TABLE quiet (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+                     "GRANT SELECT ON quiet TO quiet_reader", "SELECT feed_create('quiet', 'quiet')",
+                     "SELECT feed_grant('quiet', 'quiet_reader')", EXPLAINED):  # fmt: skip
+            connection.execute(text.encode())
+        connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
+        for _ in range(3):  # the first one writes when it was asked
+            scalar(connection, read)
+        assert statements(connection, seen, read) == nothing
+        # In a transaction of its own it sees what it wrote, and so it looks.
+        connection.execute("BEGIN; INSERT INTO quiet DEFAULT VALUES")
+        assert statements(connection, seen, read)[1] > 0
+        connection.execute("COMMIT")
+        assert scalar(connection, read) == 1
+        scalar(connection, read)
+        other.execute("BEGIN; INSERT INTO quiet DEFAULT VALUES")
+        assert statements(connection, seen, read) == nothing
+        other.execute("COMMIT")
+        assert scalar(connection, read) == 1
+        owned = read.replace("null::quiet", f"null::quiet, owner => '{connection.info.user}'")
+        connection.execute("SET ROLE quiet_reader")
+        for _ in range(3):
+            assert scalar(connection, owned) == 0
+        other.execute("SELECT feed_revoke('quiet', 'quiet_reader')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            scalar(connection, owned)
+        connection.execute("RESET ROLE")
+        for text in ("SELECT feed_drop('quiet')", "DROP TABLE quiet", "DROP ROLE quiet_reader"):
+            connection.execute(text.encode())

@@ -481,3 +481,29 @@ def test_here_is_not_in_the_middle_of_another_order(place: Place, key: str) -> N
     run(owner, f"ALTER TABLE t {key and 'DROP CONSTRAINT t_pkey,'} ADD PRIMARY KEY (a, b)", "SELECT feed_enable('t')")
     run(owner, "SELECT feed_seek('f', 'here')")
     assert sorted([*first, *numbers(owner)]) == list(range(1, 101))
+
+
+VERSIONS = """
+    SELECT inorder_internal.guarded('{0}', {1})
+           = (SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', {1}) ORDER BY g.tgname)
+              FROM pg_trigger AS g
+              WHERE g.tgrelid = '{0}'::regclass AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'))
+             || ARRAY(SELECT inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', {1}) FROM pg_attrdef AS d
+                      JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+                      WHERE a.attrelid = '{0}'::regclass AND a.attgenerated = 's')"""
+
+
+@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
+def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
+    """They are compared with stored ones: of a transaction that has ended, and of one that has not."""
+    owner = place.make(PLAIN)
+    different = []
+    for column in ("GENERATED ALWAYS AS (xact_id_generated()) STORED", "DEFAULT xact_id()"):
+        run(owner, "BEGIN", f"CREATE TABLE made (xact bigint {column})", "CREATE INDEX ON made (xact)")
+        run(owner, "SELECT feed_enable('made')")
+        for end in ("SELECT", "COMMIT"):
+            calls = [VERSIONS.format(table, placed) for table in ("made", "t") for placed in ("true", "false")]
+            different += [call for call in calls if scalar(owner, call) is not True]
+            run(owner, end)
+        run(owner, "DROP TABLE made")
+    assert different == []
