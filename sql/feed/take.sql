@@ -151,7 +151,7 @@ BEGIN
             IF k.is_poll_due THEN
                 PERFORM inorder_internal.note_empty_poll(k);
             END IF;
-            PERFORM inorder_internal.note_empty(ended, asked, k.relation);
+            k.next.has_rows := inorder_internal.note_empty(ended, asked, k.relation);
         END IF;
     END IF;
     RETURN k;

@@ -84,11 +84,9 @@ LANGUAGE sql IMMUTABLE
 RETURN NULL::oid;
 
 CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-END $$;
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN false;
 
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange

@@ -75,9 +75,10 @@ CREATE FUNCTION inorder_internal.found_empty(ended bigint, asked text)
 RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
+-- Whether there are rows: no.
 CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- Of many ranges of transactions the first so many that have rows.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)

@@ -158,17 +158,20 @@ found_empty(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(empty.relation);
 }
 
-/* note_empty(ended bigint, asked text, relation oid) */
+/* note_empty(ended bigint, asked text, relation oid) -> boolean */
 Datum
 note_empty(PG_FUNCTION_ARGS)
 {
-	char	   *asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	char	   *asked;
 
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (empty.asked != NULL)
 		pfree(empty.asked);
 	empty.asked = asked;
 	empty.ended = (uint64) PG_GETARG_INT64(0);
 	empty.relation = PG_GETARG_OID(2);
 	empty.at_ms = now_ms();
-	PG_RETURN_VOID();
+	PG_RETURN_BOOL(false);
 }
