@@ -40,6 +40,7 @@
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  files.c		whether a snapshot sees the files that are read
+ *	  versions.c	which version of its guard a table has
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
  *	  sample.c		how the rows of a table are distributed over transactions

@@ -17,8 +17,7 @@ BEGIN
     -- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of
     -- a table can have the name cmax: those in the bounds of a partition are not qualified.
     RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
-                  '%L::pg_catalog.oid) AS of_table(cmax)', relation,
-                  (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation));
+                  '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
 END $$;
 
 -- A condition that always holds, before others. A query that has it is an error if the column is not of this type:

@@ -108,6 +108,14 @@ RETURNS bigint
 LANGUAGE sql IMMUTABLE
 RETURN NULL::bigint;
 
+CREATE FUNCTION inorder_internal.type_of_rows(relation regclass)
+RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
+END $$;
+
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

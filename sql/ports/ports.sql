@@ -127,6 +127,11 @@ CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
+-- The row type of a table.
+CREATE FUNCTION inorder_internal.type_of_rows(relation regclass)
+RETURNS oid
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
 -- Whether the caller may read a table, which then is locked, so that what is known of it stays so.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
 RETURNS boolean

@@ -64,8 +64,9 @@ RETURNS int8multirange
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN numbers * others;
 
-CREATE FUNCTION inorder_internal.check_bounded(numbers int8multirange)
-RETURNS void
+-- A set, if it is bounded; else an error.
+CREATE FUNCTION inorder_internal.bounded(numbers int8multirange)
+RETURNS int8multirange
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -73,6 +74,7 @@ BEGIN
         RAISE 'a set of transactions must have a lowest and a highest number'
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    RETURN numbers;
 END $$;
 
 -- How many numbers there are in a set.
@@ -81,8 +83,7 @@ RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
-    RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
+    RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(inorder_internal.bounded(numbers)) AS r);
 END $$;
 
 -- The lowest numbers of a set, so many.
@@ -91,11 +92,10 @@ RETURNS int8multirange
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
     RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), least(upper(s.r), lower(s.r) + amount - s.before))), '{}')
             FROM (SELECT r, coalesce(sum(upper(r) - lower(r)) OVER (ORDER BY r ROWS BETWEEN UNBOUNDED PRECEDING
                                                                    AND 1 PRECEDING), 0)::bigint AS before
-                  FROM unnest(numbers) AS r) AS s WHERE s.before < amount);
+                  FROM unnest(inorder_internal.bounded(numbers)) AS r) AS s WHERE s.before < amount);
 END $$;
 
 -- A set with the gaps in it that are no wider than that.
@@ -104,10 +104,10 @@ RETURNS int8multirange
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_bounded(numbers);
     RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), CASE WHEN s.next - upper(s.r) <= distance THEN s.next
                                                                  ELSE upper(s.r) END)), '{}')
-            FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next FROM unnest(numbers) AS r) AS s);
+            FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next
+                  FROM unnest(inorder_internal.bounded(numbers)) AS r) AS s);
 END $$;
 
 -- Both bounds of each range of a set, as text of an array of bigint.

@@ -49,6 +49,7 @@ PG_FUNCTION_INFO_V1(seen_members);
 PG_FUNCTION_INFO_V1(check_seen_names);
 PG_FUNCTION_INFO_V1(unchanged_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
+PG_FUNCTION_INFO_V1(type_of_rows);
 PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
@@ -499,6 +500,13 @@ keep_proof_of_column(PG_FUNCTION_ARGS)
 	if (!IsolationUsesXactSnapshot())
 		*proved_column(described_table(fcinfo, -1).ground, PG_GETARG_BOOL(2)) = PG_GETARG_INT16(1);
 	PG_RETURN_VOID();
+}
+
+/* type_of_rows(relation regclass) -> oid */
+Datum
+type_of_rows(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_OID(get_rel_type_id(PG_GETARG_OID(0)));
 }
 
 /* lock_readable(relation oid, caller oid) -> boolean */

@@ -456,20 +456,18 @@ is_remembered(const Table *table, HeapTupleHeader position)
 static bool
 has_none(Table *table, HeapTupleHeader position, Numbers set)
 {
-	bool		result;
+	Found		found;
 
+	if (!table->ordered || table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
+		return false;
 	prove_ground(table);
+	if (table->ground->leaf_count >= MANY_LEAVES || !is_remembered(table, position))
+		return false;
 	PushActiveSnapshot(GetTransactionSnapshot());	/* not older than the locks */
 	check_files(table->ground, GetActiveSnapshot());
-	result = table->ground->leaf_count < MANY_LEAVES && set.count < MANY_RANGES && is_remembered(table, position);
-	if (result)
-	{
-		Found		found = probe(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
-
-		result = !found.rows && !found.beyond;
-	}
+	found = probe(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 	PopActiveSnapshot();
-	return result;
+	return !found.rows && !found.beyond;
 }
 
 /* is_idle(t feed_table, p feed_position, caller oid) -> boolean */
@@ -484,8 +482,7 @@ nothing_follows(PG_FUNCTION_ARGS)
 	if (!is_between(position, &table, &read))
 		PG_RETURN_BOOL(false);
 	set = without(set, read);
-	PG_RETURN_BOOL(set.count == 0 ||
-				   (OidIsValid(table.reader) && table.ordered && has_none(&table, position, set)));
+	PG_RETURN_BOOL(set.count == 0 || (OidIsValid(table.reader) && has_none(&table, position, set)));
 }
 
 /* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */

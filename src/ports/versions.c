@@ -20,9 +20,9 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
@@ -72,21 +72,34 @@ note_expression(Versions *versions, Oid relation, AttrNumber column)
 	table_close(catalog, AccessShareLock);
 }
 
-/* The generated column that the first trigger names, or 0 */
-static AttrNumber
-note_trigger(Versions *versions, HeapTuple tuple, Relation catalog)
+/* The table may be gone, which an older snapshot still sees. */
+static bool
+is_generated(Oid relation, AttrNumber column)
+{
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation), Int16GetDatum(column));
+	bool		result = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_attribute) GETSTRUCT(tuple))->attgenerated == ATTRIBUTE_GENERATED_STORED;
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
+/* Also the column that the first trigger names, if it is generated */
+static void
+note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
 {
 	Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
 	const char *name = NameStr(trigger->tgname);
 	bool		is_first = strcmp(name, "zz_inorder_guard") == 0;
 
 	if (!is_first && strcmp(name, "zz_inorder_update") != 0 && strcmp(name, "zz_inorder_delete") != 0)
-		return 0;
+		return;
 	note_version(versions, tuple, catalog);
-	if (!is_first || trigger->tgattr.dim1 == 0 ||
-		get_attgenerated(trigger->tgrelid, trigger->tgattr.values[0]) != ATTRIBUTE_GENERATED_STORED)
-		return 0;
-	return trigger->tgattr.values[0];
+	if (is_first && trigger->tgattr.dim1 > 0 && is_generated(trigger->tgrelid, trigger->tgattr.values[0]))
+		*column = trigger->tgattr.values[0];
 }
 
 /* guarded(relation regclass, is_placed boolean) -> bigint[]: of the triggers, by name, and the expression */
@@ -104,7 +117,7 @@ guard_versions(PG_FUNCTION_ARGS)
 	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
 	scan = systable_beginscan(catalog, TriggerRelidNameIndexId, true, GetActiveSnapshot(), 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)) && versions.count < VERSIONS_MAX - 1)
-		column = Max(column, note_trigger(&versions, tuple, catalog));
+		note_trigger(&versions, tuple, catalog, &column);
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	if (column != 0)
