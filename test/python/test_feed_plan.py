@@ -223,13 +223,13 @@ BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
 # Steps, the first of which returns what the others take; and the most statements that they execute.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 2),
-    "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 6),
-    "two steps": (["SELECT feed_next_batch('steps', 500)", BATCH, "SELECT feed_finish_batch('steps', {0})"], 16),
+    "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
+    "two steps": (["SELECT feed_next_batch('steps', 500)", BATCH, "SELECT feed_finish_batch('steps', {0})"], 14),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 19,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 16,
     ),
-    "count": (["SELECT exact_count('steps')"], 5),
+    "count": (["SELECT exact_count('steps')"], 4),
 }  # fmt: skip
 
 
