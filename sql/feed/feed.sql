@@ -324,6 +324,7 @@ AS $$
 DECLARE
     o record := inorder_internal.open_feed(caller, name, owner);
     k inorder_internal.taken;
+    b inorder_internal.worker_batch;
 BEGIN
     IF token IS NULL THEN
         PERFORM inorder_internal.lock_feed(o.feed);
@@ -336,10 +337,11 @@ BEGIN
     ELSIF token IS NULL AND number <> 0 AND number = k.finished THEN
         RETURN false;
     END IF;
-    DELETE FROM inorder_internal.worker_batch AS w
+    SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = k.feed AND w.number = number AND w.written_here
-      AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL);
-    IF FOUND THEN
+      AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
+    IF b.number IS NOT NULL THEN
+        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = k.feed AND w.number = number;
         RETURN true;
     ELSIF token IS NOT NULL THEN
         PERFORM inorder_internal.say_lost(name, k.feed, number);

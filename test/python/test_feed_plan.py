@@ -227,7 +227,7 @@ STEPS = {
     "two steps": (["SELECT feed_next_batch('steps', 500)", BATCH, "SELECT feed_finish_batch('steps', {0})"], 14),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 16,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 17,
     ),
     "count": (["SELECT exact_count('steps')"], 4),
 }  # fmt: skip
