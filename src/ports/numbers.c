@@ -202,7 +202,7 @@ numbers_text(PG_FUNCTION_ARGS)
 		PG_RETURN_TEXT_P(cstring_to_text(OidOutputFunctionCall(F_MULTIRANGE_OUT, MultirangeTypePGetDatum(argument))));
 	set = numbers_of(argument);
 	/* Of each range two numbers, and four other characters */
-	at = text = palloc(sizeof("{}") + set.count * (2 * MAXINT8LEN + 4));
+	at = text = palloc(sizeof("{}") + (Size) set.count * (2 * MAXINT8LEN + 4));
 	*at++ = '{';
 	for (int i = 0; i < set.count; i++)
 	{
