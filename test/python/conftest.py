@@ -46,16 +46,16 @@ SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers":
 # The files that take longest, in this order: script/test begins with them. By the number of their tests, which would be
 # the order otherwise, many of them come last, and one core waits for the other.
 SLOWEST = (
-    "test_regress", "test_sql_edition", "test_attacks_tables", "test_cli", "test_tail_output", "test_clients",
-    "test_tail_restart", "test_fuzz", "test_tail", "test_examples", "test_install", "test_stress",
-    "test_tail_batches", "test_upgrade", "test_cluster", "test_feed_forged", "test_tail_changes",
-    "test_experiments", "test_bench", "test_ground", "test_killed", "test_extension",
-    "test_lab_insert", "test_failover", "test_lab_own_server", "test_lab_own_experiments", "test_generate",
-    "test_distributions", "test_lab_feed", "test_sql_edition_rights", "test_feed_subscriber",
-    "test_tail_parquet", "test_verdicts", "test_tail_position", "test_lab_model", "test_lab_writers",
-    "test_keys", "test_feed_restore", "test_feed_restored", "test_standby", "test_lab_like",
-    "test_lab_reader", "test_lab_bulk", "test_lab_uuid_v1", "test_feed_another_key", "test_lab_lookup",
-    "test_resume", "test_ground_attacks", "test_orm", "test_lab_reuse", "test_cgroup",
+    "test_regress", "test_sql_edition", "test_attacks_tables", "test_tail_batches", "test_stress", "test_failover",
+    "test_tail", "test_feed_forged", "test_tail_output", "test_cli", "test_hostile_server", "test_tail_restart",
+    "test_examples", "test_tree", "test_install", "test_fuzz", "test_uuid_v1", "test_feeds", "test_tail_parquet",
+    "test_feed_numbers", "test_install_change", "test_attacks_install", "test_feed_restore", "test_clients",
+    "test_sql_edition_rights", "test_cluster", "test_install_others", "test_tail_changes", "test_feed_restored",
+    "test_feed_one_transaction", "test_upgrade", "test_feed_batches", "test_recorded", "test_distributions",
+    "test_install_script", "test_feed_plan", "test_generate", "test_settings", "test_prepare", "test_keys",
+    "test_lab_writers", "test_lab_insert", "test_ground", "test_standby", "test_feed_older_snapshot",
+    "test_tail_position", "test_feed_shares", "test_sql_edition_providers", "test_tail_order", "test_verdicts",
+    "test_feed_replication",
 )  # fmt: skip
 
 
