@@ -84,7 +84,7 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Values of the names in --sql at first.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file of readers with their tables, as docs/check.md has it.")  # fmt: skip
-@option("--schedules", "most", type=count(1), help="Schedules of each case, at most.  [all]")
+@option("--schedules", "most", type=count(1), help="Schedules of each case, at most: those that overlap most.  [all]")
 @option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
 @option("--seed", type=count(0), default="1", help="Of the random load.")
 @option("--fail-on", "fail_on", type=several(Value("FAULT", known_fault, str)),

@@ -24,7 +24,7 @@ from inorder.lab.check.schedule import (
     WAIT_SECONDS,
     Case,
     Schedule,
-    evenly,
+    hardest,
 )
 from inorder.lab.check.session import Session
 from inorder.lab.check.ways import Way
@@ -167,7 +167,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
     if note := arena.lacks(case):
         outcome.note = note
         return outcome
-    left = evenly(case.schedules(arena.way.steps), most)
+    left = hardest(case.schedules(arena.way.steps), most)
     while left and "lost" not in outcome.found:
         with arena.table(case):
             left = left[until_faulty(arena, left, outcome) :]

@@ -6,7 +6,6 @@ that needs a transaction begins one.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 READER = "reader"
 STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # by the clock of the schedule, which nobody waits for
@@ -116,13 +115,25 @@ CASES: Sequence[Case] = (
 )
 
 
-def evenly(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
-    """All of them, or so many at equal distances; the first is among them."""
+def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
+    """All of them, or so many of those with most polls between one's commit and another's end; the shortest first."""
     found = list(schedules)
-    if most is None or len(found) <= most:
-        return found
-    return [found[place * len(found) // most] for place in range(most)]
+    return sorted(sorted(found, key=pressure, reverse=True)[:most], key=len)
 
 
-def words_of(schedule: Schedule) -> set[str]:
-    return set(chain.from_iterable(step.words.split() for step in schedule))
+def pressure(schedule: Schedule) -> int:
+    """Polls while one transaction is open, and another one has committed.
+
+    >>> [pressure(one) for one in Case("two", (SHORT, SHORT), 1).schedules()]
+    [1, 0, 1, 1, 0, 0, 0, 0, 0]
+    """
+    polls, is_open, committed = 0, set[str](), False
+    for step in schedule:
+        if step.session == READER:
+            polls += bool(is_open) and committed
+        elif step.words in ENDS:
+            is_open.discard(step.session)
+            committed = True
+        else:
+            is_open.add(step.session)
+    return polls
