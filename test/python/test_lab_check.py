@@ -157,6 +157,14 @@ def test_positions_that_are_sets_lose_nothing(target: Target) -> None:
         assert {fault for case in CASES for fault in run_case(arena, case, 8).found} == set()
 
 
+def test_the_page_names_every_reader_with_its_version_and_source() -> None:
+    lines = text("docs/check.md").splitlines()
+    for way in built_in().values():
+        (row,) = [line for line in lines if line.startswith(f"| `{way.name}` | {way.title} |")]
+        assert way.version in row and way.source in row and way.run in row
+        assert not way.note or f"* `{way.name}`: {way.note}." in lines
+
+
 def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
     """A way with a lock: what its schedules ask for is not possible, and the writers' waits are its cost."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
