@@ -54,13 +54,17 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			expected = get_rel_type_id(table->oid);
 
-	if (row_type != get_rel_type_id(table->oid))
+	/* A poll that is not made again locks no table */
+	if (!OidIsValid(expected))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation %s does not exist", relation_name(table->oid))));
+	if (row_type != expected)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("row_type must be null::%s, not of type %s",
-						quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->oid)),
-												   get_rel_name(table->oid)),
+				 errmsg("row_type must be null::%s, not of type %s", relation_name(table->oid),
 						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
 	if (result != NULL && IsA(result, ReturnSetInfo) && !has_columns(row_type, result->expectedDesc))
 		ereport(ERROR,
