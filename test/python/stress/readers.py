@@ -260,7 +260,8 @@ class TwoStep(Plain):
         self.finish(table, number)
         if self.crash():  # its answer may be lost
             self.finish_again(table, number)
-        return len(tokens)
+        # None: a batch that was handed out before its partition went has no rows, and others follow it.
+        return len(tokens) or None
 
     def next_batch(self, table: str) -> int | None:
         """The number; zero if there is nothing new, None after a crash."""

@@ -66,7 +66,7 @@ class Worker(Plain):
         if self.crash():
             return None
         self.end(table, number, "SELECT feed_finish_batch(%s, %s, %s)", token, is_short)
-        return len(tokens)
+        return len(tokens) or None  # as TwoStep
 
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
         """Number and token; zeros if there is nothing new, None after a crash."""
