@@ -6,7 +6,7 @@ from inorder.groups import Commands, Group, Modules
 from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
-    "check": ("inorder.commands.check", "Does a reader lose rows? Yours, or one of those built in."),
+    "check": ("inorder.commands.check", "Does a reader lose rows?"),
     "compare": ("inorder.commands.compare", "Compare two results of one experiment: B against A."),
     "model": (
         "inorder.commands.model",

@@ -28,6 +28,19 @@ BEGIN
     END IF;
 END $$;
 
+-- Error for a reader who would pass over a batch that somebody has.
+CREATE FUNCTION inorder_internal.refuse_unfinished(k inorder_internal.taken)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
+                        'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
+                        k.name, k.batch);
+END $$;
+
 -- Error if another session that lives has the unfinished batch of a feed.
 CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid)
 RETURNS void
@@ -97,29 +110,18 @@ END $$;
 
 -- What follows the position of a feed. If the caller is to move it, and there are rows, the feed is locked, and this is
 -- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
-CREATE FUNCTION inorder_internal.take_next(
+CREATE FUNCTION inorder_internal.look_next(
     caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
 )
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record;
+    o record := inorder_internal.open_feed(caller, name, owner);
     k inorder_internal.taken;
     version text;
     locked boolean := false;
-    ended bigint := CASE WHEN moves THEN inorder_internal.ended_count() END;
-    asked text := format('%s %s %s %s %s', caller, owner, max_rows, reads, name);
 BEGIN
-    -- Most looks find nothing, and most of those nothing that could have changed.
-    k.relation := inorder_internal.found_empty(ended, asked);
-    IF k.relation IS NOT NULL THEN
-        k.t.relation := k.relation::regclass;
-        k.t.ordered := false;  -- nobody asks
-        k.next.has_rows := false;
-        RETURN k;
-    END IF;
-    o := inorder_internal.open_feed(caller, name, owner);
     LOOP
         IF moves AND NOT locked THEN
             version := inorder_internal.begin_turn(o.feed);
@@ -127,11 +129,7 @@ BEGIN
         END IF;
         k := inorder_internal.look_at(o.feed, o.relation, caller, reads);
         IF reads AND (k.pending).transactions IS NOT NULL THEN
-            RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
-                                'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
-                                k.name, k.batch);
+            PERFORM inorder_internal.refuse_unfinished(k);
         ELSIF (reads OR moves) AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
             PERFORM inorder_internal.refuse_shared(k);
         END IF;
@@ -147,12 +145,36 @@ BEGIN
     END LOOP;
     IF moves AND (k.next).has_rows IS NOT NULL THEN
         k := inorder_internal.pass_rest(k);
-        IF NOT (k.next).has_rows THEN
-            IF k.is_poll_due THEN
-                PERFORM inorder_internal.note_empty_poll(k);
-            END IF;
-            k.next.has_rows := inorder_internal.note_empty(ended, asked, k.relation);
+        IF NOT (k.next).has_rows AND k.is_poll_due THEN
+            PERFORM inorder_internal.note_empty_poll(k);
         END IF;
+    END IF;
+    RETURN k;
+END $$;
+
+-- The same. Most looks find nothing, and most of those nothing that could have changed since the last one: these are
+-- not made.
+CREATE FUNCTION inorder_internal.take_next(
+    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
+)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ended bigint := CASE WHEN moves THEN inorder_internal.ended_count() END;
+    asked text := format('%s %s %s %s %s', caller, owner, max_rows, reads, name);
+    k inorder_internal.taken;
+BEGIN
+    k.relation := inorder_internal.found_empty(ended, asked);
+    IF k.relation IS NOT NULL THEN
+        k.t.relation := k.relation::regclass;
+        k.t.ordered := false;  -- nobody asks
+        k.next.has_rows := false;
+        RETURN k;
+    END IF;
+    k := inorder_internal.look_next(caller, name, owner, max_rows, reads, moves, at_once);
+    IF moves AND NOT (k.next).has_rows THEN
+        k.next.has_rows := inorder_internal.note_empty(ended, asked, k.relation);
     END IF;
     RETURN k;
 END $$;

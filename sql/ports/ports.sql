@@ -59,8 +59,8 @@ CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers in
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none that
--- has rows in the table, which is what it was.
+-- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
+-- that has rows in the table, which is what it was.
 CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
