@@ -83,6 +83,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture
+def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory, where script/test has servers, their files count as memory, and no disk is read."""
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
 @pytest.fixture(scope="session")
 def server() -> Server:
     """The server everything is tested on: PG_CONFIG's, or the one a user would get."""

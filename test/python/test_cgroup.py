@@ -18,6 +18,8 @@ from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 
+pytestmark = pytest.mark.usefixtures("on_a_disk")
+
 USAGE = {"memory.limit_in_bytes": "memory.usage_in_bytes", "memory.max": "memory.current"}
 
 

@@ -157,6 +157,7 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.usefixtures("on_a_disk")
 def test_fill_and_measure(server: Server) -> None:
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, PLAN)
