@@ -54,14 +54,9 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			expected = get_rel_type_id(table->oid);
 
-	/* A poll that is not made again locks no table */
-	if (!OidIsValid(expected))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation %s does not exist", relation_name(table->oid))));
-	if (row_type != expected)
+	/* A poll that is not made again has locked nothing: the table may be gone, too */
+	if (row_type != get_rel_type_id(table->oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("row_type must be null::%s, not of type %s", relation_name(table->oid),
