@@ -271,6 +271,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
 """
 
 
+@pytest.mark.usefixtures("on_a_disk")  # where 10 M rows have no room, that is said first
 @pytest.mark.parametrize(
     ("version", "message"),
     [
