@@ -8,7 +8,7 @@ IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
 # The driver makes lists of all arrays, or refuses them, without a name: those that are none come as null, and
-# DIMENSIONS tells.
+# DIMENSIONS says which.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"

@@ -80,7 +80,7 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @click.command("check")
 @click.argument("readers", nargs=-1, metavar="[READER]...")
 @option("--sql", default="", metavar="QUERY", help="The poll of your reader; :last is its position, :now the time.")
-@option("--program", default="", metavar="COMMAND", help="Your reader as a program, which is told when to poll.")
+@option("--program", default="", metavar="COMMAND", help="Your reader as a program, which reads a line for each poll.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Values of the names in --sql at first.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file of readers with their tables, as docs/check.md has it.")  # fmt: skip

@@ -118,7 +118,7 @@ Passed(r) ==
 (* A row that is there and passed was delivered. (Positions that are refused promise nothing: they say so.) *)
 NoLoss == position.origin \in {0, timeline} => \A r \in Committed : Passed(r) => r \in Delivered
 NoRepeat == \A i, j \in DOMAIN delivered : i # j => delivered[i] # delivered[j]
-(* Whoever had ended when a transaction began comes before it. *)
+(* A transaction that had ended when another began comes before it. *)
 CauseFirst ==
     \A i, j \in DOMAIN delivered : i < j /\ delivered[i].made = delivered[j].made
                                    => delivered[j].number \notin delivered[i].after

@@ -1,6 +1,6 @@
 ------------------------------- MODULE Server -------------------------------
 (* Transactions of a PostgreSQL server and of its standby, as far as a reader *)
-(* can tell one from another: who has a number, what a snapshot shows, what   *)
+(* can distinguish them: who has a number, what a snapshot shows, what        *)
 (* a crash forgets, and which numbers come again.                             *)
 (*                                                                            *)
 (* The write-ahead log is the only thing that lasts. A crash keeps what was   *)

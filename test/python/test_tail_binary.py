@@ -84,7 +84,7 @@ def tail_error(tail: Tail) -> str:
 
 
 def test_rows_of_another_form_are_refused(fresh: Connection, tail: Tail) -> None:
-    """Whoever reads the file could not tell where they begin."""
+    """A reader of the file could not find where they begin."""
     insert(fresh, 3)
     tail.appended(*RUN)
     before = (tail.folder / "out").read_bytes()

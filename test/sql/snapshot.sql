@@ -189,7 +189,8 @@ WITH pairs AS (
 )
 SELECT count(*), count(*) FILTER (WHERE is_same(inorder_internal.minus(a, b), a - b)) AS minus,
        count(*) FILTER (WHERE is_same(inorder_internal.plus(a, b), a + b)) AS plus,
-       count(*) FILTER (WHERE is_same(inorder_internal.common(a, b), a * b)) AS common
+       count(*) FILTER (WHERE is_same(inorder_internal.common(a, b), a * b)) AS common,
+       count(*) FILTER (WHERE inorder_internal.text_of(a) = a::text) AS text
 FROM pairs;
 WITH sets AS (SELECT drawn(i, i % 9) AS a, i % 20 AS amount FROM generate_series(1, 300) AS i
               UNION ALL VALUES ('{}', 3), (drawn(5, 20000), 12345))
