@@ -1,7 +1,7 @@
 """The table of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
 
-``python script/docs/check_page.py [FILE]`` writes it. FILE, what ``inorder lab check NAME… --format json`` printed, is
-kept first.
+``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is what ``inorder lab check READER… --format json``
+printed, so the run may be in pieces. They are kept first, without the scripts for psql.
 """
 
 import gzip
@@ -10,14 +10,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE, KEPT = DOCS / "check.md", DOCS / "results" / "check-18.json.gz"
+from inorder.lab.check.ways import Way, built_in
+
+ROOT = Path(__file__).parents[2]
+PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
 BEGIN, END = "<!-- ways -->\n", "<!-- end of ways -->\n"
 FAULTS = ("lost", "twice", "disorder", "stalled")
 HEAD = (
     "| reader | way | documented by | run | lost | twice | disorder | stalled | writers wait |\n"
     "|---|---|---|---|---|---|---|---|---|\n"
 )
+DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
+
+
+def ways() -> list[Way]:
+    return list(built_in().values())
+
+
+def described(way: Way) -> dict[str, str]:
+    return {name: getattr(way, "name" if name == "reader" else name) for name in DESCRIBED}
 
 
 def documented(one: dict[str, Any]) -> str:
@@ -25,12 +36,17 @@ def documented(one: dict[str, Any]) -> str:
     return " ".join(filter(None, (project, one["version"])))
 
 
+def cell(one: dict[str, Any], fault: str) -> str:
+    if (found := one["faults"].get(fault)) is None:
+        return "no"
+    return f"**{found['case']}**, {found['words']}" if fault == "lost" else f"{found['case']}, {found['words']}"
+
+
 def row(one: dict[str, Any]) -> str:
-    found = {fault: f"{value['case']}: {value['words']}" for fault, value in one["faults"].items()}
     waits, schedules = (sum(case[name] for case in one["cases"]) for name in ("writers_wait", "schedules"))
     cells = [
         f"`{one['reader']}`", one["title"], documented(one), one["run"] if one["project"] else "",
-        *(found.get(fault, "no") for fault in FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
+        *(cell(one, fault) for fault in FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |\n"
 
@@ -50,7 +66,17 @@ def kept() -> list[dict[str, Any]]:
     return found
 
 
+def keep(files: list[str]) -> None:
+    """What was found, with how the readers are described now, in the order of ways.toml."""
+    found = {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
+    records = [found[way.name] | described(way) for way in ways()]
+    for one in records:
+        for fault in one["faults"].values():
+            fault.pop("psql", None)
+    KEPT.write_bytes(gzip.compress(json.dumps(records, indent=1).encode(), mtime=0))
+
+
 if __name__ == "__main__":
     if sys.argv[1:]:
-        KEPT.write_bytes(gzip.compress(Path(sys.argv[1]).read_bytes(), mtime=0))
+        keep(sys.argv[1:])
     PAGE.write_text(with_table(PAGE.read_text(), kept()))

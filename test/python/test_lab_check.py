@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import connect
+from inorder.errors import InputError
 from inorder.lab.check.arena import Arena, Outcome, run_case
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
 from inorder.lab.check.load import run_load
@@ -23,6 +24,7 @@ from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.servers import Server
 
+import check_page
 from conftest import text
 from tool import inorder
 
@@ -157,12 +159,12 @@ def test_positions_that_are_sets_lose_nothing(target: Target) -> None:
         assert {fault for case in CASES for fault in run_case(arena, case, 8).found} == set()
 
 
-def test_the_page_names_every_reader_with_its_version_and_source() -> None:
-    lines = text("docs/check.md").splitlines()
-    for way in built_in().values():
-        (row,) = [line for line in lines if line.startswith(f"| `{way.name}` | {way.title} |")]
-        assert way.version in row and way.source in row and way.run in row
-        assert not way.note or f"* `{way.name}`: {way.note}." in lines
+def test_the_table_on_the_page_is_that_of_the_kept_run() -> None:
+    page, kept = text("docs/check.md"), check_page.kept()
+    assert check_page.with_table(page, kept) == page
+    assert [check_page.described(way) for way in check_page.ways()] == [
+        {name: one[name] for name in check_page.DESCRIBED} for one in kept
+    ]
 
 
 def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
@@ -192,6 +194,16 @@ def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
     assert "lost" in outcome(target, way, "overlap").found
     killed = outcome(target, way, "killed reader", 1)
     assert (killed.schedules, killed.found) == (1, {})
+
+
+def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared would keep its locks, and removing the table would wait for them."""
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=10s")
+    way = Way("program", "program", program=shlex.join([sys.executable, "-c", "input()"]))
+    with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
+        outcome(target, way, "prepared")
+    with target.connect() as connection:
+        assert connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
 
 
 def test_others_can_see_and_replay_the_shortest_schedule(server: Server, cluster: Cluster, tmp_path: Path) -> None:

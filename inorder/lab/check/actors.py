@@ -15,10 +15,11 @@ from inorder.lab.check.ways import Way, filled
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
 BEHIND = timedelta(seconds=10)  # of the clock that is behind
 
+GID = "inorder_check_{}"
 STATEMENTS = {
     "draw": "SELECT nextval('ids')", "savepoint": "SAVEPOINT s", "undo": "ROLLBACK TO s", "release": "RELEASE s",
     "elsewhere": "INSERT INTO elsewhere VALUES (1)", "commit": "COMMIT", "rollback": "ROLLBACK",
-    "prepare": "PREPARE TRANSACTION 'inorder_check_{}'", "commit_prepared": "COMMIT PREPARED 'inorder_check_{}'",
+    "prepare": f"PREPARE TRANSACTION '{GID}'", "commit_prepared": f"COMMIT PREPARED '{GID}'",
 }  # fmt: skip
 ENDS = ("commit", "rollback", "commit_prepared")
 
@@ -97,7 +98,7 @@ class Writer(Actor):
 
     def __init__(self, name: str, world: World, session: Session, way: Way) -> None:
         super().__init__(name, world)
-        self.session, self.way = session, way
+        self.session, self.way, self.prepared = session, way, False
         self.clear()
 
     def clear(self) -> None:
@@ -113,6 +114,9 @@ class Writer(Actor):
         self.session.run("DISCARD SEQUENCES")
 
     def close(self) -> None:
+        """What is prepared has to be rolled back: it would outlive the session, with its locks."""
+        if self.prepared:
+            self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
         self.session.close()
 
     def start(self, word: str) -> bool:
@@ -165,6 +169,8 @@ class Writer(Actor):
             self.saved = len(self.open.keys)
         if word == "undo":
             del self.open.keys[self.saved :]
+        if word in ("prepare", *ENDS):
+            self.prepared = word == "prepare"
         if word in ENDS:
             self.finish(word != "rollback")
         return says

@@ -32,7 +32,10 @@ from inorder.lab.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
 USELESS_POLLS = 4  # the last ones: after so many that return nothing new, the reader has all it will get
-DROP = "DROP TABLE IF EXISTS events, elsewhere CASCADE;\nDROP SEQUENCE IF EXISTS ids CASCADE"
+# By their full names: without them, these are the user's own tables in the schema of an extension.
+DROP = (
+    f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere CASCADE;\nDROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
+)
 BLOCKERS = (
     "SELECT DISTINCT blocker FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) blocker "
     "WHERE CASE WHEN {0} > 0 THEN pid = {0} ELSE pid <> ALL ('{{{1}}}') END"
@@ -67,7 +70,9 @@ class Arena:
         self.control = self.session()
 
     def session(self) -> Session:
-        connection = self.target.connect(client_min_messages="warning", enable_seqscan="off")
+        connection = self.target.connect(
+            client_min_messages="warning", enable_seqscan="off", standard_conforming_strings="on"
+        )
         connection.execute(
             f"SELECT set_config('search_path', '{SCHEMA}, ' || current_setting('search_path'), false)".encode()
         )
@@ -80,6 +85,8 @@ class Arena:
             return "the way draws ids itself"
         if case.apart and self.way.steps == 1:
             return "a poll is one statement"
+        if "prepare" in words and self.way.listen:
+            return "a transaction that notifies cannot be prepared"
         prepared = self.control.run("SHOW max_prepared_transactions").rows[0][0]
         return "max_prepared_transactions is 0" if "prepare" in words and prepared == "0" else ""
 
@@ -87,8 +94,9 @@ class Arena:
     def table(self, case: Case) -> Iterator[None]:
         """A new table, with writers and a reader of it."""
         with ExitStack() as stack:
-            stack.callback(self.run_all, f"{self.way.teardown};\n{DROP}")
-            self.run_all(self.way.setup, "CREATE TABLE elsewhere (n int)", f"ALTER SEQUENCE ids CACHE {case.cache}")
+            stack.callback(self.run_all, DROP)
+            self.set_up(case.cache)
+            stack.callback(self.run_all, self.way.teardown)
             self.cached, self.world.clock = case.cache > 1, 0
             self.before = set[str]()
             self.actors: dict[str, Actor] = {}
@@ -96,6 +104,13 @@ class Arena:
                 self.actors[name] = stack.enter_context(closing(Writer(name, self.world, self.session(), self.way)))
             self.actors[READER] = stack.enter_context(closing(Polls(self.world, self.reader())))
             yield
+
+    def set_up(self, cache: int) -> None:
+        self.run_all(self.way.setup, f"CREATE TABLE {SCHEMA}.elsewhere (n int)")
+        for made in ("events", "ids"):
+            if self.control.run(f"SELECT to_regclass('{SCHEMA}.{made}')").rows == [(None,)]:
+                raise InputError(f"the setup of {self.way.name} makes no {made} in the schema {SCHEMA}")
+        self.run_all(f"ALTER SEQUENCE {SCHEMA}.ids CACHE {cache}")
 
     def run_all(self, *texts: str) -> None:
         for statement in (statement for text in texts for statement in statements(text)):
@@ -107,8 +122,8 @@ class Arena:
     def reader(self) -> Reader:
         if not self.way.program:
             return SqlReader(self.way, self.session)
-        path = {"PGOPTIONS": f"-c search_path={SCHEMA},public"}
-        return Program(self.way.program, self.target.environment() | path)
+        path = str(self.control.run("SHOW search_path").rows[0][0]).replace("\\", "\\\\").replace(" ", "\\ ")
+        return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
         """The sessions that a server process waits for; 0: a process that is none of these."""

@@ -77,6 +77,7 @@ class SqlReader(Reader):
             return ()
         if step < len(self.texts):
             self.take(answer.names, answer.rows)
+            self.take(["key"], [(key,) for key in self.session.notified()])
         if kill and step == len(self.texts) - 1:
             self.session.run("COMMIT" if self.way.finish else "ROLLBACK")
             self.close()
@@ -100,6 +101,8 @@ class SqlReader(Reader):
         while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
             pass
         self.pid = self.session.pid
+        if self.way.listen:
+            self.session.run(self.way.listens)
 
     def close(self) -> None:
         self.session.close()

@@ -103,9 +103,8 @@ def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
 
 def script_of(way: Way, finding: Finding) -> str:
     cases = " ".join(event.sql for event in finding.history.events)
-    return psql_script(
-        [way.setup, *["CREATE TABLE elsewhere (n int)"] * ("elsewhere" in cases)], finding.history, finding.judged
-    )
+    more = ["CREATE TABLE elsewhere (n int)"] * ("elsewhere" in cases) + [way.listens] * bool(way.listen)
+    return psql_script([way.setup, *more], finding.history, finding.judged)
 
 
 def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:

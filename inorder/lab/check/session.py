@@ -41,6 +41,11 @@ class Session:
         self.pid = connection.info.backend_pid
 
     def send(self, sql: str) -> None:
+        """Begin a statement; an interrupt may have come before the answer to the last one, which is not wanted then."""
+        if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
+            self.server.get_cancel().cancel()
+            while self.server.get_result() is not None:
+                pass
         self.sql = sql
         self.server.send_query(sql.encode())
 
@@ -74,6 +79,13 @@ class Session:
         if state in FAILED:
             raise FailedError(said)
         raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.sql.strip()}")
+
+    def notified(self) -> list[str]:
+        """The payloads of the notifications that came with the last answer, or before it."""
+        found = []
+        while notification := self.server.notifies():
+            found.append(notification.extra.decode())
+        return found
 
     def run(self, sql: str) -> Answer:
         """A statement that waits for nobody."""

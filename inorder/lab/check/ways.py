@@ -28,7 +28,9 @@ class Way:
     """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
 
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
-    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here; ``note``: more on it.
+    ``listen``: a channel; what is notified there is a key that the reader gets with its next poll.
+    ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here, itself, its query, or its
+    rule by a query of ours; ``note``: more on it.
     """
 
     name: str
@@ -39,13 +41,14 @@ class Way:
     begin: str = "BEGIN"
     read: str = "BEGIN"
     finish: str = ""
+    listen: str = ""
     teardown: str = ""
     start: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
     project: str = ""
     version: str = ""
     source: str = ""
-    run: str = "as the query that it documents"
+    run: str = "its query"
     note: str = ""
     program: str = ""
 
@@ -62,6 +65,10 @@ class Way:
     def steps(self) -> int:
         """Steps of a poll: its statements, and what is called once the rows are stored. A program's is one."""
         return 1 if self.program else len(self.statements) + bool(self.finish)
+
+    @property
+    def listens(self) -> str:
+        return f"LISTEN {self.listen}"
 
     @property
     def draws(self) -> bool:

@@ -1,0 +1,140 @@
+"""inorder lab check on the user's own server: what it may see, and that nothing there is changed or left."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
+from psycopg import sql
+
+from conftest import scalar
+from own_server_runs import plain, traces
+from tool import inorder
+from waiting import wait_for
+
+ODD = "odd, Public"  # the schema of the extension, in which the user has tables, too
+OWN = ("events", "elsewhere", "loaded")
+SHORT = ("--schedules", "1", "--load", "0.1s", "--format", "json")
+
+
+@pytest.fixture(scope="module")
+def shop(users: Cluster) -> Iterator[str]:
+    """A database of a role that is no superuser, whose tables have the names of those of a check."""
+    with connect(users.dsn) as admin:
+        admin.execute("CREATE ROLE keeper LOGIN; ALTER ROLE keeper SET standard_conforming_strings = off")
+        admin.execute("CREATE DATABASE shop OWNER keeper")
+    dsn = f"host={users.folder / 'run'} port=5432 user=keeper dbname=shop"
+    with connect(dsn) as connection:
+        odd = sql.Identifier(ODD)
+        connection.execute(sql.SQL("CREATE SCHEMA {0}; CREATE EXTENSION inorder SCHEMA {0}").format(odd))
+        for name in OWN:
+            connection.execute(sql.SQL("CREATE TABLE {}.{} AS SELECT 7 AS id").format(odd, sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE SEQUENCE {}.ids").format(odd))
+    yield dsn
+    with connect(users.dsn) as admin:
+        admin.execute("DROP DATABASE shop WITH (FORCE)")
+        admin.execute("DROP ROLE keeper")
+
+
+def require_untouched(dsn: str) -> None:
+    """The user's tables have their row, the sequence was not called, and nothing is left."""
+    with connect(dsn) as connection:
+        for name in OWN:
+            found = connection.execute(
+                sql.SQL("SELECT id FROM {}.{}").format(sql.Identifier(ODD), sql.Identifier(name))
+            )
+            assert found.fetchall() == [(7,)], name
+        called = sql.SQL("SELECT is_called FROM {}.ids").format(sql.Identifier(ODD))
+        assert connection.execute(called).fetchone() == (False,)
+        assert owned(connection) == ["elsewhere", "events", "ids", "loaded"]
+    assert traces(dsn) == []
+
+
+def owned(connection: Connection) -> list[object]:
+    query = (
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'S') AND relowner = 'keeper'::regrole "
+        "AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e') ORDER BY relname"
+    )
+    return [name for (name,) in connection.execute(query.encode())]
+
+
+def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Server) -> None:
+    """Of a role that owns its database, with the extension in a schema whose name has to be quoted."""
+    (tmp_path / "reader.py").write_text(PROGRAM)
+    program = shlex.join([sys.executable, str(tmp_path / "reader.py")])
+    readers = ("id", "feed", "dlt", "decoding", "--sql", r"SELECT id FROM events WHERE '\' <> '' AND id > :last")
+    done = inorder(
+        "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
+    )
+    assert done.returncode == 0, done.stderr
+    assert "logical decoding: left out, since wal_level is not logical" in done.stderr
+    found = {one["reader"]: "lost" in one["faults"] for one in json.loads(done.stdout)}
+    assert found == {"id": True, "feed": False, "dlt": True, "sql": True, "program": False}
+    notes = {case["case"]: case["note"] for case in json.loads(done.stdout)[0]["cases"]}
+    assert notes["prepared"] == "max_prepared_transactions is 0"
+    require_untouched(shop)
+
+
+# A feed is read by it as by any session: the extension is found by its bare name, and events is that of the check.
+PROGRAM = """
+import json, sys, psycopg
+with psycopg.connect("", autocommit=True) as connection:
+    connection.execute("SELECT 'uuid_xact_nextval'::regproc")
+    for line in sys.stdin:
+        seen = set(json.loads(line)["last"] or ())
+        new = [key for (key,) in connection.execute("SELECT id FROM events") if key not in seen]
+        print(*map(json.dumps, new), json.dumps({"last": [*seen, *new]}), sep="\\n", flush=True)
+"""
+
+WRONG = {
+    "no table": ('setup = "SELECT 1"', "the setup of wrong makes no events in the schema inorder_lab"),
+    "another schema": ('setup = "CREATE TEMP TABLE events (id int)"', "makes no events in the schema inorder_lab"),
+    "no sequence": ('setup = "CREATE TABLE events (id int)"', "makes no ids in the schema inorder_lab"),
+    "an error": ('setup = "SELECT 1/0"\nteardown = "DROP TABLE loaded"', "division by zero"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_setup_leads_to_no_table_of_the_users(shop: str, tmp_path: Path, server: Server, name: str) -> None:
+    """Their names are found by the search_path of a check, which would remove them, or insert into them."""
+    setup, says = WRONG[name]
+    (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')
+    done = inorder("lab", "check", "--ways", "ways.toml", "--dsn", shop, *SHORT, folder=tmp_path, server=server)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+    require_untouched(shop)
+
+
+def test_a_schema_that_is_there_is_left_alone(shop: str, tmp_path: Path) -> None:
+    with connect(shop) as connection:
+        connection.execute("CREATE SCHEMA inorder_lab; CREATE TABLE inorder_lab.events AS SELECT 8 AS id")
+        done = inorder("lab", "check", "id", "--dsn", shop, folder=tmp_path)
+        assert done.returncode == 2 and "has a schema inorder_lab already" in done.stderr
+        assert scalar(connection, "SELECT id FROM inorder_lab.events") == 8
+        connection.execute("DROP SCHEMA inorder_lab CASCADE")
+
+
+def test_without_the_extension_feeds_are_left_out(users: Cluster, tmp_path: Path) -> None:
+    dsn = plain(users)
+    done = inorder("lab", "check", "horizon", "feed", "--dsn", dsn, *SHORT, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "feed_read: left out, since the database has no extension inorder" in done.stderr
+    assert [one["reader"] for one in json.loads(done.stdout)] == ["horizon"]
+    assert traces(dsn) == []
+
+
+def test_an_interrupt_leaves_nothing(shop: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "inorder", "lab", "check", "feed", "--dsn", shop]
+    running = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    with connect(shop) as connection:
+        wait_for(lambda: scalar(connection, "SELECT to_regclass('inorder_lab.elsewhere') IS NOT NULL"))
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate()
+    assert running.returncode == 130, said
+    require_untouched(shop)
