@@ -2,7 +2,7 @@
 
 import re
 
-from sources import C_FILES, PLAIN_FILES, SQL_FILES
+from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
@@ -68,3 +68,10 @@ def test_no_text_stands_twice() -> None:
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
     in_plain = set().union(*[literals(path.read_text(), IN_SQL) for path in PLAIN_FILES])
     assert in_c & in_plain | in_sql & in_plain | in_c & in_sql == OF_PORTS
+
+
+def test_only_the_port_of_transactions_knows_which_are_in_progress() -> None:
+    """Snapshots by the place of a commit in the log would have no such list: this is what changes then."""
+    knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
+               if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
+    assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

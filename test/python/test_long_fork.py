@@ -1,0 +1,123 @@
+"""Long Fork: a primary and its synchronous standby show commits in another order. Sets survive that, scalars do not.
+
+A commit that waits for a standby is visible there before it is visible on the primary. Here it is made to wait for a
+standby that does not exist, too, and the standby that does is stopped in time, so each shows one of two commits.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
+
+from conftest import SETTINGS, scalar
+from standby import Standby
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+    with Cluster(server) as primary:
+        primary.start(SETTINGS | {"track_commit_timestamp": "on"})
+        with connect(primary.dsn) as connection:
+            connection.execute("CREATE EXTENSION inorder")
+        with Standby(primary) as standby:
+            standby.start(SETTINGS | {"track_commit_timestamp": "on"})
+            yield primary, standby
+
+
+def by_set(connection: Connection, position: str) -> tuple[list[int], str]:
+    batch = str(scalar(connection, "SELECT reader_next_batch('events', %s::text::feed_position)::text", position))
+    query = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
+    rows = [int(str(n)) for (n,) in connection.execute(query.encode(), [batch])]
+    advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+    return rows, str(scalar(connection, advance, position, batch))
+
+
+def by_scalar(connection: Connection, mark: str, last: str) -> tuple[list[int], str]:
+    query = f"SELECT n, {mark} FROM events WHERE {mark} > %s ORDER BY {mark}"
+    found = connection.execute(query.encode(), [last]).fetchall()
+    return [int(str(n)) for n, _ in found], str(found[-1][1]) if found else last
+
+
+class Reader:
+    """One that goes on with its position wherever it reads."""
+
+    def __init__(self, mark: str, start: str) -> None:
+        self.mark, self.position = mark, start
+        self.rows: list[int] = []
+
+    def poll(self, connection: Connection) -> list[int]:
+        found, self.position = (
+            by_scalar(connection, self.mark, self.position) if self.mark else by_set(connection, self.position)
+        )
+        self.rows += found
+        return found
+
+
+def fork(primary: Connection, standby: Connection, waits: Connection, passes: Connection) -> Callable[[], object]:
+    """Two commits: the first is visible on the standby only, the second on the primary only. What ends the first."""
+    pool = ThreadPoolExecutor(1)
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
+    primary.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
+    for session in (waits, passes):
+        session.execute("BEGIN; SET LOCAL synchronous_commit = on")
+        session.execute("INSERT INTO events DEFAULT VALUES")
+    passes.execute("SET LOCAL synchronous_commit = local")
+    committed = pool.submit(waits.execute, "COMMIT")
+    wait_for(lambda: scalar(standby, "SELECT count(*) FROM events") == 1)
+    standby.execute("SELECT pg_wal_replay_pause()")
+    wait_for(lambda: scalar(standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+    passes.execute("COMMIT")
+    assert not committed.done()
+
+    def end() -> None:
+        standby.execute("SELECT pg_wal_replay_resume()")
+        primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.execute("SELECT pg_reload_conf()")
+        committed.result()
+        pool.shutdown()
+
+    return end
+
+
+@pytest.mark.parametrize("first", ["primary", "standby"])
+def test_sets_survive_a_long_fork_and_scalars_do_not(pair: tuple[Cluster, Standby], first: str) -> None:
+    with (
+        connect(pair[0].dsn) as primary, connect(pair[1].dsn) as standby, connect(pair[0].dsn) as waits,
+        connect(pair[0].dsn) as passes,
+    ):  # fmt: skip
+        primary.execute("DROP TABLE IF EXISTS events")
+        primary.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)")
+        primary.execute("SELECT feed_enable('events')")
+        pair[1].catch_up()
+        beginning = str(scalar(primary, "SELECT reader_start('events')::text"))
+        readers = {
+            "set": Reader("", beginning), "id": Reader("n", "0"),
+            "commit time": Reader("pg_xact_commit_timestamp(xmin)", "-infinity"),
+        }  # fmt: skip
+        end = fork(primary, standby, waits, passes)
+        nodes = {"primary": primary, "standby": standby}
+        forked = {name: [int(str(n)) for (n,) in node.execute("SELECT n FROM events")] for name, node in nodes.items()}
+        (row,), (other,) = forked["standby"], forked["primary"]
+        assert row < other
+
+        second = "standby" if first == "primary" else "primary"
+        assert {name: reader.poll(nodes[first]) for name, reader in readers.items()} == dict.fromkeys(
+            readers, forked[first]
+        )
+        assert readers["set"].poll(nodes[second]) == forked[second]
+        for name in ("id", "commit time"):
+            assert readers[name].poll(nodes[second]) == ([] if first == "primary" else forked[second])
+        end()
+        pair[1].catch_up()
+        for node in (primary, standby) * 2:
+            assert [reader.poll(node) for reader in readers.values()] == [[], [], []]
+        assert sorted(readers["set"].rows) == [row, other]
+        lost = [other] if first == "primary" else [row, other]
+        assert readers["id"].rows == readers["commit time"].rows == lost
