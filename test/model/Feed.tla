@@ -80,13 +80,13 @@ Die(c) ==
     /\ UNCHANGED <<server, holder, taken, sink, dump>>
 
 Dump ==
-    /\ Disasters > 0 /\ Nodes = {"primary"} /\ ~dump.is
+    /\ "restore" \in Disasters /\ ~dump.is
     /\ dump' = [is |-> TRUE, rows |-> Snapshot("primary").rows, state |-> State]
     /\ UNCHANGED <<server, holder, taken, given, sink>>
 
 (* Into a cluster whose ids begin anew. feed_rebase raises the base above all numbers that were ever given. *)
 Restore ==
-    /\ dump.is /\ disasters < Disasters /\ disasters' = disasters + 1
+    /\ dump.is /\ disasters = 0 /\ disasters' = 1
     /\ wal' = <<[do |-> "load", id |-> 0, rows |-> dump.rows, state |-> dump.state]>>
     /\ flushed' = 1 /\ replayed' = 1 /\ next' = 1 /\ timeline' = timeline + 1
     /\ doing' = [x \in Ids |-> "none"] /\ seen' = [x \in Ids |-> {}]

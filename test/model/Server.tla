@@ -11,7 +11,7 @@ EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS Ids,        \* transaction ids, 1 to a highest one
           RowsEach,   \* rows that a transaction writes at most
           Nodes,      \* primary, or primary and standby
-          Disasters   \* crashes, promotions and restores, at most
+          Disasters   \* which of crash, promotion and restore there may be; one of them happens, at most
 
 VARIABLES wal,        \* records, the oldest first
           flushed,    \* how many of them a crash keeps
@@ -67,7 +67,7 @@ ServerInit ==
     /\ doing = [x \in Ids |-> "none"] /\ seen = [x \in Ids |-> {}]
 
 (* What is flushed matters to who can lose the rest, and to a standby. *)
-Kept(n) == IF Disasters = 0 /\ Nodes = {"primary"} THEN Len(wal') ELSE n
+Kept(n) == IF "crash" \in Disasters \/ Nodes # {"primary"} THEN n ELSE Len(wal')
 Log(do, id, rows) == wal' = Append(wal, Record(do, id, rows))
 
 Begin ==
@@ -91,7 +91,8 @@ End(x, do, from, to) ==
     /\ doing' = [doing EXCEPT ![x] = to]
     /\ flushed' = Kept(IF do = "prepare" THEN Len(wal') ELSE flushed)
     /\ UNCHANGED <<replayed, next, seen, base, timeline, disasters>>
-Prepare(x) == End(x, "prepare", {"open"}, "prepared")
+(* Without a recovery, which ends open transactions, a prepared one is as an open one. *)
+Prepare(x) == Disasters # {} /\ End(x, "prepare", {"open"}, "prepared")
 Commit(x) == End(x, "commit", {"open", "prepared"}, "ending")   \* without waiting for the disk: as synchronous_commit = off
 Abort(x) == End(x, "abort", {"open", "prepared"}, "ended")
 
@@ -110,14 +111,14 @@ Replay ==
 (* The server goes on with this log. *)
 Recover(w) ==
     LET after == Append(w, Record("recover", 0, {}))
-    IN /\ disasters < Disasters /\ disasters' = disasters + 1
+    IN /\ disasters = 0 /\ disasters' = 1
        /\ wal' = after /\ flushed' = Len(after)
        /\ next' = Highest(after) + 1
        /\ doing' = [x \in Ids |-> IF x \in InProgress(after) THEN "prepared"
                                   ELSE IF x <= Highest(after) THEN "ended" ELSE "none"]
        /\ UNCHANGED <<seen, base>>
-Crash == Recover(Prefix(flushed)) /\ UNCHANGED <<replayed, timeline>>
-Promote == "standby" \in Nodes /\ Recover(Prefix(replayed)) /\ replayed' = Len(wal') /\ timeline' = timeline + 1
+Crash == "crash" \in Disasters /\ Recover(Prefix(flushed)) /\ UNCHANGED <<replayed, timeline>>
+Promote == "promotion" \in Disasters /\ Recover(Prefix(replayed)) /\ replayed' = Len(wal') /\ timeline' = timeline + 1
 
 (* What the modules need that are about something else. *)
 Commits == Begin \/ Flush \/ Replay \/ \E x \in Ids : Write(x) \/ Commit(x) \/ Visible(x)
