@@ -1,0 +1,103 @@
+"""Rows of a feed into a table of another server: what a failure between the two commits leaves, and what heals it."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from psycopg.conninfo import make_conninfo
+
+from conftest import scalar, text
+from ground import run
+from tail_runs import insert
+
+pytestmark = pytest.mark.server
+
+FAILED = "terminating connection due to administrator command"
+KEPT_THERE = text("docs/lake.md").partition("DO $$\nDECLARE")[2].partition("```")[0]
+APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM batch{}')"
+
+
+@pytest.fixture
+def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
+    """The other server: another database, so that its transactions are of their own."""
+    if not scalar(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
+        pytest.skip("the server has no contrib")
+    with connect(cluster.dsn) as admin:
+        run(admin, "CREATE DATABASE lake")
+    info = fresh.info
+    try:
+        with connect(make_conninfo(info.dsn, dbname="lake")) as there:
+            run(there, "CREATE TABLE events (id uuid, n int)", "CREATE TABLE position (position text)")
+            run(fresh, "CREATE EXTENSION postgres_fdw", "SELECT feed_create('lake', 'events')",
+                "CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw "
+                f"OPTIONS (host '{info.host}', port '{info.port}', dbname 'lake')",
+                "CREATE USER MAPPING FOR CURRENT_USER SERVER far",
+                "CREATE FOREIGN TABLE lake_events (id uuid, n int) SERVER far OPTIONS (table_name 'events')",
+                "CREATE FOREIGN TABLE lake_position (position text) SERVER far OPTIONS (table_name 'position')",
+                "INSERT INTO lake_position SELECT reader_start('events')::jsonb")  # fmt: skip
+            yield there
+    finally:
+        with connect(cluster.dsn) as admin:
+            run(admin, "DROP DATABASE lake WITH (FORCE)")
+
+
+def fail_between_the_commits(there: Connection) -> None:
+    """The lake commits, and ends the session here before that learns of it."""
+    run(there, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
+               "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+               "WHERE application_name = 'here'; RETURN NULL; END$$",
+        "CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION ends()")  # fmt: skip
+
+
+def failing(fresh: Connection, there: Connection, statement: str) -> None:
+    fail_between_the_commits(there)
+    with (
+        connect(make_conninfo(fresh.info.dsn, dbname="tail")) as here,
+        pytest.raises(psycopg.OperationalError, match=FAILED),
+    ):
+        run(here, "SET application_name = 'here'", statement)
+    run(there, "DROP FUNCTION ends() CASCADE")
+
+
+def numbers_in(there: Connection) -> list[object]:
+    return [n for (n,) in there.execute("SELECT n FROM events ORDER BY n").fetchall()]
+
+
+def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) -> None:
+    insert(fresh, 3)
+    with pytest.raises(psycopg.errors.DivisionByZero), fresh.transaction():
+        run(fresh, APPLY.format(""), "SELECT 1 / 0")
+    assert numbers_in(lake) == []
+    run(fresh, APPLY.format(""))
+    assert numbers_in(lake) == [1, 2, 3]
+
+
+def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
+    """Which is why the recipe has a key: a foreign table is not in the transaction."""
+    insert(fresh, 3)
+    failing(fresh, lake, APPLY.format(""))
+    assert numbers_in(lake) == [1, 2, 3]
+    run(fresh, APPLY.format(""))
+    assert numbers_in(lake) == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_key_in_the_lake_lets_repeated_rows_pass(fresh: Connection, lake: Connection) -> None:
+    run(lake, "ALTER TABLE events ADD PRIMARY KEY (id)")
+    insert(fresh, 3)
+    failing(fresh, lake, APPLY.format(" ON CONFLICT DO NOTHING"))
+    insert(fresh, 1, 4)
+    run(fresh, APPLY.format(" ON CONFLICT DO NOTHING"))
+    assert numbers_in(lake) == [1, 2, 3, 4]
+
+
+def test_a_position_in_the_lake_commits_with_the_rows(fresh: Connection, lake: Connection) -> None:
+    statement = "DO $$\nDECLARE" + KEPT_THERE
+    insert(fresh, 3)
+    failing(fresh, lake, statement)
+    insert(fresh, 1, 4)
+    for _ in range(2):
+        run(fresh, statement)
+        assert numbers_in(lake) == [1, 2, 3, 4]
