@@ -1,8 +1,9 @@
 """A connection of ADBC: it makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python."""
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import adbc_driver_manager
 import pyarrow as pa
@@ -15,22 +16,38 @@ STANDARD_ERROR = 2
 BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in memory several times
 
 
-@contextmanager
-def silenced() -> Iterator[None]:
-    """The driver's libpq writes what a server notices to standard error: a terminal would obey it."""
-    kept = os.dup(STANDARD_ERROR)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), STANDARD_ERROR)
-        yield
-    finally:
-        os.dup2(kept, STANDARD_ERROR)
-        os.close(kept)
+class Silence:
+    """No standard error: the driver's libpq writes to it what a server notices, and a terminal would obey it.
+
+    Threads may be in it at the same time; the last one that leaves it ends it.
+    """
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.inside, self.kept = 0, -1
+
+    def __enter__(self) -> None:
+        with self.turn:
+            if self.inside == 0:
+                self.kept = os.dup(STANDARD_ERROR)
+                with open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), STANDARD_ERROR)
+            self.inside += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self.turn:
+            self.inside -= 1
+            if self.inside == 0:
+                os.dup2(self.kept, STANDARD_ERROR)
+                os.close(self.kept)
+
+
+silenced = Silence()
 
 
 class Connection:
     def __init__(self, dsn: str) -> None:
-        with silenced():
+        with silenced:
             self.connection = dbapi.connect(dsn, autocommit=True)
         self.cursor = self.connection.cursor(
             adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
@@ -42,12 +59,12 @@ class Connection:
         statement = sql.SQL(text) if isinstance(text, str) else text
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         whole = statement.format(**values) if isinstance(statement, sql.SQL) else statement
-        with silenced():
+        with silenced:
             self.cursor.execute(whole.as_string(None))
 
     def rows(self, text: str | sql.SQL, **parts: object) -> list[tuple[object, ...]]:
         self.run(text, **parts)
-        with silenced():
+        with silenced:
             return list(self.cursor.fetchall())
 
     def row(self, text: str | sql.SQL, **parts: object) -> tuple[object, ...]:
@@ -61,7 +78,7 @@ class Connection:
         """
         batches = iter(self.cursor._results.reader)
         while True:
-            with silenced():
+            with silenced:
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -76,10 +93,15 @@ class Connection:
         self.run(query("session_settings"))
         self.run("SET LOCAL timezone = 'UTC'")
 
+    def cancel(self) -> None:
+        """Let the statement end by an error, from another thread."""
+        with silenced, suppress(adbc_driver_manager.Error):
+            self.cursor.adbc_cancel()
+
     def commit(self) -> None:
         self.run("COMMIT")
 
     def close(self) -> None:
-        with silenced(), suppress(adbc_driver_manager.Error):
+        with silenced, suppress(adbc_driver_manager.Error):
             self.cursor.close()
             self.connection.close()

@@ -1,44 +1,44 @@
 """The rows of a batch as Arrow, read in one transaction of a connection of ADBC beside the session that found it."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import adbc_driver_manager
 import psycopg
 import pyarrow as pa
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from inorder.arrow.connection import Connection
-from inorder.arrow.types import Field, field_of, select_list
+from inorder.arrow.types import Field, fields_of, select_list
 from inorder.arrow.values import converted
 from inorder.connection.database import query
 from inorder.connection.reading import Column, columns_of
-from inorder.connection.session import Session, Table
+from inorder.connection.session import Session, Table, same_server
 
 Question = Callable[[Connection], sql.Composable]  # in a transaction: what stands in FROM for the rows of a batch
+Fields = Callable[[list[Column]], list[Field]]  # the columns of a table as they are wanted
 
 
 class ArrowReader:
-    """Reads a table again and again; a connection is kept, since the driver asks for all types when it opens one."""
+    """Reads a table again and again; a connection is kept, since the driver asks for all types when it opens one.
 
-    def __init__(self, or_null: bool) -> None:
-        self.or_null = or_null
+    The hint is that of the error for a value that Arrow has not; without one the value is null.
+    """
+
+    def __init__(self, hint: str | None, fields: Fields = fields_of, settings: Sequence[str] = ()) -> None:
+        self.hint, self.fields, self.settings = hint, fields, settings
         self.connections: dict[Session, Connection] = {}
         self.columns: dict[tuple[Session, int], list[Column]] = {}
 
+    def of_batch(self, session: Session, table: Table, batch: str) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a batch that the reader keeps, as JSON."""
+        return self.rows(session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch))
+
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
-        """The rows as the server finds them; an error after the last if they are none of this batch any more."""
         with as_of_the_session():
             try:
                 connection, fields = self.begun(session, table)
-                rows = question(connection)
-                connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
-                width = sum(field.width + bool(field.extra) for field in fields)
-                for batch in connection.found():
-                    require_same(batch.num_columns == width, table)
-                    yield converted(batch, fields, schema_of(fields), self.or_null)
-                require_same(question(connection) == rows, table)
+                yield from read(connection, fields, question, table.shown, self.hint)
                 connection.commit()
             except BaseException:
                 self.close()
@@ -59,14 +59,18 @@ class ArrowReader:
             self.close()
             connection, columns = self.columns_in(session, table)
         self.columns[session, table.oid] = columns
-        return connection, [field_of(column) for column in columns]
+        return connection, self.fields(columns)
 
     def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[Column]]:
         if session not in self.connections:
             self.connections[session] = Connection(same_server(session))
         connection = self.connections[session]
-        connection.begin(table.identifier, session.settings)
+        connection.begin(table.identifier, (*session.settings, *self.settings))
         return connection, columns_of(connection.rows(query("reader_columns"), table=table.oid))
+
+    def cancel(self) -> None:
+        for connection in list(self.connections.values()):
+            connection.cancel()
 
     def close(self) -> None:
         self.columns.clear()
@@ -74,23 +78,31 @@ class ArrowReader:
             self.connections.popitem()[1].close()
 
 
-def require_same(is_same: bool, table: Table) -> None:
+def read(
+    connection: Connection, fields: Sequence[Field], question: Question, table: str, hint: str | None
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows as the server finds them; an error after the last if they are none of this batch any more."""
+    rows = question(connection)
+    connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
+    width = sum(field.width + bool(field.extra) for field in fields)
+    for batch in connection.found():
+        require_same(batch.num_columns == width, table)
+        yield converted(batch, fields, schema_of(fields), hint)
+    require_same(question(connection) == rows, table)
+
+
+def kept_rows(connection: Connection, inorder: sql.Identifier, table: int, batch: str) -> sql.Composable:
+    (text,) = connection.row(query("reader_rows"), inorder=inorder, table=table, batch=batch)
+    return sql.SQL(f"({text})")
+
+
+def require_same(is_same: bool, table: str) -> None:
     if not is_same:
-        raise psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+        raise psycopg.errors.SerializationFailure(f"{table} was changed while it was read")
 
 
-def schema_of(fields: list[Field]) -> pa.Schema:
+def schema_of(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in fields])
-
-
-def same_server(session: Session) -> str:
-    """The connection string of a session, led to the server that it has found among several."""
-    info = session.connection.info
-    address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
-    return make_conninfo(
-        session.dsn, host=info.host, port=info.port, target_session_attrs="any", dbname=info.dbname, user=info.user,
-        **address,
-    )  # fmt: skip
 
 
 @contextmanager

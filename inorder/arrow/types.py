@@ -54,6 +54,15 @@ def scalar(column: Column) -> tuple[pa.DataType, str] | None:
     return (NATIVE[kind], kind) if kind in NATIVE else None
 
 
+def as_text(column: Column) -> Field:
+    """By the type's output function: a cast could be anybody's."""
+    return Field(column, AS_TEXT, pa.string())
+
+
+def fields_of(columns: Sequence[Column]) -> list[Field]:
+    return [field_of(column) for column in columns]
+
+
 def field_of(column: Column) -> Field:
     """A column as Arrow has it.
 
@@ -68,7 +77,7 @@ def field_of(column: Column) -> Field:
         names = [field.name for field in column.fields]
         return Field(column, FIELDS, pa.struct(list(zip(names, kinds, strict=True))), IS_NULL)
     if (found := scalar(column)) is None:
-        return Field(column, AS_TEXT, pa.string())
+        return as_text(column)
     kind, sent = found
     if column.element is not None:
         return Field(column, LIST.replace("SENT", f"::pg_catalog.{sent}[]"), list_of(kind), DIMENSIONS)

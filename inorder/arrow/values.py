@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,14 +20,17 @@ NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 Refused = Callable[[int, str], None]  # a row, and what its value is: an error, or the value becomes null
 
 
-def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, or_null: bool) -> pa.RecordBatch:
-    """The columns of a batch in the types of a schema; after them it has what else was asked for."""
+def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
+    """The columns of a batch in the types of a schema; after them it has what else was asked for.
+
+    A value that Arrow has not is an error with this hint, or null if there is none.
+    """
     columns = iter(batch.columns)
     sent = [[next(columns) for _ in range(field.width)] for field in fields]
     keys = [(field.name, arrays[0]) for field, arrays in zip(fields, sent, strict=True) if field.column.is_key]
     found = []
     for field, arrays, kind in zip(fields, sent, schema.types, strict=True):
-        refused = Misfit(field, keys, or_null)
+        refused = Misfit(field, keys, hint)
         extra = next(columns) if field.extra else None
         if pa.types.is_struct(kind):
             parts = [column_as(part, kind[place].type, refused) for place, part in enumerate(arrays)]
@@ -44,18 +48,18 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 class Misfit:
     """What becomes of a value of a column that Arrow has not."""
 
-    def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], or_null: bool) -> None:
-        self.column, self.keys, self.or_null = field.column, keys, or_null
+    def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
+        self.column, self.keys, self.hint = field.column, keys, hint
 
     def __call__(self, row: int, what: str) -> None:
-        if not self.or_null:
+        if self.hint is not None:
             names, values = (one_line(", ".join(part)) for part in (
                 [name for name, _ in self.keys], [str(array[row]) for _, array in self.keys],
             ))  # fmt: skip
             place = f" in the row ({names}) = ({values})" if self.keys else ""
             raise InputError(
                 f"column '{one_line(self.column.name)}' of type {one_line(self.column.written)} has {what}{place}\n"
-                "HINT:  --format json, csv and binary have all values. With --misfits null the value is null."
+                f"HINT:  {self.hint.format(column=self.column.name)}"
             )
 
 
@@ -75,7 +79,21 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
         return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
     plain = array.storage if isinstance(array, pa.ExtensionArray) and array.type != kind else array
     plain = fitting(plain, kind, refused)
-    return plain if plain.type == kind else plain.cast(kind)
+    return plain if plain.type == kind else cast(plain, kind, refused)
+
+
+def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
+    """Each value alone, if not all fit: only a caller's choice of a type is too narrow."""
+    with suppress(pa.ArrowInvalid):
+        return array.cast(kind)
+    found = []
+    for row in range(len(array)):
+        try:
+            found.append(array.slice(row, 1).cast(kind))
+        except pa.ArrowInvalid as error:
+            refused(row, f"a value that {kind} has not ({error})")
+            found.append(pa.nulls(1, kind))
+    return pa.concat_arrays(found)
 
 
 def fitting(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:

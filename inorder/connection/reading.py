@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import sql
-from psycopg.rows import dict_row
-from psycopg.types.string import TextLoader
 
 from inorder.connection.database import query
 from inorder.connection.patience import TRIES, attempts
@@ -22,11 +19,6 @@ from inorder.errors import InorderError
 
 ACCEPTANCE = "the option accept_origin"
 MOST_DIGITS = 38  # of a decimal, in Spark, Arrow and dlt
-# Types whose classes in Python are not known elsewhere, or have less than the server: their values are its text.
-AS_TEXT = (
-    "interval", "timetz", "inet", "cidr", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
-    "int4multirange", "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange",
-)  # fmt: skip
 
 Result = TypeVar("Result")
 
@@ -171,23 +163,6 @@ class Reader:
         )
         return [Slice(str(batch), str(lsn)) for batch, lsn in rows]
 
-    def rows(self, part: Slice, at_once: int = 1000) -> Iterator[list[dict[str, object]]]:
-        """The rows of a batch, some at a time, by a cursor; an error after the last if they are none of this batch."""
-        session, table = self.opened()
-        question = session.statement(query("reader_rows"), table=table.oid, batch=part.batch)
-        with explained_here(), in_one_snapshot(session), session.connection.transaction():
-            session.connection.execute(session.statement(query("hold_tree"), table=table.identifier))
-            session.connection.execute(query("session_settings"))
-            text = one_value(session, question)
-            with session.connection.cursor("inorder_rows", row_factory=dict_row) as cursor:
-                for name in AS_TEXT:
-                    cursor.adapters.register_loader(name, TextLoader)
-                cursor.execute(text.encode())
-                while found := cursor.fetchmany(at_once):
-                    yield found
-            if one_value(session, question) != text:
-                raise InorderError(f"table {table.shown} was changed while a batch of it was read: run it again")
-
 
 @contextmanager
 def explained_here() -> Iterator[None]:
@@ -195,11 +170,6 @@ def explained_here() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise explained(error, ACCEPTANCE) from error
-
-
-def one_value(session: Session, question: sql.Composed) -> str:
-    (row,) = session.connection.execute(question).fetchall()
-    return str(row[0])
 
 
 @contextmanager

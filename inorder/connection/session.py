@@ -7,6 +7,7 @@ from typing import LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from inorder.connection.database import connect_as_user, query
 from inorder.connection.patience import patiently
@@ -154,6 +155,16 @@ class Session:
 
     def message(self, *statements: sql.Composable) -> bytes:
         return sql.SQL("\n;").join(statements).as_bytes(self.connection)
+
+
+def same_server(session: Session) -> str:
+    """The connection string of a session, led to the server that it has found among several."""
+    info = session.connection.info
+    address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
+    return make_conninfo(
+        session.dsn, host=info.host, port=info.port, target_session_attrs="any", dbname=info.dbname, user=info.user,
+        **address,
+    )  # fmt: skip
 
 
 def rows_of(stream: Stream) -> Generator[Rows, None, None]:

@@ -3,18 +3,22 @@
 dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dlt
+import pyarrow as pa
 from dlt.extract import DltResource
 
-from inorder.connection.reading import Column, Reader
+from inorder.arrow.expressions import DIMENSIONS, LIST
+from inorder.arrow.reader import ArrowReader
+from inorder.arrow.types import Field, as_text, field_of, list_of
+from inorder.connection.reading import Column, Reader, explained_here
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
+MISFIT = "As text it is loaded: columns={{{column!r}: {{'data_type': 'text'}}}}"
 
 
 def feed_table(
@@ -41,14 +45,15 @@ def feed_table(
     if start not in ("beginning", "now"):
         raise InputError(f"start is {start!r} and must be beginning or now")
 
-    def rows() -> Iterator[list[dict[str, object]]]:
-        reader = Reader(dsn, table, accept_origin)
+    def rows() -> Iterator[pa.Table]:
+        given = by_column(hints.get("columns"))
+        reader, arrow = Reader(dsn, table, accept_origin), ArrowReader(MISFIT, partial(fields_for, given))
         try:
-            given = by_column(hints.get("columns"))
             found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
-            for batch in batches(reader, dlt.current.resource_state(), start, max_rows, max_batches):
-                yield dlt.mark.with_hints(loadable(batch, found | given), dlt.mark.make_hints(columns=found))
+            for batch in batches(reader, arrow, dlt.current.resource_state(), start, max_rows, max_batches):
+                yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
         finally:
+            arrow.close()
             reader.close()
 
     defaults = {"name": table.rpartition(".")[2].strip('"'), "write_disposition": "append"}
@@ -67,48 +72,47 @@ def by_column(hints: Any) -> dict[str, Any]:
 
 
 def hints_for(columns: Sequence[Column]) -> dict[str, Any]:
-    """Of numbers, which dlt would round to nine places: as declared, or as text if any form is allowed.
+    """Of columns whose type in Arrow does not tell.
 
-    >>> number = Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4)
-    >>> hints_for([number, Column("m", "numeric", "numeric")])
-    {'n': {'data_type': 'decimal', 'precision': 12, 'scale': 2}, 'm': {'data_type': 'text'}}
+    >>> hints_for([Column("n", "integer", "int4"), Column("body", "jsonb", "jsonb")])
+    {'body': {'data_type': 'json'}}
     """
-    found: dict[str, Any] = {}
-    for column in columns:
-        if column.decimal:
-            digits, scale = column.decimal
-            found[column.name] = {"data_type": "decimal", "precision": digits, "scale": scale}
-        elif column.type == "numeric":
-            found[column.name] = {"data_type": "text"}
-    return found
+    return {column.name: {"data_type": "json"} for column in columns if column.type in ("json", "jsonb")}
 
 
-def loadable(rows: list[dict[str, object]], hints: dict[str, Any]) -> list[dict[str, object]]:
-    """Rows with numbers as the hints say; an error for one that dlt would make null of, or cannot load.
+def fields_for(given: Mapping[str, Any], columns: Sequence[Column]) -> list[Field]:
+    return [field_for(column, given.get(column.name)) for column in columns]
 
-    >>> loadable([{"n": Decimal("1.50")}], {"n": {"data_type": "text"}})
-    [{'n': '1.50'}]
+
+def field_for(column: Column, hint: Any) -> Field:
+    """A column in a type of Arrow that dlt has, or as a hint of the caller's says.
+
+    >>> uuids, number = Column("u", "uuid[]", "_uuid", -1, "uuid"), Column("n", "numeric", "numeric")
+    >>> field_for(uuids, None).type, field_for(number, None).type
+    (ListType(list<element: string>), DataType(string))
+    >>> field_for(number, {"data_type": "decimal", "precision": 38, "scale": 12}).type
+    Decimal128Type(decimal128(38, 12))
     """
-    texts = {name for name, hint in hints.items() if isinstance(hint, dict) and hint.get("data_type") == "text"}
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, (float, Decimal)):
-                row[name] = str(value) if name in texts else finite(name, value)
-    return rows
+    wanted = hint if isinstance(hint, dict) else {}
+    if wanted.get("data_type") == "text":
+        return as_text(column)
+    if wanted.get("data_type") == "decimal" and column.type == "numeric":
+        kind = pa.decimal128(wanted.get("precision", 38), wanted.get("scale", 9))
+        return Field(column, "{column}::pg_catalog.text", kind)
+    field = field_of(column)
+    if pa.types.is_list(field.type) and is_extension(field.type.value_type):
+        return Field(column, LIST.replace("SENT", "::pg_catalog.text[]"), list_of(pa.string()), DIMENSIONS)
+    parts = list(field.type) if pa.types.is_struct(field.type) else [field]
+    return as_text(column) if any(is_extension(part.type) for part in parts) else field
 
 
-def finite(name: str, value: float | Decimal) -> float | Decimal:
-    if not math.isfinite(value):
-        raise InputError(
-            f"column {name!r} has the value {value}, which dlt does not load\n"
-            f"HINT:  As text it does: columns={{{name!r}: {{'data_type': 'text'}}}}"
-        )
-    return value
+def is_extension(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType)
 
 
 def batches(
-    reader: Reader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None
-) -> Iterator[list[dict[str, object]]]:
+    reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None
+) -> Iterator[pa.Table]:
     """The rows of batch after batch; the state has the position after those that are handed out.
 
     A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit).
@@ -123,7 +127,9 @@ def batches(
         after = reader.next(state["position"], max_rows, until=end)
         if after is None:
             return
-        rows = [row for part in reader.slices(state["position"], after) for some in reader.rows(part) for row in some]
+        with explained_here():
+            found = [rows for part in reader.slices(state["position"], after)
+                     for rows in arrow.of_batch(*reader.opened(), part.batch)]  # fmt: skip
         state["position"] = after
-        yield rows
+        yield pa.Table.from_batches(found)
         done += 1

@@ -4,75 +4,55 @@ A type that Spark has is itself; every other one is its text, as the server writ
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
-from psycopg import sql
+import pyarrow as pa
 
-from inorder.arrow.expressions import AS_TEXT, DIMENSIONS, LIST
+from inorder.arrow import types as arrow
+from inorder.arrow.types import Field, as_text
 from inorder.connection.reading import Column
 from inorder.errors import InputError
 
-NATIVE = {
-    "bool": "boolean", "int2": "smallint", "int4": "int", "int8": "bigint", "float4": "float", "float8": "double",
-    "text": "string", "varchar": "string", "bpchar": "string", "bytea": "binary",
-    "date": "date", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
+TYPES = {
+    pa.bool_(): "boolean", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float",
+    pa.float64(): "double", pa.string(): "string", pa.binary(): "binary", pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp",
 }  # fmt: skip
-WIDER = {"oid": ("bigint", "int8")}  # which Arrow would take for signed
-CHECKED = ("date", "timestamp", "timestamp_ntz")  # PostgreSQL has values beyond the years 1 to 9999
 
 
-@dataclass(frozen=True)
-class Field:
-    """A column of the result: its type in Spark, and what the server is asked for."""
+def type_of(kind: pa.DataType) -> str | None:
+    """The type of Spark for one of Arrow, if it has one.
 
-    name: str
-    type: str
-    expression: str  # of SQL, with the column's name as {column}
-    is_array: bool = False
-
-    @property
-    def ddl(self) -> str:
-        """As Spark writes it.
-
-        >>> Field("a`b", "int", "").ddl
-        '`a``b` int'
-        """
-        quoted = self.name.replace("`", "``")
-        return f"`{quoted}` {self.type}"
-
-
-def as_text(column: Column) -> Field:
-    """By the type's output function: a cast could be anybody's."""
-    return Field(column.name, "string", AS_TEXT)
-
-
-def scalar(column: Column) -> tuple[str, str] | None:
-    """The type in Spark of a column, or of its elements, and that in which the server is to send it.
-
-    >>> scalar(Column("n", "int[]", "_int4", -1, "int4")), scalar(Column("i", "inet", "inet"))
-    (('int', 'int4'), None)
+    >>> type_of(pa.list_(pa.decimal128(5, 2))), type_of(pa.uuid())
+    ('array<decimal(5,2)>', None)
     """
-    kind = column.element or column.type
-    if decimal := replace(column, type=kind).decimal:
-        return "decimal({},{})".format(*decimal), "text"
-    if kind in WIDER:
-        return WIDER[kind]
-    return (NATIVE[kind], kind) if kind in NATIVE else None
+    if pa.types.is_list(kind):
+        element = type_of(kind.value_type)
+        return element and f"array<{element}>"
+    return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else TYPES.get(kind)
+
+
+def types_of(fields: Sequence[Field]) -> dict[str, str]:
+    return {field.name: type_of(field.type) or "string" for field in fields}
+
+
+def ddl(fields: Sequence[Field]) -> str:
+    """As Spark writes a schema.
+
+    >>> ddl([as_text(Column("a`b", "inet", "inet"))])
+    '`a``b` string'
+    """
+    quoted = {name.replace("`", "``"): kind for name, kind in types_of(fields).items()}
+    return ", ".join(f"`{name}` {kind}" for name, kind in quoted.items())
 
 
 def field_of(column: Column) -> Field:
     """A column as Spark is given it.
 
-    >>> field_of(Column("n", "bigint", "int8")).type, field_of(Column("a", "inet[]", "_inet", -1, "inet")).type
-    ('bigint', 'string')
+    >>> [type_of(field_of(column).type) for column in (Column("n", "bigint", "int8"), Column("u", "uuid", "uuid"))]
+    ['bigint', 'string']
     """
-    found = scalar(column)
-    if found is None:
-        return as_text(column)
-    kind, sent = found
-    if column.element is not None:
-        return Field(column.name, f"array<{kind}>", LIST.replace("SENT", f"::pg_catalog.{sent}[]"), is_array=True)
-    return Field(column.name, kind, f"{{column}}::pg_catalog.{sent}")
+    field = arrow.field_of(column)
+    return field if type_of(field.type) and not column.labels else as_text(column)
 
 
 def fields_of(columns: Sequence[Column], table: str) -> list[Field]:
@@ -101,19 +81,11 @@ def field_as(column: Column | None, name: str, kind: str, table: str) -> Field:
             "HINT:  If it was dropped or renamed, start the query again: its schema is that of its start."
         )
     field = field_of(column)
-    if field.type == kind:
+    if type_of(field.type) == kind:
         return field
     if kind == "string":
         return as_text(column)
     raise InputError(
-        f"column {name!r} of {table} is {column.written}, which is {field.type} (or string), not {kind}\n"
+        f"column {name!r} of {table} is {column.written}, which is {type_of(field.type)} (or string), not {kind}\n"
         "HINT:  If its type was changed, start the query again: its schema is that of its start."
     )
-
-
-def select_list(fields: Sequence[Field]) -> sql.Composed:
-    """What the server is asked for: the columns, then the number of dimensions of each array."""
-    parts = [sql.SQL(field.expression).format(column=sql.Identifier("e", field.name)) for field in fields]
-    dimensions = sql.SQL(DIMENSIONS)
-    parts += [dimensions.format(column=sql.Identifier("e", field.name)) for field in fields if field.is_array]
-    return sql.SQL(", ").join(sql.SQL("{} AS c{}").format(part, sql.SQL(str(i))) for i, part in enumerate(parts))

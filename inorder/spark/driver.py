@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inorder.arrow.types import Field
 from inorder.citus.shards import Node
 from inorder.connection.reading import Reader, Slice
 from inorder.errors import InputError
-from inorder.spark.columns import Field, fields_of
+from inorder.spark.columns import fields_of, types_of
 from inorder.spark.offsets import Kept, Offset, decoded, encoded, from_text
 from inorder.spark.options import Options
 
@@ -74,11 +75,11 @@ class Driver:
         found = self.all(lambda name: fields_of(self.reader(name).columns(), self.servers[name].table))
         (first, fields), *others = found.items()
         for name, other in others:
-            if different := set(types(fields).items()) ^ set(types(other).items()):
+            if different := set(types_of(fields).items()) ^ set(types_of(other).items()):
                 column, _ = min(different)
                 raise InputError(
-                    f"column {column!r} is {types(fields).get(column, 'missing')} on server {first!r}, and "
-                    f"{types(other).get(column, 'missing')} on server {name!r}\n"
+                    f"column {column!r} is {types_of(fields).get(column, 'missing')} on server {first!r}, and "
+                    f"{types_of(other).get(column, 'missing')} on server {name!r}\n"
                     "HINT:  Name the columns that all of them have by schema()."
                 )
         return fields
@@ -177,7 +178,3 @@ class Driver:
     def node(self, name: str) -> Node | None:
         """Where executors read, if the options do not say it."""
         return None
-
-
-def types(fields: list[Field]) -> dict[str, str]:
-    return {field.name: field.type for field in fields}

@@ -4,23 +4,25 @@ import atexit
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import LiteralString, cast
 
 import adbc_driver_manager
+import psycopg
 import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions
 from psycopg import sql
 
 from inorder.arrow import connection as arrow
+from inorder.arrow.reader import kept_rows
+from inorder.arrow.reader import read as read_batches
 from inorder.citus.shards import SETTINGS
 from inorder.connection.database import query
 from inorder.connection.patience import CONFLICTS, attempts
 from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError
-from inorder.spark.arrow import converted, schema_of
-from inorder.spark.columns import select_list, wanted
+from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
 
+MISFIT = "Read the column as text, by schema() with {column!r} as string."
 LONGEST_LOOK = 0.1  # seconds between two looks at a standby before PostgreSQL 19
 HAS_WAIT_FOR_LSN = 190000
 
@@ -101,36 +103,26 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
                 for batch in batches(connection, task, schema):
                     began = True
                     yield batch
-        except adbc_driver_manager.Error as error:
+        except (adbc_driver_manager.Error, psycopg.errors.SerializationFailure) as error:
             if began or not may_pass(error):
                 raise explained(error) from error
-            reason = error
+            reason: Exception = error
         else:
             return
     raise explained(reason) from reason
 
 
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a part as the server finds them; an error after the last if they are none of this batch."""
     source = task.source
     check_database(connection, source.database)
     connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
-    fields = wanted(columns, schema, f"{source.schema}.{source.table}")
-    target = schema_of(fields)
-    text = rows_query(connection, task)
-    connection.run("SELECT {columns} FROM ({rows}) AS e", columns=select_list(fields), rows=sql.SQL(text))
-    for batch in connection.found():
-        yield converted(batch, fields, target)
-    if rows_query(connection, task) != text:
-        raise InorderError(f"table {source.schema}.{source.table} was changed while a part of it was read")
+    name = f"{source.schema}.{source.table}"
 
+    def question(at: arrow.Connection) -> sql.Composable:
+        return kept_rows(at, connection.extension, source.oid, task.slice.batch)
 
-def rows_query(connection: Connection, task: Task) -> LiteralString:
-    (text,) = connection.row(
-        query("reader_rows"), inorder=connection.extension, table=task.source.oid, batch=task.slice.batch
-    )
-    return cast(LiteralString, text)
+    yield from read_batches(connection, wanted(columns, schema, name), question, name, MISFIT)
 
 
 def check_database(connection: Connection, planned: str) -> None:
@@ -169,7 +161,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
         pause = min(2 * pause, LONGEST_LOOK)
 
 
-def may_pass(error: adbc_driver_manager.Error) -> bool:
+def may_pass(error: adbc_driver_manager.Error | psycopg.Error) -> bool:
     """Whether the same may well succeed later: after a conflict, or where no server answers, or one that starts."""
     text = str(error)
     if error.sqlstate is None and "Failed to connect" in text:
@@ -177,5 +169,5 @@ def may_pass(error: adbc_driver_manager.Error) -> bool:
     return error.sqlstate in CONFLICTS or "could not open relation with OID" in text
 
 
-def explained(error: adbc_driver_manager.Error) -> InorderError:
+def explained(error: Exception) -> InorderError:
     return InorderError(f"cannot read a part of the batch: {error}")

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import psycopg
 
+from inorder.arrow.types import Field
 from inorder.citus.handover import NotReadableError, gone, is_frozen, unreadable
 from inorder.citus.moves import Moves
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
@@ -20,7 +21,7 @@ from inorder.connection.database import query
 from inorder.connection.reading import LazySession, Reader
 from inorder.connection.session import Session
 from inorder.errors import InorderError, InputError
-from inorder.spark.columns import Field, fields_of
+from inorder.spark.columns import fields_of
 from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import Kept, Offset, encoded, parts_of
 from inorder.spark.options import Options

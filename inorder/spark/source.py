@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from inorder.errors import InputError
+from inorder.spark.columns import ddl
 from inorder.spark.driver import Driver, Task
 from inorder.spark.offsets import Offset
 from inorder.spark.options import Options, parsed
@@ -55,7 +56,7 @@ class InorderDataSource(DataSource):
 
     def schema(self) -> str:
         with plan_of(parsed(self.options)) as plan:
-            return ", ".join(field.ddl for field in plan.fields())
+            return ddl(plan.fields())
 
     def reader(self, schema: StructType) -> "BatchReader":
         return BatchReader(parsed(self.options), schema)

@@ -9,7 +9,7 @@ import click
 from inorder.errors import InputError
 from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option, size
 from inorder.tail.progress import RowCount
-from inorder.tail.request import MOST_ROWS, OUTPUTS, Request
+from inorder.tail.request import MOST_JOBS, MOST_ROWS, OUTPUTS, Request
 
 IN_DATABASE = "a feed has its table and its position in the database"
 
@@ -69,6 +69,14 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--whole-transactions", "whole", is_flag=True,
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
+)  # fmt: skip
+@option(
+    "--jobs", type=count(1, MOST_JOBS), default="1",
+    excludes={
+        "--feed": "the session that has a feed's batch reads it", "--shards": "batches are those of single shards",
+        "--order-by": "readers in parallel keep no order",
+    },
+    help="Read a batch that follows a full one in COUNT parts at a time, each on a connection of its own.",
 )  # fmt: skip
 @format_option(OUTPUTS, section="Output")
 @option(

@@ -15,7 +15,8 @@ from inorder.errors import InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import Request
-from inorder.tail.sources import Batch, Source, arrow_of, changed
+from inorder.tail.rows import arrow_of, changed
+from inorder.tail.sources import Batch, Source
 from inorder.tail.state import Mark
 
 BATCH_TRIES = 5  # while it is in the hands of another session

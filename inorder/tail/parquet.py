@@ -59,6 +59,8 @@ class ParquetSink(Sink):
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
+        for left in self.directory.glob(f"{CLAIM}.*.partial"):  # by a run that was killed
+            left.unlink(missing_ok=True)
         write_whole(claim, f"{self.reader(source)}\n{self.last}\n")
 
     def refuse_others(self, source: Source) -> None:

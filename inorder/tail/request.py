@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_ROWS = 2**31 - 1
+MOST_JOBS = 64
 OUTPUTS = ("json", "csv", "binary", "arrow", "parquet")
 
 
@@ -19,6 +20,7 @@ class Request:
     target_file_size: int | None = None  # of each of them
     misfits: str = "error"  # values that Arrow has not; or null
     batch_rows: int = 10_000
+    jobs: int = 1  # that read a batch at a time
     start: str = "beginning"
     shards: bool = False  # of a table that Citus has distributed
     order_by: str | None = None  # of a new position

@@ -119,6 +119,7 @@ class Delivery:
     def deliver(self, batch: Batch) -> int:
         source, sink = self.source, self.sink
         count = patiently(source.session.connection, lambda: self.take(batch))
+        source.is_behind = count >= batch.full
         if count == 0:
             source.skip(batch)
             return 0
@@ -133,8 +134,8 @@ class Delivery:
         """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
         self.sink.again()
         count = 0
-        with closing(self.source.rows(batch)) as blocks:
-            for header, rows in self.source.form.pieces(blocks):
+        with closing(self.source.pieces(batch)) as pieces:
+            for header, rows in pieces:
                 taken, count = max(self.sink.rows - count, 0), count + len(rows)
                 if taken < len(rows):
                     self.put(batch, rows[taken:] if taken else rows, bytes(header))

@@ -16,8 +16,9 @@ from inorder.connection.session import Session
 from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
+from inorder.tail.rows import arrow_of, as_text
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, Source, TableSource, arrow_of, as_json, as_text, require_position_in
+from inorder.tail.sources import Batch, Source, TableSource, as_json, require_position_in
 from inorder.tail.state import Mark, State
 
 if TYPE_CHECKING:

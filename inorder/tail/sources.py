@@ -3,44 +3,35 @@
 import json
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg import sql
+from psycopg.abc import Buffer
 
 from inorder.connection.database import query
 from inorder.connection.patience import patiently
-from inorder.connection.session import Session, Table, rows_of
+from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
-from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, header_of
+from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, Pieces, header_of
+from inorder.tail.jobs import Jobs
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
+from inorder.tail.rows import PartReader, arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
 from inorder.text import one_line
 
 if TYPE_CHECKING:
-    from inorder.arrow.reader import ArrowReader, Question
+    from inorder.arrow.reader import ArrowReader
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
-
-
-def arrow_of(request: Request) -> "ArrowReader | None":
-    if not FORMATS[request.output].is_arrow:
-        return None
-    from inorder.arrow.reader import ArrowReader  # noqa: PLC0415  # for who asks for it
-
-    return ArrowReader(or_null=request.misfits == "null")
-
-
-def changed(session: Session, table: Table) -> psycopg.Error:
-    session.connection.rollback()
-    return psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+PART_ROWS, MOST_PARTS = 50_000, 10_000  # of a batch that jobs read
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -72,6 +63,7 @@ class Source:
     table: Table
     max_rows: int  # of the next batch
     is_new = False  # whether this run begins to read
+    is_behind = False  # the last batch was full
     output: Mark | None = None  # where the rows of the last run ended, if it was in a file
     begun: str | None = None  # how the batch begins that is half in that file
 
@@ -89,6 +81,10 @@ class Source:
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
         """Its rows, as the server writes them, after a header if the format has one; the same each time."""
         raise NotImplementedError
+
+    def pieces(self, batch: Batch) -> Pieces:
+        with closing(self.rows(batch)) as blocks:
+            yield from self.form.pieces(blocks)
 
     def header(self) -> bytes:
         """Of an output without rows."""
@@ -130,6 +126,7 @@ class TableSource(Source):
     ) -> None:
         self.request, self.name, self.file, self.saved, self.sync_output = request, name, file, saved, sync_output
         self.form, self.arrow = FORMATS[request.output], arrow_of(request)
+        self.jobs = Jobs(request.jobs, self.job, self.form.bytes_of)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
         self.output = saved.output if saved else None
@@ -146,6 +143,7 @@ class TableSource(Source):
     def attach(self, session: Session) -> None:
         self.session = session
         self.stream = None
+        self.jobs.close()
         self.table = table = session.table(self.name)
         if self.state is None:
             start, order_by = self.request.start, self.request.order_by
@@ -221,22 +219,10 @@ class TableSource(Source):
         """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
         if self.arrow is not None:
             self.end_question()
-            yield from self.arrow.rows(self.session, self.table, self.question(batch))
+            yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch))
             return
-        again = self.session.statement(
-            query("tail_again"), columns=self.form.wanted(self.table), batch=as_text(batch.batch)
-        )
         stream, self.stream = self.stream, None
-        if stream is None:
-            stream = self.session.asked(self.table, again)
-            self.query = stream.begin()
-        if not self.query:
-            raise changed(self.session, self.table)
-        text = self.form.copy(self.query, sql.SQL(f"({(self.query[0] or b'').decode()})"))
-        stream.send(self.session.message(text, again, sql.SQL("COMMIT")))
-        yield from rows_of(stream)
-        if stream.begin() != self.query:
-            raise changed(self.session, self.table)
+        yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query)
 
     def end_question(self) -> None:
         """The rows are read elsewhere: end the transaction in which the batch was found."""
@@ -245,19 +231,47 @@ class TableSource(Source):
             stream.send(b"COMMIT")
             stream.begin()
 
-    def question(self, batch: Batch) -> "Question":
-        def rows(connection: Any) -> sql.Composable:
-            (text,) = connection.row(
-                query("reader_rows"), inorder=self.session.schema, table=self.table.oid, batch=as_text(batch.batch)
-            )
-            return sql.SQL(f"({text})")
+    def pieces(self, batch: Batch) -> Pieces:
+        """By jobs, if the batch is not a small one; meanwhile this transaction stays open: nobody changes the table."""
+        if self.request.jobs == 1 or not self.is_behind:
+            yield from super().pieces(batch)
+            return
+        first: Buffer | None = None
+        try:
+            with closing(self.jobs.parts(self.split(batch))) as parts:
+                for header, rows in chain.from_iterable(map(self.form.pieces, parts)):
+                    first = header if first is None else first
+                    if header != first:
+                        raise psycopg.errors.SerializationFailure("an enum has another label than before")
+                    yield header, rows
+                    del rows
+        finally:
+            with suppress(psycopg.OperationalError):
+                self.end_question()
 
-        return rows
+    def split(self, batch: Batch) -> list[Json]:
+        """The parts of a batch, in its order, each for a job."""
+        amount = min(max(self.request.jobs, batch.full // PART_ROWS), MOST_PARTS)
+        question = self.session.statement(
+            query("tail_parts"), table=self.table.oid, batch=as_text(batch.batch), parts=amount
+        )
+        stream, self.stream = self.stream, None
+        if stream is None:
+            stream = self.session.asked(self.table, question)
+        else:
+            stream.send(self.session.message(question))
+        (parts,) = stream.begin()
+        self.stream = stream
+        found: list[Json] = json.loads(parts or b"null") or [batch.batch]
+        return found
+
+    def job(self) -> PartReader:
+        return PartReader(self.session, self.table, self.request)
 
     def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""
         assert batch.after is not None
-        joined = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
+        joined = self.request.jobs * min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(joined, self.max_rows))
 
@@ -303,6 +317,10 @@ class TableSource(Source):
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
 
+    def close(self) -> None:
+        super().close()
+        self.jobs.close()
+
 
 def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:
     ordering = batch.get("ordering") or {}
@@ -314,7 +332,3 @@ def as_json(value: object) -> Json:
     """A composite of the server's, as psycopg read it from JSON."""
     assert isinstance(value, dict)
     return value
-
-
-def as_text(value: Any) -> str:
-    return json.dumps(value)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
+from inorder.spark.columns import ddl
 from inorder.spark.offsets import Offset
 
 from citus_nodes import PG_CONFIG, Nodes, Writers, move, prepare, run, shards, split, stored
@@ -49,7 +50,7 @@ def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> Non
     coordinator.execute(INSERT.format(query.table).encode(), ["b"])
     query.run()
     assert query.delivered() == stored(coordinator, query.table)
-    assert [field.ddl for field in query.plan.fields()] == [
+    assert ddl(query.plan.fields()).split(", ") == [
         "`tenant` int", "`id` bigint", "`n` string", "`xact` bigint",
     ]  # fmt: skip
     assert {key for part in query.plan.backlog(query.offsets[-1]).values() for key in part} >= {"backlog_transactions"}

@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from inorder.arrow.reader import schema_of
+from inorder.arrow.types import Field, list_of
 from inorder.connection.database import Connection
+from inorder.connection.reading import Column
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
-from inorder.spark.columns import Field
+from inorder.spark.columns import TYPES, ddl, types_of
 from inorder.spark.options import parsed
 
 from conftest import copy_of
@@ -202,12 +206,13 @@ def test_shards_require_to_know_where_a_batch_begins(monkeypatch: pytest.MonkeyP
 
 
 def test_arrow_batches_have_the_types_that_spark_takes() -> None:
-    arrow, types = pytest.importorskip("inorder.spark.arrow"), pytest.importorskip("pyspark.sql.pandas.types")
-    kinds = [*arrow.TYPES, "decimal(38,10)"]
-    fields = [Field(f"c{n}", kind, "") for n, kind in enumerate([*kinds, *(f"array<{kind}>" for kind in kinds)])]
-    schema = sessions.types.StructType.fromDDL(", ".join(field.ddl for field in fields))
-    assert arrow.schema_of(fields).equals(types.to_arrow_schema(schema, timezone="UTC"))
-    assert [field.dataType.simpleString() for field in schema] == [field.type for field in fields]
+    types = pytest.importorskip("pyspark.sql.pandas.types")
+    kinds = [*TYPES, pa.decimal128(38, 10)]
+    kinds += [list_of(kind) for kind in kinds]
+    fields = [Field(Column(f"c{n}", "", None), "", kind) for n, kind in enumerate(kinds)]
+    schema = sessions.types.StructType.fromDDL(ddl(fields))
+    assert schema_of(fields).equals(types.to_arrow_schema(schema, timezone="UTC"))
+    assert [field.dataType.simpleString() for field in schema] == list(types_of(fields).values())
 
 
 def test_an_error_is_the_one_of_inorder(shop: Shop) -> None:

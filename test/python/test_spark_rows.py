@@ -10,6 +10,7 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
+from inorder.spark.columns import types_of
 from inorder.spark.driver import Driver, Task
 from inorder.spark.options import parsed
 
@@ -32,7 +33,7 @@ def plan_of(cluster: Cluster, **options: str) -> Driver:
 
 def read(plan: Driver, dsn: str, schema: dict[str, str] | None = None, wait: int = 60) -> list[dict[str, object]]:
     with plan:
-        names = schema or {field.name: field.type for field in plan.fields()}
+        names = schema or types_of(plan.fields())
         start = plan.start()
         return rows_of(plan.tasks(start, plan.next(start, None)), dsn, names, wait)
 
@@ -93,7 +94,7 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
     fresh.execute(f"INSERT INTO events (n, {names}) VALUES (1, {', '.join(v for _, v, _, _ in VALUES)}), "
                   f"(2{', null' * len(VALUES)})".encode())  # fmt: skip
     plan = plan_of(cluster)
-    kinds = {field.name: field.type for field in plan.fields()}
+    kinds = types_of(plan.fields())
     full, empty = sorted(read(plan, f"{cluster.dsn} dbname=tail"), key=lambda row: str(row["n"]))
     for place, (kind, _, expected, found) in enumerate(VALUES):
         name = f"c {place}%"

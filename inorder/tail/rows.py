@@ -1,0 +1,91 @@
+"""The rows of a batch of a table, or of a part of one, on one connection."""
+
+import json
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from inorder.connection.database import query
+from inorder.connection.session import Session, Table, rows_of, same_server
+from inorder.connection.stream import Stream
+from inorder.tail.formats import FORMATS, Format
+from inorder.tail.request import Request
+from inorder.tail.state import Json
+
+if TYPE_CHECKING:
+    from inorder.arrow.reader import ArrowReader
+
+MISFIT = "--format json, csv and binary have all values. With --misfits null the value is null."
+# Somebody who waits to change the table lets a further reader wait, too, and himself waits for those that read.
+PATIENCE_OF_A_JOB = "SET LOCAL lock_timeout = '1s'"
+
+
+def arrow_of(request: Request, *settings: str) -> "ArrowReader | None":
+    if not FORMATS[request.output].is_arrow:
+        return None
+    from inorder.arrow.reader import ArrowReader  # noqa: PLC0415  # for who asks for it
+
+    return ArrowReader(MISFIT if request.misfits == "error" else None, settings=settings)
+
+
+def changed(session: Session, table: Table) -> psycopg.Error:
+    session.connection.rollback()
+    return psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+
+
+class JobSession(Session):
+    settings = (PATIENCE_OF_A_JOB,)
+
+
+class PartReader:
+    """Reads parts of batches for one job, on a connection to the server of a session."""
+
+    def __init__(self, session: Session, table: Table, request: Request) -> None:
+        self.table, self.form = table, FORMATS[request.output]
+        self.arrow = arrow_of(request, PATIENCE_OF_A_JOB)
+        self.session = session if self.arrow else JobSession(same_server(session))
+
+    def rows(self, part: Json) -> Generator[Any, None, None]:
+        try:
+            if self.arrow is not None:
+                yield from self.arrow.of_batch(self.session, self.table, as_text(part))
+            else:
+                yield from copied(self.session, self.table, self.form, part)
+        except psycopg.errors.LockNotAvailable as error:
+            raise psycopg.errors.SerializationFailure(f"{self.table.shown} is to be changed") from error
+
+    def cancel(self) -> None:
+        if self.arrow is not None:
+            self.arrow.cancel()
+        else:
+            self.session.connection.cancel()
+
+    def close(self) -> None:
+        if self.arrow is not None:
+            self.arrow.close()
+        else:
+            self.session.close()
+
+
+def copied(
+    session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
+    answer: list[bytes | None] | None = None,
+) -> Generator[Any, None, None]:  # fmt: skip
+    """The rows of a batch, by the query that the server has given in this stream, or gives now, and once more after."""
+    again = session.statement(query("tail_again"), columns=form.wanted(table), batch=as_text(batch))
+    if stream is None:
+        stream = session.asked(table, again)
+        answer = stream.begin()
+    if not answer:
+        raise changed(session, table)
+    text = form.copy(answer, sql.SQL(f"({(answer[0] or b'').decode()})"))
+    stream.send(session.message(text, again, sql.SQL("COMMIT")))
+    yield from rows_of(stream)
+    if stream.begin() != answer:
+        raise changed(session, table)
+
+
+def as_text(value: Any) -> str:
+    return json.dumps(value)

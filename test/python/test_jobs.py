@@ -1,0 +1,98 @@
+"""The jobs of inorder tail, without a server: order, memory, and how they end."""
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from itertools import chain, islice
+from typing import Any, cast
+
+import psycopg
+import pytest
+from inorder.tail import jobs
+from inorder.tail.jobs import Jobs
+from inorder.tail.rows import PartReader
+
+BLOCK = 3  # of so many bytes
+
+
+class FakeReader:
+    """Parts are numbers; each has blocks of its number, as many as it says."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+        seen.append("open")
+
+    def rows(self, part: int) -> Generator[list[int], None, None]:
+        if part < 0:
+            raise psycopg.errors.SerializationFailure(str(part))
+        for _ in range(part % 7):
+            yield [part]
+
+    def cancel(self) -> None:
+        self.seen.append("cancel")
+
+    def close(self) -> None:
+        self.seen.append("close")
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setattr(jobs, "AHEAD_BYTES", 2 * BLOCK)
+    before = threading.active_count()
+    yield []
+    assert threading.active_count() == before
+
+
+def of(seen: list[str], count: int = 3, size: Callable[[Any], int] = lambda _: BLOCK) -> Jobs:
+    return Jobs(count, lambda: cast(PartReader, FakeReader(seen)), size)
+
+
+def test_parts_come_in_order_and_readers_are_kept(seen: list[str]) -> None:
+    readers = of(seen)
+    for _ in range(5):
+        found = [block for part in readers.parts(range(50)) for block in part]
+        assert found == [[part] for part in range(50) for _ in range(part % 7)]
+    assert seen == ["open"] * 3
+    readers.close()
+    assert seen == ["open"] * 3 + ["close"] * 3
+
+
+def test_what_waits_for_its_turn_is_bounded(seen: list[str]) -> None:
+    """Also where the output is slow, and where a single block is larger than all that may wait."""
+    asked = []
+
+    def size(block: list[int]) -> int:
+        asked.append(block)
+        return 100 if block == [13] else BLOCK
+
+    with closing(of(seen, size=size).parts(range(20))) as parts:
+        for taken, _ in enumerate(chain.from_iterable(parts), 1):
+            assert len(asked) - taken <= 3 * 2 + 3 + 1  # those that wait, one in the hands of each job, and ours
+    assert len(asked) == sum(part % 7 for part in range(20))
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 19])
+def test_an_error_in_one_part_ends_all(seen: list[str], wrong: int) -> None:
+    batches = [*range(wrong), -1, *range(wrong, 20)]
+    with pytest.raises(psycopg.errors.SerializationFailure), closing(of(seen).parts(batches)) as parts:
+        list(chain.from_iterable(parts))
+    assert seen.count("open") == seen.count("close")
+
+
+def test_nobody_wants_the_rest(seen: list[str]) -> None:
+    with closing(of(seen).parts(range(20))) as parts:
+        assert list(islice(chain.from_iterable(parts), 4)) == [[1], [2], [2], [3]]
+    assert 0 < seen.count("open") == seen.count("close") and "cancel" in seen
+
+
+def test_a_job_that_gets_no_connection(seen: list[str]) -> None:
+    def none() -> PartReader:
+        seen.append("refused")
+        raise psycopg.OperationalError("too many clients")
+
+    with (
+        pytest.raises(psycopg.OperationalError, match="too many"),
+        closing(Jobs(2, none, len).parts(range(9))) as parts,
+    ):
+        list(chain.from_iterable(parts))
+    assert set(seen) == {"refused"}
