@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
     "generate": ("inorder.generate.command", "Write a data set of UUIDs."),
+    "advise": ("inorder.advise.command", "Find the tables that pay for their keys, and readers that lose rows."),
     "choose": ("inorder.choose.command", "Choose a kind of key, and its parameters."),
     "tail": ("inorder.tail.command", "Write the new rows of an insert-only table."),
     "count": ("inorder.count.command", "Print the exact number of rows of an insert-only table."),
@@ -104,7 +105,7 @@ def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
     Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found something (lab
-    compare, feeds --check), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
+    compare, feeds --check, advise --fail-on), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
 
 
@@ -123,7 +124,8 @@ def unexpected(error: Exception) -> str | None:
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
-    if not server_errors() or any(path.parts[0] == "lab" for path, _ in ours):
+    folders = {path.parts[0] for path, _ in ours}
+    if not server_errors() or ("lab" in folders and "advise" not in folders):  # whose model is the laboratory's
         return None
     path, line = ours[-1]
     return (

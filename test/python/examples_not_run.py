@@ -14,6 +14,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "git clone <this repository> && cd inorder"): INSTALLS,
     ("README.md", "pipx install ."): INSTALLS,
     ("README.md", "inorder lab run insert"): MINUTES,
+    ("docs/advice.md", "inorder advise"): "test_advise",
     ("docs/check.md", "inorder lab check"): MINUTES,
     ("docs/check.md", "[outbox]"): "test_lab_check",
     ("docs/citus.md", "CREATE TABLE events ("): CITUS,

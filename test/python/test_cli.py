@@ -110,6 +110,7 @@ def test_documents_name_options_that_exist() -> None:
         "docs/count.md",
         "docs/generate.md",
         "docs/choose.md",
+        "docs/advice.md",
     ):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / name).read_text()))
         assert named - options == set(), name

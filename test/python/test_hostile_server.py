@@ -30,6 +30,7 @@ COMMANDS = (
     "feeds", "feeds --format json", "feeds --format prometheus",
     "feeds --check 1s", "count events", "count events --format json", "count events --fold", "prepare old",
     "prepare old --dry-run", "citus events --dry-run", "install --verify", "install --dry-run",
+    "advise --least 1B", "advise --format json", "advise --over 1s --sample",
 )  # fmt: skip
 LIES = 3  # runs of each
 

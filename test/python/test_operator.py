@@ -44,6 +44,13 @@ def test_a_choice_needs_no_package_of_the_laboratory() -> None:
     assert not loaded("choose", driver=False) & {*PACKAGES, "psycopg"}
 
 
+def test_advice_needs_no_package_of_the_laboratory() -> None:
+    program = "import sys, inorder.advise.facts, inorder.advise.findings, inorder.advise.report; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert not {*PACKAGES} & set(done.stdout.split())
+    assert not loaded("advise", driver=False) & {*PACKAGES, "psycopg"}
+
+
 def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
     program = (
         "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "

@@ -48,6 +48,8 @@ IN_BLOCKS = ("time", "sequence")
 # sessions 3 to 18, after 32 up to 38. Of so few no ratio.
 FEW_IMAGES = 16
 
+LITTLE = 1.2  # times the WAL, below which the key is not what costs
+
 PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of it
 
 

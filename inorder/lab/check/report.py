@@ -7,12 +7,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-
 from inorder.lab.check.arena import Finding, Outcome
 from inorder.lab.check.diagram import diagram, psql_script
 from inorder.lab.check.history import FAULTS, History, Judgement
 from inorder.lab.check.ways import Way
+from inorder.lab.report.formats import sections_page
 from inorder.lab.report.section import Figure, Section, number, table
 
 MEANINGS = {
@@ -130,8 +129,5 @@ def case_record(one: Outcome) -> dict[str, Any]:
 
 
 def page(checks: Sequence[Checked], server: str) -> str:
-    environment = Environment(
-        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     sections = [readers_section(checks), *map(cases_section, checks)]
-    return environment.get_template("check.html").render(sections=sections, diagrams=diagrams(checks), server=server)
+    return sections_page("inorder lab check", f"PostgreSQL {server}", sections, diagrams(checks))

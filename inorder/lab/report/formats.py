@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from jinja2 import Environment, PackageLoader
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
@@ -59,6 +60,17 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 def markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def sections_page(
+    title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = ()
+) -> str:
+    """A page of sections that are of no result; drawings, each with its title, come behind the first."""
+    environment = Environment(
+        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    values = {"title": title, "subtitle": subtitle, "sections": sections, "drawings": drawings}
+    return environment.get_template("sections.html").render(values)
 
 
 WRITERS = {"json": as_json, "csv": as_csv}

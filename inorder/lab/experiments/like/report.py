@@ -7,6 +7,7 @@ from math import fsum
 from statistics import median as middle
 
 from inorder.lab.analysis.figures import Row, last, last_of, median, median_of, middle_of, per, ratios_of, to
+from inorder.lab.analysis.model import LITTLE
 from inorder.lab.experiments.like.model import key_index, model_sections, predicted_wal
 from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
 from inorder.lab.insert_tables import FILL, INSERT
@@ -18,7 +19,6 @@ from inorder.units import MB
 
 WAL = per("wal_bytes", "inserts")
 RANDOM = "random"
-LITTLE = 1.2  # times the WAL, below which the key is not what costs
 KEYS_INDEX = "key's index"
 
 

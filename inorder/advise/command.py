@@ -1,0 +1,56 @@
+"""``inorder advise``: its options, and the call of the reading."""
+
+import json
+import sys
+
+import click
+
+from inorder.errors import FOUND, InputError
+from inorder.options import Value, dsn_option, duration, format_option, option, several, size
+
+ANY = "any"
+
+
+def known_finding(text: str, option: str) -> str:
+    from inorder.advise.findings import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
+
+    if text not in (ANY, *IDS):
+        raise InputError(f"{option}: there is no finding '{text}'; there are {', '.join(IDS)}, or {ANY}")
+    return text
+
+
+@click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
+@option("--over", type=duration(1), help="Count rows for this long, instead of since the counters were reset: 10min.")
+@option(
+    "--sample", is_flag=True, help="Read rows of tables of superusers and of your role, if keys are not in pg_stats."
+)
+@option(
+    "--least", type=size(1), default="100MB", help="Show no finding about keys that saves less: WAL a day, or storage."
+)
+@option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
+        help=f"Exit with 3 if one of these is found; {ANY}: if anything is.")  # fmt: skip
+@dsn_option()
+@format_option(["table", "json", "markdown", "html"])
+def advise(
+    over: float | None, sample: bool, least: int, fail_on: tuple[str, ...] | None, dsn: str, output: str
+) -> None:
+    """Find the tables of a database that pay for the kind of their keys, and readers that lose rows.
+
+    Only reads: the catalogue and the server's counters, in transactions that are READ ONLY, and locks no table. Says
+    what the role may not see; pg_monitor is enough for most. docs/advice.md explains each finding.
+    """
+    # Loads the driver, which the help does not need.
+    from inorder.advise.facts import read  # noqa: PLC0415
+    from inorder.advise.findings import advice_of  # noqa: PLC0415
+    from inorder.advise.report import Advice  # noqa: PLC0415
+
+    facts = read(dsn, over, sample)
+    advice = Advice(facts, *advice_of(facts, least))
+    if output in ("markdown", "html"):
+        from inorder.advise import pages  # noqa: PLC0415  # needs packages of the laboratory
+
+        click.echo(pages.markdown(advice) if output == "markdown" else pages.page(advice))
+    else:
+        click.echo(advice.as_text() if output == "table" else json.dumps(advice.as_data(), indent=1))
+    if any(one.id in fail_on or ANY in fail_on for one in advice.findings) if fail_on else False:
+        sys.exit(FOUND)

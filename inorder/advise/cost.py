@@ -1,0 +1,128 @@
+"""What the key of a table costs by the model: WAL, index pages read, size, and its share of the table's WAL. Pure.
+
+The key's index is that of docs/model.md. The rest of the table's WAL is estimated likewise, by its pages and those of
+its other indexes, so that the share of the key can be told.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from inorder.lab.analysis import model
+
+DAY = 86_400
+KINDS = ("bigint", "v7", "xact", "time", "sequence", "random")
+ORDERED, RANDOM = "v7", "random"
+HEAP_TUPLE = 24 + model.LINE_POINTER  # of a row, which WAL records have in a shorter form
+RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
+HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
+HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # more than an insert
+ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of a leaf page
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the share of the rows among which updated rows are
+
+
+@dataclass(frozen=True)
+class Other:
+    """Another index: its pages, and on how many of these entries of new rows are put."""
+
+    pages: float
+    hot: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """A table, or a partition, and what is written to it a second. ``entries``: updates that were not HOT.
+
+    ``key_bytes`` is the size of a key in the index, 0 for that of the kind; ``memory_bytes`` holds pages of that index.
+    """
+
+    rows: float
+    pages: float
+    toast_pages: float
+    inserts: float
+    updates: float
+    entries: float
+    deletes: float
+    key_bytes: float
+    others: tuple[Other, ...]
+    memory_bytes: float
+    checkpoint: float
+
+    def conditions(self, kind: str) -> model.Conditions:
+        size = 0 if kind == "bigint" else self.key_bytes
+        return model.Conditions(max(1, self.rows), self.inserts, self.memory_bytes, self.checkpoint, key_bytes=size)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a kind of key: bytes of WAL a day, index pages read a second, bytes of the index."""
+
+    kind: str
+    wal_bytes_per_day: float
+    reads_per_second: float
+    index_bytes: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Costs by kind; bytes of WAL that ordered keys save a day, and which share of the table's.
+
+    At least, if updates take rows of any age; at most, if they take new rows only.
+    """
+
+    costs: tuple[Cost, ...]
+    saved_per_day: float
+    least_share: float
+    most_share: float
+
+    def cost(self, kind: str) -> Cost:
+        return next(cost for cost in self.costs if cost.kind == kind)
+
+
+def other_wal(load: Load, other: Other, within: float) -> float:
+    """Bytes of WAL of another index between two checkpoints: records, splits, images."""
+    inserts, entries = load.inserts * load.checkpoint, load.entries * load.checkpoint
+    per_leaf = max(1.0, load.rows / max(1.0, other.pages))
+    key = max(8.0, ENTRIES / per_leaf - model.LINE_POINTER - model.INDEX_TUPLE_HEADER)
+    record = model.leaf_record(RANDOM, key) + model.split_records(RANDOM, False, key) / per_leaf
+    images = model.distinct(max(1.0, other.hot), inserts) + model.distinct(max(1.0, within * other.pages), entries)
+    return (inserts + entries) * record + min(images, other.pages + 1) * model.page_bytes(model.RANDOM_FILL)
+
+
+def heap_wal(load: Load, within: float) -> float:
+    """Bytes of WAL of the table itself and of TOAST between two checkpoints."""
+    inserts, updates, deletes = (load.checkpoint * one for one in (load.inserts, load.updates, load.deletes))
+    rows = max(1.0, load.rows)
+    record = HEAP_INSERT + max(0.0, load.pages * model.PAGE / rows - HEAP_TUPLE)
+    records = (inserts + updates) * record + updates * HEAP_UPDATE + deletes * RECORD
+    images = model.distinct(max(1.0, within * load.pages), updates + deletes) + 1
+    return records + images * model.PAGE + inserts * load.toast_pages * model.PAGE / rows
+
+
+def table_wal(load: Load, kind: str, within: float) -> float:
+    """Bytes of WAL of the table and all its indexes a day."""
+    entries = load.entries * load.checkpoint
+    key = model.index_cost(kind, load.conditions(kind), entries, UPDATED_ANYWHERE if kind == RANDOM else within)
+    parts = [key.wal_bytes, heap_wal(load, within), *(other_wal(load, other, within) for other in load.others)]
+    return fsum(parts) * DAY / load.checkpoint
+
+
+def cost_of(loads: Iterable[Load], kind: str) -> Cost:
+    costs = []
+    for load in loads:
+        conditions = load.conditions(kind)
+        shape = model.shape_of(kind, conditions)
+        wal = model.index_cost(kind, conditions, load.entries * load.checkpoint).wal_bytes * DAY / load.checkpoint
+        pages = 1 + shape.leaf_pages + fsum(model.upper_levels(kind, shape.leaf_pages, conditions.key_bytes))
+        costs.append((wal, model.misses(shape, conditions) * load.inserts, pages * model.PAGE))
+    return Cost(kind, *map(fsum, zip(*costs, strict=True)))
+
+
+def compared(loads: Sequence[Load], kinds: Sequence[str] = KINDS) -> Compared:
+    """Of the partitions of a table that get rows."""
+    shares, saved = [], 0.0
+    for within in (UPDATED_NEWEST, UPDATED_ANYWHERE):
+        now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
+        saved = max(0.0, now - ordered)
+        shares.append(saved / now)
+    return Compared(tuple(cost_of(loads, kind) for kind in kinds), saved, min(shares), max(shares))

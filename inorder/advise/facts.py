@@ -1,0 +1,272 @@
+"""What a server knows of the tables of a database, read in transactions that are READ ONLY, and what was not seen.
+
+No statement names an object of a user's but pg_stat_statements, and with --sample a table, both only in schemas of
+roles that are trusted. What a database holds (names, defaults, statements) is data: no text of it is run.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from inorder.connection.database import connect_as_user, query
+from inorder.connection.session import explained, first_line
+from inorder.text import listed, plural
+from inorder.units import time_text
+
+SETTINGS = sql.SQL(
+    "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off; "
+    "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on"
+)
+Part = TypeVar("Part")
+COUNTERS = ("inserted", "updated", "hot", "deleted")
+SAMPLED_PAGES = 50
+UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
+LEAST_ROWS = 1000  # of a table that is looked at
+NAMED = 3  # tables in a sentence
+
+
+@dataclass(frozen=True)
+class Index:
+    leaf: int
+    name: str
+    method: str
+    is_primary: bool
+    first: int
+    columns: int
+    pages: float
+
+
+@dataclass(frozen=True)
+class Column:
+    leaf: int
+    number: int
+    name: str
+    type: str
+    makers: list[str]
+    cached: int | None
+    sequence: list[str] | None
+
+
+@dataclass
+class Statistic:
+    leaf: int
+    number: int
+    distinct_values: float = 0.0
+    correlation: float | None = None
+    width: int = 0
+    found: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Leaf:
+    """A table, or a partition with the schema and name of the table that it is of. Counts become rates a second."""
+
+    leaf: int
+    leaf_schema: str
+    leaf_name: str
+    schema: str
+    name: str
+    is_logged: bool
+    pages: float
+    rows: float
+    toast_pages: float
+    inserted: float
+    updated: float
+    hot: float
+    deleted: float
+    is_trusted: bool
+    indexes: list[Index] = field(default_factory=list)
+    columns: dict[int, Column] = field(default_factory=dict)
+    statistics: dict[int, Statistic] = field(default_factory=dict)
+    counted: dict[str, float] = field(default_factory=dict)  # rows, since the counters were reset
+
+    @property
+    def quoted(self) -> str:
+        return sql.Identifier(self.schema, self.name).as_string(None)
+
+    @property
+    def key(self) -> tuple[Index, Column] | None:
+        """The index of the primary key, and its first column, if that can hold UUIDs."""
+        found = next((one for one in self.indexes if one.is_primary), None)
+        column = self.columns.get(found.first) if found else None
+        return (found, column) if found and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
+
+    def statistic(self, column: Column) -> Statistic:
+        return self.statistics.get(column.number) or Statistic(self.leaf, column.number)
+
+
+@dataclass(frozen=True)
+class Server:
+    version: int
+    version_text: str
+    database: str
+    is_standby: bool
+    cache_bytes: float
+    checkpoint_timeout: float
+    has_images: bool
+    sees_all: bool
+    seconds: float | None
+    inorder: str | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    text: str
+    calls: float
+    seconds: float
+
+
+@dataclass
+class Facts:
+    server: Server
+    seconds: float  # for which rows were counted
+    counted: str  # the same in words
+    checkpoint: float
+    wal: float | None  # bytes a second
+    leaves: list[Leaf]
+    statements: list[Statement]
+    unseen: list[str]
+
+
+class Reader:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection, self.unseen = connection, list[str]()
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        connection.read_only = True
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
+        """A transaction that writes nothing, waits for nobody for long, and finds the server's own objects only."""
+        with self.connection.transaction(), self.connection.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(SETTINGS)
+            cursor.execute(query("session_settings"))
+            yield cursor
+
+    def rows(self, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
+        with self.transaction() as cursor:
+            return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
+
+    def rows_if_seen(self, what: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
+        """None if the server refuses them, which is told."""
+        try:
+            return self.rows(name, **parts)
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
+                psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.LockNotAvailable) as error:  # fmt: skip
+            self.unseen.append(f"{what}: {first_line(error)}")
+            return []
+
+    # --- parts ----------------------------------------------------------------
+
+    def leaves(self) -> list[Leaf]:
+        tables = self.rows("advise_tables")
+        leaves = {row["leaf"]: Leaf(**row, counted={name: row[name] for name in COUNTERS}) for row in tables}
+
+        def parts(kind: type[Part], rows: list[dict[str, Any]]) -> list[tuple[Leaf, Part]]:
+            return [(leaves[row["leaf"]], kind(**row)) for row in rows if row["leaf"] in leaves]
+
+        for leaf, index in parts(Index, self.rows("advise_indexes")):
+            leaf.indexes.append(index)
+        for leaf, column in parts(Column, self.rows("advise_columns")):
+            leaf.columns[column.number] = column
+        for leaf, known in parts(Statistic, self.rows_if_seen("statistics of columns", "advise_statistics")):
+            leaf.statistics[known.number] = known
+        return list(leaves.values())
+
+    def counted_over(self, leaves: list[Leaf], seconds: float) -> float:
+        """Count rows for so long; how long it was."""
+        begin = time.monotonic()
+        time.sleep(seconds)
+        later = {row["leaf"]: row for row in self.rows("advise_tables")}
+        for leaf in leaves:
+            after = later.get(leaf.leaf, leaf.counted)
+            leaf.counted = {name: max(0.0, after[name] - leaf.counted[name]) for name in COUNTERS}
+        return time.monotonic() - begin
+
+    def since_reset(self, server: Server) -> float | None:
+        """How long rows have been counted: if the database's counters were never reset, at most since initdb."""
+        if server.seconds is not None:
+            return server.seconds
+        made = self.rows_if_seen("how long rows have been counted", "advise_initdb")
+        return float(made[0]["seconds"]) if made else None
+
+    def checkpoint(self, server: Server) -> float:
+        name = "advise_checkpoints_17" if server.version >= 170000 else "advise_checkpoints_15"
+        (found, *_) = self.rows_if_seen("checkpoints", name) or [{"checkpoints": 0, "seconds": 0}]
+        usual = found["seconds"] / found["checkpoints"] if found["checkpoints"] else server.checkpoint_timeout
+        return float(max(1.0, min(usual, server.checkpoint_timeout)))
+
+    def statements(self, server: Server) -> list[Statement]:
+        view = self.rows("advise_statements_view")
+        if not view or not view[0]["is_trusted"]:
+            why = f"its schema belongs to {listed([view[0]['owner']])}" if view else "not installed"
+            self.unseen.append(f"readers that poll, and counts of all rows: pg_stat_statements: {why}")
+            return []
+        if not server.sees_all:
+            self.unseen.append("statements of other roles: the role is no member of pg_read_all_stats (pg_monitor)")
+        place = sql.Identifier(view[0]["schema"], "pg_stat_statements")
+        return [Statement(**row) for row in self.rows_if_seen("pg_stat_statements", "advise_statements", view=place)]
+
+    def sample(self, leaf: Leaf, column: Column) -> None:
+        parts = {
+            "column": sql.Identifier(column.name), "table": sql.Identifier(leaf.leaf_schema, leaf.leaf_name),
+            "percent": sql.Literal(min(100.0, 100 * SAMPLED_PAGES / max(1.0, leaf.pages))),
+        }  # fmt: skip
+        rows = self.rows_if_seen(f"rows of {listed([leaf.quoted])}", "advise_sample", **parts)
+        leaf.statistics[column.number] = Statistic(leaf.leaf, column.number, found=[row["value"] for row in rows])
+
+    def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
+        """Values of keys, of a sample where ANALYZE has left none or the role may not read them; say where none are."""
+        hidden = []
+        for leaf in [leaf for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
+            assert leaf.key
+            _, column = leaf.key
+            if sampled and leaf.is_trusted and not leaf.statistic(column).found:
+                self.sample(leaf, column)
+            hidden += [] if leaf.statistic(column).found else [leaf.quoted]
+        self.tell(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
+                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
+        never = [leaf.quoted for leaf in leaves if leaf.rows < 0 and leaf.counted["inserted"] >= LEAST_ROWS]
+        self.tell(never, "sizes (HINT: ANALYZE)")
+
+    def tell(self, names: list[str], what: str) -> None:
+        if names := list(dict.fromkeys(names)):
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            self.unseen.append(f"{what}, of {plural(len(names), 'table')}: {listed(names[:NAMED])}{more}")
+
+
+def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
+    server = Server(**reader.rows("advise_server")[0])
+    leaves = reader.leaves()
+    if server.is_standby:
+        reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")
+    if not server.has_images:
+        reader.unseen.append("what keys cost: full_page_writes is off, and the model is of servers with it")
+    seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)
+    seconds = inf if seconds is None else max(1.0, seconds)  # unknown: no rate is known
+    since = f"in {time_text(seconds)}{'' if over else ' since counters were reset'}"
+    counted = since if seconds < inf else "since it is not known when"
+    for leaf in leaves:
+        for name in COUNTERS:
+            setattr(leaf, name, leaf.counted[name] / seconds)
+    reader.see_keys(leaves, sampled)
+    wal = reader.rows_if_seen("WAL", "advise_wal")
+    return Facts(
+        server, seconds, counted, reader.checkpoint(server),
+        wal[0]["bytes"] / max(1.0, wal[0]["seconds"]) if wal else None,
+        leaves, reader.statements(server), reader.unseen,
+    )  # fmt: skip
+
+
+def read(dsn: str, over: float | None, sampled: bool) -> Facts:
+    try:
+        with connect_as_user(dsn) as connection:
+            return facts_of(Reader(connection), over, sampled)
+    except psycopg.Error as error:
+        raise explained(error) from error

@@ -1,0 +1,316 @@
+"""What is found in a database, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
+
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.resources import files
+from itertools import groupby
+from math import fsum, inf
+
+from psycopg import sql
+
+from inorder.advise import uuids
+from inorder.advise.cost import DAY, KINDS, RANDOM, Compared, Cost, Load, Other, compared
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, Statement
+from inorder.advise.statements import Place, counted, polled
+from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
+from inorder.text import plural
+from inorder.units import size_text, time_text
+
+WORDS = tomllib.loads(files("inorder").joinpath("advise/findings.toml").read_text(encoding="utf-8"))
+IDS = tuple(WORDS)
+TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
+LEAST_CALLS = 10  # of a statement that is more than one person's
+LEAST_COUNT = 0.01  # seconds of a count that is worth a word
+LEAST_GAIN = 0.1  # of an index, for which it is to be built anew
+TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
+EXACT = "Counts the table once, and adds a guard that keeps it insert-only."
+ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
+SHOWN = 3  # statements, of several
+
+
+@dataclass(frozen=True)
+class Evidence:
+    what: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``saves``: bytes of WAL a day, or of storage, by which findings are ordered. ``costs``: of each kind of key."""
+
+    id: str
+    table: str
+    what: str
+    cost: str
+    risk: str
+    verify: str
+    measure: str
+    evidence: tuple[Evidence, ...]
+    remedy: tuple[str, ...]
+    saves: float = 0.0
+    costs: tuple[Cost, ...] = ()
+
+    @property
+    def page(self) -> str:
+        return f"docs/advice.md#{self.id}"
+
+
+@dataclass(frozen=True)
+class Left:
+    """A table with random keys which would gain little, and why it is to be left as it is."""
+
+    table: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A table, or a partition, with its key: the index and the column, and of what kind its keys are."""
+
+    leaf: Leaf
+    index: Index
+    column: Column
+    keys: uuids.Keys
+
+    @property
+    def is_text(self) -> bool:
+        return self.column.type in TEXT_TYPES
+
+
+def identifier(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
+def literal(text: str) -> str:
+    return sql.Literal(text).as_string(None)
+
+
+def finding(
+    id: str, table: str, evidence: Sequence[Evidence], remedy: Sequence[str], saves: float = 0.0,
+    costs: tuple[Cost, ...] = (), **values: object,
+) -> Finding:  # fmt: skip
+    values |= {"table": table, "shell": shlex.quote(table), "literal": literal(table)}
+    texts = {name: text.format(**values) for name, text in WORDS[id].items()}
+    return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), saves=saves, costs=costs)
+
+
+def keyed(facts: Facts) -> list[Keyed]:
+    """The keys of all tables. A column of several is the key if its values are nearly unique."""
+    found, now = [], datetime.now(UTC)
+    for leaf in facts.leaves:
+        if leaf.key is not None:
+            (index, column), known = leaf.key, leaf.statistic(leaf.key[1])
+            keys = uuids.keys_of(known.found, column.makers, known.correlation, now)
+            if index.columns == 1 or known.distinct_values <= -0.5 or (keys.kind and not known.distinct_values):
+                found.append(Keyed(leaf, index, column, keys))
+    return found
+
+
+def by_table(every: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
+    """Partitions of a table together; they come one after the other."""
+    for _, some in groupby((one for one in every if one.keys.kind == kind), key=lambda one: one.leaf.quoted):
+        yield list(some)
+
+
+def pages_of(some: Sequence[Keyed]) -> float:
+    return fsum(one.index.pages for one in some)
+
+
+def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...]:
+    rows, inserted, updated, hot = (fsum(getattr(one.leaf, name) for one in some) for name in ("rows", *COUNTERS[:3]))
+    seen, keys = some[0].leaf.statistic(some[0].column).found, some[0].keys
+    share = f"{100 * keys.share:.0f} % of version 7" if keys.share else keys.kind
+    since = min((one.keys.since for one in some if one.keys.since), default=None)
+    updates = f", {updated:,.1f} updated, {100 * hot / updated:.0f} % of them HOT" if updated else ""
+    return (
+        Evidence(f"keys: {share}" + (f", since {since:%Y-%m-%d} at the latest" if since else ""),
+                 f"{plural(len(seen), 'value')} of pg_stats or a sample" if seen else "the column's default"),
+        Evidence(f"{rows:,.0f} rows", "pg_class, as of the last VACUUM or ANALYZE"),
+        Evidence(f"{inserted:,.1f} rows inserted a second{updates}", f"pg_stat_user_tables, {facts.counted}"),
+    )  # fmt: skip
+
+
+# --- keys ------------------------------------------------------------------------
+
+
+def load_of(one: Keyed, facts: Facts, of_all: float) -> Load:
+    """Memory is divided among the indexes of random keys by their size."""
+    leaf, others = one.leaf, []
+    for index in leaf.indexes:
+        known = leaf.statistics.get(index.first)
+        distinct = known.distinct_values if known else 0.0
+        values = (distinct if distinct >= 0 else -distinct * leaf.rows) or index.pages
+        hot = 1.0 if known and abs(known.correlation or 0) >= uuids.RISING else min(index.pages, values)
+        others += [Other(index.pages, hot)] if index is not one.index and index.method != "brin" else []
+    memory = max(PAGE, facts.server.cache_bytes * one.index.pages * PAGE / max(PAGE, of_all))
+    return Load(
+        leaf.rows, leaf.pages, leaf.toast_pages, leaf.inserted, leaf.updated, max(0.0, leaf.updated - leaf.hot),
+        leaf.deleted, TEXT_KEY if one.is_text else 0, tuple(others), memory, facts.checkpoint,
+    )  # fmt: skip
+
+
+def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding | Left]:
+    of_all = fsum(one.index.pages * PAGE for one in every if one.keys.kind == uuids.RANDOM)
+    for partitions in by_table(every, uuids.RANDOM):
+        some = [one for one in partitions if one.leaf.inserted and one.leaf.is_logged and 0 <= one.leaf.rows < inf]
+        if not some or not facts.server.has_images:
+            continue
+        first, table = some[0], some[0].leaf.quoted
+        found = compared([load_of(one, facts, of_all) for one in some], KINDS[first.is_text :])
+        if found.saved_per_day < least:
+            yield Left(table, f"ordered keys would save {size_text(found.saved_per_day)} of WAL a day")
+        elif found.least_share < 1 - 1 / LITTLE:
+            yield Left(table, f"the key is not what costs: ordered ones would save {shares(found)} of its WAL")
+        else:
+            now, ordered = found.cost(RANDOM), found.cost("v7")
+            yield finding(
+                "random-key", table, evidence_of_keys(facts, some), switched(facts, first), found.saved_per_day,
+                found.costs, column=first.column.name, index=first.index.name, size=size_text(PAGE * pages_of(some)),
+                wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
+                ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
+                ordered_size=size_text(ordered.index_bytes), share=shares(found),
+                server=f" The whole server writes {size_text(facts.wal * DAY)} a day." if facts.wal else "",
+            )  # fmt: skip
+
+
+def shares(found: Compared) -> str:
+    least, most = round(100 * found.least_share), round(100 * found.most_share)
+    return f"{least} %" + (f" ({most} % if updates take new rows only)" if most > least else "")
+
+
+def switched(facts: Facts, one: Keyed) -> list[str]:
+    """The statements that make the keys of new rows ordered."""
+    server, setup = facts.server, list[str]()
+    made = f"{identifier(server.inorder, 'uuid_v7_nextval')}()" if server.inorder else "uuidv7()"
+    if not server.inorder and server.version < 180000:
+        setup, made = ["CREATE EXTENSION inorder"], "uuid_v7_nextval()"
+    if one.is_text:
+        plain = one.leaf.statistic(one.column).width == 33
+        made = f"replace({made}::text, '-', '')" if plain else f"{made}::text"
+    return [*setup, f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"]
+
+
+def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding]:
+    for some in by_table(every, uuids.MIXED):
+        per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if some[0].is_text else 0)
+        now = pages_of(some) * PAGE
+        saved = now - fsum(one.leaf.rows for one in some) / per_page * PAGE
+        if saved >= max(least, LEAST_GAIN * now):
+            yield finding(
+                "mixed-keys", some[0].leaf.quoted, evidence_of_keys(facts, some),
+                [f"REINDEX INDEX CONCURRENTLY {identifier(one.leaf.leaf_schema, one.index.name)}" for one in some],
+                saved, column=some[0].column.name, size=size_text(now), saved=size_text(saved),
+            )  # fmt: skip
+
+
+def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[Finding]:
+    found: dict[tuple[str, str], list[tuple[Leaf, Column]]] = {}
+    for leaf in facts.leaves:
+        for column in leaf.columns.values():
+            if column.type in TEXT_TYPES and uuids.are_uuids(leaf.statistic(column).found):
+                found.setdefault((leaf.quoted, column.name), []).append((leaf, column))
+    for (table, name), some in found.items():
+        width = some[0][0].statistic(some[0][1]).width or 37
+        in_table = fsum(max(0.0, leaf.rows) for leaf, _ in some) * (width - 16)
+        pages = fsum(index.pages for leaf, one in some for index in leaf.indexes if index.first == one.number)
+        in_indexes = pages * PAGE * (1 - index_tuple("v7") / index_tuple("v7", TEXT_KEY))
+        altered = "ALTER TABLE {0} ALTER COLUMN {1} DROP DEFAULT, ALTER COLUMN {1} TYPE uuid USING {1}::uuid"
+        if in_table + in_indexes >= least:
+            yield finding(
+                "text-uuid", table, [Evidence(f"{width - 1} characters in each of the values seen", "pg_stats")],
+                [altered.format(table, identifier(name))], in_table + in_indexes, column=name, characters=width - 1,
+                in_table=size_text(in_table), in_indexes=size_text(in_indexes),
+            )  # fmt: skip
+
+
+# --- readers ---------------------------------------------------------------------
+
+
+@dataclass
+class Read:
+    """A table, one of its partitions, a column or "", and the statements that read it."""
+
+    leaf: Leaf
+    column: str
+    statements: list[Statement]
+
+    @property
+    def calls(self) -> float:
+        return fsum(one.calls for one in self.statements)
+
+    @property
+    def seconds(self) -> float:
+        return fsum(one.seconds for one in self.statements)
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        texts = [" ".join(one.text.split()) for one in self.statements[:SHOWN]]
+        each = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
+        return [Evidence(text, "pg_stat_statements") for text in (*texts, each)]
+
+
+def reads(facts: Facts, find: Callable[[str], Place | None]) -> list[Read]:
+    """Statements that are called often, by the table they are about, if it is there, and the column."""
+    found: dict[tuple[str, str], Read] = {}
+    largest = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)
+               for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
+    for statement in (one for one in facts.statements if one.calls >= LEAST_CALLS):
+        place = find(statement.text)
+        if place and (leaf := largest.get((place.schema, place.table))):
+            found.setdefault((leaf.quoted, place.column), Read(leaf, place.column, [])).statements.append(statement)
+    return list(found.values())
+
+
+def written(facts: Facts, table: str, name: str) -> float:
+    return fsum(leaf.counted[name] for leaf in facts.leaves if leaf.quoted == table)
+
+
+def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:
+    for read in reads(facts, polled):
+        leaf, table = read.leaf, read.leaf.quoted
+        column = next((one for one in leaf.columns.values() if one.name == read.column), None)
+        inserted = written(facts, table, "inserted")
+        if column is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
+            continue
+        changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
+        remedy = [f"SELECT feed_prepare({literal(table)})", f"SELECT feed_create('reader', {literal(table)})"]
+        made = partial(finding, table=table, column=read.column)
+        rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
+        yield made(
+            "polling-reader", remedy=remedy, way="created" if column.type in TIMES else "id",
+            evidence=[*read.evidence, rows],
+            kept=f" It refuses what happens here, too: rows are {changed}." if changed else "",
+        )  # fmt: skip
+        if column.sequence:
+            name = identifier(*column.sequence)
+            evidence = [*read.evidence, Evidence(f"CACHE {column.cached} of {name}", "pg_sequence")]
+            remedy = [f"ALTER SEQUENCE {name} CACHE 1", *remedy]
+            yield made("cached-sequence", remedy=remedy, evidence=evidence, cached=column.cached)
+
+
+def counts(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:
+    for read in (one for one in reads(facts, counted) if one.seconds / one.calls >= LEAST_COUNT):
+        table = literal(read.leaf.quoted)
+        changes = written(facts, read.leaf.quoted, "updated") + written(facts, read.leaf.quoted, "deleted")
+        estimate = f"SELECT reltuples FROM pg_class WHERE oid = {table}::regclass"
+        remedy = estimate if changes else f"SELECT exact_count_start({table})"
+        yield finding(
+            "count-all", read.leaf.quoted, read.evidence, [remedy], effect=ESTIMATED if changes else EXACT,
+            after=estimate if changes else f"SELECT exact_count({table})",
+            seconds=time_text(read.seconds), each=f"{1000 * read.seconds / read.calls:,.1f}",
+        )  # fmt: skip
+
+
+RULES = (random_keys, mixed_keys, text_uuids, readers, counts)
+
+
+def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
+    """Findings by what they save, and tables to be left as they are; nothing that saves less than so many bytes."""
+    every = keyed(facts)
+    found = [one for rule in RULES for one in rule(facts, every, least)]
+    findings = [one for one in found if isinstance(one, Finding)]
+    return sorted(findings, key=lambda one: -one.saves), [one for one in found if isinstance(one, Left)]

@@ -1,0 +1,29 @@
+"""Advice as Markdown and as a page, which the reports of the laboratory write."""
+
+from inorder.advise.report import COSTS, Advice, cost_cells, heading, parts_of
+from inorder.lab.report.formats import as_markdown, sections_page
+from inorder.lab.report.section import Column, Section
+from inorder.text import one_line
+
+MARKS = str.maketrans({"<": "&lt;", "[": r"\["})  # of Markdown, in names that others have given
+
+
+def sections(advice: Advice) -> list[Section]:
+    found = []
+    for number, one in enumerate(advice.findings):
+        parts = [[label, one_line(what)] for label, what in parts_of(one)]
+        found.append(Section(f"f{number}", heading(one), [Column(" ", ""), Column("  ", "", wrap=True)], parts))
+        if one.costs:
+            columns = [Column(name, "By the model: docs/model.md.") for name in COSTS]
+            found.append(Section(f"c{number}", f"{heading(one)}: kinds of key", columns, [*map(cost_cells, one.costs)]))
+    for name, texts in advice.others:
+        found.append(Section(name, name, [Column(" ", "", wrap=True)], [[one_line(one)] for one in texts]))
+    return found
+
+
+def markdown(advice: Advice) -> str:
+    return f"# {one_line(advice.title)}\n\n{as_markdown(sections(advice))}".translate(MARKS)
+
+
+def page(advice: Advice) -> str:
+    return sections_page("inorder advise", one_line(advice.title), sections(advice))

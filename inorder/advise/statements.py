@@ -1,0 +1,67 @@
+"""What statements do: which column a reader polls, which table is counted. Pure: they are text that is matched."""
+
+import re
+from dataclasses import dataclass
+
+NAME = r'(?:"(?:[^"]|"")+"|[a-z_][\w$]*)'
+NAMES = rf"((?>{NAME}(?:\s*\.\s*{NAME})*))"
+FROM = re.compile(rf"\bfrom\s+(?:only\s+)?{NAMES}", re.IGNORECASE)
+ORDER = re.compile(rf"\border\s+by\s+\(?\s*{NAMES}(?!\s+desc\b)", re.IGNORECASE)
+GREATER = re.compile(rf"{NAMES}\s*>=?\s*\$\d|\(\s*{NAMES}\s*,[^()]*\)\s*>=?\s*\(\s*\$\d", re.IGNORECASE)
+COUNT = re.compile(
+    rf"\s*select\s+count\s*\(\s*\*\s*\)(?:\s+as\s+{NAME}|)\s+from\s+(?:only\s+)?{NAMES}\s*;?\s*", re.IGNORECASE
+)
+BELOW_A_HORIZON = re.compile(r"_snapshot", re.IGNORECASE)  # a reader that knows which transactions are open
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table as a statement names it, without a schema if it has none, and a column of it."""
+
+    schema: str
+    table: str
+    column: str = ""
+
+
+def names_of(text: str) -> list[str]:
+    """The parts of a name as the server reads them.
+
+    >>> names_of('App . "Big ""1"" table".id')
+    ['app', 'Big "1" table', 'id']
+    """
+    found = re.findall(NAME, text, re.IGNORECASE)
+    return [one[1:-1].replace('""', '"') if one.startswith('"') else one.lower() for one in found]
+
+
+def place_of(names: list[str], column: str = "") -> Place:
+    return Place(names[-2] if len(names) > 1 else "", names[-1], column)
+
+
+def polled(text: str) -> Place | None:
+    """The column by which a statement takes the rows that come after a value, in its order.
+
+    >>> polled("SELECT * FROM app.events e WHERE e.id > $1 AND n <= $2 ORDER BY e.id LIMIT $3")
+    Place(schema='app', table='events', column='id')
+    >>> polled("SELECT * FROM events WHERE (at, id) > ($1, $2) ORDER BY at, id")
+    Place(schema='', table='events', column='at')
+    >>> [polled(f"SELECT * FROM events {rest}") for rest in (
+    ...     "WHERE id > $1 ORDER BY id DESC", "WHERE n > $1 ORDER BY id", "ORDER BY id",
+    ...     "WHERE id > $1 AND xact < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY id")]
+    [None, None, None, None]
+    """
+    table, order = FROM.search(text), ORDER.search(text)
+    if not table or not order or BELOW_A_HORIZON.search(text):
+        return None
+    column = names_of(order[1])[-1]
+    compared = (names_of(one or other)[-1] for one, other in GREATER.findall(text))
+    return place_of(names_of(table[1]), column) if column in compared else None
+
+
+def counted(text: str) -> Place | None:
+    """The table of which a statement counts all rows.
+
+    >>> counted("SELECT count(*) FROM app.events"), counted("select count(*) as n from events where id > $1")
+    (Place(schema='app', table='events', column=''), None)
+    """
+    found = COUNT.fullmatch(text)
+    return place_of(names_of(found[1])) if found else None

@@ -1,0 +1,82 @@
+"""What the keys of a column are: by the functions of its default, and by some of its values. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
+MIXED, IN_ORDER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "version 8", ""
+
+# Functions that make keys, of the server, of inorder, of uuid-ossp, pg_uuidv7 and sequential_uuids.
+MAKERS = {
+    **dict.fromkeys(("gen_random_uuid", "uuidv4", "uuid_generate_v4"), RANDOM),
+    **dict.fromkeys(("uuidv7", "uuid_v7_nextval", "uuid_generate_v7"), V7),
+    **dict.fromkeys(("uuid_generate_v1", "uuid_generate_v1mc", "uuid_v1_nextval"), V1),
+    **dict.fromkeys(("uuid_time_nextval", "uuid_sequence_nextval"), PREFIXED),
+    "uuid_xact_nextval": XACT,
+}
+VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
+UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
+LEAST_VALUES = 10  # from which on a column is judged by them
+SOME = 0.05  # share of the values that makes a mix
+RISING = 0.9  # correlation of a column with the order of rows, from which on its values come in order
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The kind of keys; of a mix the share of version 7, and when the first of these was made, at the latest."""
+
+    kind: str
+    share: float = 0.0
+    since: datetime | None = None
+
+
+def digits(value: str) -> str:
+    """The hexadecimal digits of a UUID of a version that RFC 9562 has; "" for any other text.
+
+    >>> digits("018F4C5E-7B1A-7000-8000-000000000000"), digits("d41d8cd98f00b204e9800998ecf8427e")
+    ('018f4c5e7b1a70008000000000000000', '')
+    """
+    return value.replace("-", "").lower() if UUID.fullmatch(value.strip()) else ""
+
+
+def are_uuids(values: Sequence[str]) -> bool:
+    return len(values) >= LEAST_VALUES and all(map(digits, values))
+
+
+def time_of(key: str) -> datetime:
+    """The time in a version-7 key.
+
+    >>> time_of("018f4c5e7b1a70008000000000000000").year
+    2024
+    """
+    return datetime.fromtimestamp(int(key[:12], 16) / 1000, UTC)
+
+
+def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | None, now: datetime) -> Keys:
+    """The kind of keys of a column with these values, made by these functions if a default makes them.
+
+    >>> now = datetime(2026, 11, 26, tzinfo=UTC)
+    >>> random = [f"{n:02x}000000-0000-4000-8000-000000000000" for n in range(0, 200, 10)]
+    >>> [keys_of(*given, now).kind for given in ((random, [], 0.1), (random, [], 0.99), ([], ["uuidv7"], None))]
+    ['version 4', 'in order', 'version 7']
+    >>> mixed = keys_of([*random, *(f"0198c000-0000-7000-8000-0000000000{n:02x}" for n in range(20))], [], None, now)
+    >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
+    ('versions 4 and 7', 0.5, '2025-08-19')
+    """
+    made = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
+    found = [key for key in map(digits, values) if key]
+    if len(found) < LEAST_VALUES:
+        return Keys(made)
+    shares = {version: sum(key[12] == version for key in found) / len(found) for version in VERSIONS}
+    times = [time for key in found if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]
+    if shares["4"] >= SOME and (shares["7"] >= SOME or made in (V7, XACT)):
+        return Keys(MIXED, shares["7"], min(times, default=None))
+    version, share = max(shares.items(), key=lambda item: item[1])
+    kind = VERSIONS[version] if share > 1 - SOME else UNKNOWN
+    if kind == RANDOM and made == PREFIXED:  # those of sequential_uuids are marked as version 4
+        return Keys(PREFIXED)
+    if kind == RANDOM and abs(correlation or 0) >= RISING:
+        return Keys(IN_ORDER)
+    return Keys(made if kind == VERSION_8 and made else kind)

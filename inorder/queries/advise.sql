@@ -1,0 +1,129 @@
+-- advise_checkpoints_15: Checkpoints since their counters were reset, and how long that is.
+SELECT (checkpoints_timed + checkpoints_req)::float8 AS checkpoints,
+       extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
+FROM pg_stat_bgwriter;
+
+-- advise_checkpoints_17: The same, where they have a view of their own.
+SELECT (num_timed + num_requested)::float8 AS checkpoints,
+       extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
+FROM pg_stat_checkpointer;
+
+-- advise_columns: Columns that may be a key, hold a UUID, or be polled: type, below a domain; names of the functions in
+-- the default, which are read from its tree: to make text of it the server would lock the table; and a sequence of which
+-- sessions take several numbers at a time.
+WITH used AS (
+    SELECT d.adrelid AS leaf, d.adnum AS number, p.refobjid AS sequence
+    FROM pg_depend AS p JOIN pg_attrdef AS d ON p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
+    WHERE p.refclassid = 'pg_class'::regclass
+    UNION SELECT p.refobjid, p.refobjsubid, p.objid
+    FROM pg_depend AS p WHERE p.classid = 'pg_class'::regclass AND p.deptype = 'i'
+), cached AS (
+    SELECT used.*, s.seqcache, ARRAY[n.nspname::text, c.relname::text] AS name
+    FROM pg_sequence AS s
+         JOIN used ON used.sequence = s.seqrelid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE s.seqcache > 1
+)
+SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, a.attname::text AS name, b.typname::text AS type,
+       ARRAY(SELECT p.proname::text FROM regexp_matches(d.adbin::text, ':funcid (\d+)', 'g') AS f(id)
+             JOIN pg_proc AS p ON p.oid = f.id[1]::oid) AS makers, cached.seqcache::int8 AS cached, cached.name AS sequence
+FROM pg_attribute AS a
+     JOIN pg_class AS c ON c.oid = a.attrelid
+     JOIN pg_type AS t ON t.oid = a.atttypid
+     JOIN pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+     LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     LEFT JOIN cached ON cached.leaf = a.attrelid AND cached.number = a.attnum
+WHERE a.attrelid >= 16384 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+  AND b.typnamespace = 'pg_catalog'::regnamespace
+  AND b.typname IN ('uuid', 'text', 'varchar', 'bpchar', 'int2', 'int4', 'int8', 'timestamp', 'timestamptz');
+
+-- advise_indexes: Indexes of tables: the number of the first column, pages as of the last VACUUM or ANALYZE.
+SELECT i.indrelid::int8 AS leaf, c.relname::text AS name, m.amname::text AS method, i.indisprimary AS is_primary,
+       i.indkey[0]::int AS first, i.indnkeyatts::int AS columns, c.relpages::float8 AS pages
+FROM pg_index AS i
+     JOIN pg_class AS c ON c.oid = i.indexrelid
+     JOIN pg_am AS m ON m.oid = c.relam
+     JOIN pg_class AS t ON t.oid = i.indrelid
+WHERE i.indrelid >= 16384 AND t.relkind = 'r' AND i.indislive
+ORDER BY i.indexrelid;
+
+-- advise_initdb: How long ago the cluster was made, which is the first half of its identifier.
+SELECT extract(epoch FROM clock_timestamp())::float8 - (system_identifier >> 32) AS seconds FROM pg_control_system();
+
+-- advise_sample: Values of a column, of some blocks. An output function makes the text, and no cast.
+SELECT concat({column}) AS value
+FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
+WHERE {column} IS NOT NULL
+LIMIT 1000;
+
+-- advise_server: What the server is, and how long the database has counted rows: null if since it was made.
+SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
+       d.datname::text AS database, pg_is_in_recovery() AS is_standby,
+       pg_size_bytes(current_setting('effective_cache_size'))::float8 AS cache_bytes,
+       extract(epoch FROM current_setting('checkpoint_timeout')::interval)::float8 AS checkpoint_timeout,
+       current_setting('full_page_writes')::bool AS has_images,
+       pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
+       extract(epoch FROM clock_timestamp() - pg_stat_get_db_stat_reset_time(d.oid))::float8 AS seconds,
+       (SELECT n.nspname::text FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+        WHERE e.extname = 'inorder') AS inorder
+FROM pg_database AS d
+WHERE d.datname = current_database();
+
+-- advise_statements: Statements of this database that read in an order, or count all rows.
+SELECT left(s.query, 4000) AS text, sum(s.calls)::float8 AS calls, sum(s.total_exec_time)::float8 / 1000 AS seconds
+FROM {view} AS s
+WHERE s.dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+  AND s.query ~* '^\s*(select|with|declare)\M' AND s.query ~* '\morder\s+by\M|\mcount\s*\(\s*\*\s*\)'
+GROUP BY 1;
+
+-- advise_statements_view: Where pg_stat_statements is, and whether its schema is of a role that is trusted: a
+-- superuser or the current role. Any other may put a view of its own there.
+SELECT n.nspname::text AS schema, o.rolname::text AS owner, o.rolsuper OR o.rolname = current_user AS is_trusted
+FROM pg_extension AS e
+     JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+     JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND c.relname = 'pg_stat_statements'
+     JOIN pg_namespace AS n ON n.oid = c.relnamespace
+     JOIN pg_database AS b ON b.datname = current_database()
+     JOIN pg_roles AS o ON o.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN b.datdba ELSE n.nspowner END
+WHERE e.extname = 'pg_stat_statements';
+
+-- advise_statistics: What ANALYZE knows of columns that the role may read; values only where they may be UUIDs.
+SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, s.n_distinct::float8 AS distinct_values,
+       s.correlation::float8 AS correlation, s.avg_width::int AS width,
+       CASE WHEN b.typname = 'uuid' OR (b.typname IN ('text', 'varchar', 'bpchar') AND s.avg_width IN (33, 37))
+            THEN coalesce(s.histogram_bounds::text::text[], '{}') || coalesce(s.most_common_vals::text::text[], '{}')
+            ELSE '{}' END AS found
+FROM pg_stats AS s
+     JOIN pg_namespace AS n ON n.nspname = s.schemaname
+     JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = s.tablename
+     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = s.attname
+     JOIN pg_type AS t ON t.oid = a.atttypid
+     JOIN pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+WHERE c.oid >= 16384 AND c.relkind = 'r' AND c.reltuples >= 1000 AND NOT s.inherited
+  AND b.typnamespace = 'pg_catalog'::regnamespace;
+
+-- advise_tables: Tables, or their partitions with the table that these are of. Sizes are as of the last VACUUM or
+-- ANALYZE: to look at files the server would lock them. Of temporary tables and those of extensions nothing is said.
+SELECT c.oid::int8 AS leaf, s.nspname::text AS leaf_schema, c.relname::text AS leaf_name, n.nspname::text AS schema,
+       r.relname::text AS name, c.relpersistence = 'p' AS is_logged, c.relpages::float8 AS pages,
+       c.reltuples::float8 AS rows, coalesce(t.relpages, 0)::float8 AS toast_pages,
+       pg_stat_get_tuples_inserted(c.oid)::float8 AS inserted, pg_stat_get_tuples_updated(c.oid)::float8 AS updated,
+       pg_stat_get_tuples_hot_updated(c.oid)::float8 AS hot, pg_stat_get_tuples_deleted(c.oid)::float8 AS deleted,
+       (SELECT bool_and(x.rolsuper OR x.rolname = current_user) FROM pg_roles AS x
+        WHERE x.oid IN (c.relowner, CASE s.nspowner WHEN 'pg_database_owner'::regrole THEN b.datdba ELSE s.nspowner END)
+       ) AS is_trusted
+FROM pg_database AS b
+     CROSS JOIN pg_class AS c
+     JOIN pg_class AS r ON r.oid = coalesce(pg_partition_root(c.oid), c.oid)
+     JOIN pg_namespace AS n ON n.oid = r.relnamespace
+     JOIN pg_namespace AS s ON s.oid = c.relnamespace
+     LEFT JOIN pg_class AS t ON t.oid = c.reltoastrelid
+WHERE b.datname = current_database() AND c.oid >= 16384 AND c.relkind = 'r' AND c.relpersistence <> 't'
+  AND NOT EXISTS (SELECT FROM pg_depend AS d
+                  WHERE d.classid = 'pg_class'::regclass AND d.objid = r.oid AND d.deptype = 'e')
+ORDER BY r.oid, c.oid;
+
+-- advise_wal: WAL since its counters were reset.
+SELECT wal_bytes::float8 AS bytes, extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
+FROM pg_stat_wal;

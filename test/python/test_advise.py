@@ -1,0 +1,400 @@
+"""inorder advise: what is planted is found and nothing else, by any role, also where the database is hostile."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from inorder.advise.cost import Load, Other, compared
+from inorder.advise.facts import Reader, read
+from inorder.advise.findings import IDS, advice_of
+from inorder.connection.database import Connection, connect, connect_as_user, queries, query
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
+from psycopg import sql
+
+import preloaded
+from attack import execute
+from conftest import LONG_RUN, install_edition, scalar, text
+from sql_edition import BUILT, TESTED
+from standby import Standby
+from waiting import PATIENCE
+
+ROWS = 5_000_000 if LONG_RUN else 300_000
+STATEMENTS = {"shared_preload_libraries": "pg_stat_statements", "fsync": "off", "max_wal_size": "8GB"}
+
+# Filled by random keys as in production: an index that CREATE INDEX builds is denser.
+FILLED = f"""
+CREATE SCHEMA app;
+CREATE TABLE app.orders (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
+INSERT INTO app.orders (n) SELECT generate_series(1, {ROWS});
+CREATE TABLE app.mixed (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
+INSERT INTO app.mixed (n) SELECT generate_series(1, {ROWS} / 2);
+ALTER TABLE app.mixed ALTER COLUMN id SET DEFAULT uuid_v7_nextval();
+INSERT INTO app.mixed (n) SELECT generate_series(1, {ROWS} / 2);
+CREATE TABLE app.letters (id char(32) PRIMARY KEY DEFAULT replace(gen_random_uuid()::text, '-', ''), n int);
+INSERT INTO app.letters (n) SELECT generate_series(1, {ROWS} / 3);
+CREATE TABLE app.hashes (id text PRIMARY KEY, n int);
+INSERT INTO app.hashes SELECT md5(i::text), i FROM generate_series(1, {ROWS} / 10) AS i;
+CREATE TABLE app.numbers (id bigserial PRIMARY KEY, n int);
+INSERT INTO app.numbers (n) SELECT generate_series(1, {ROWS});
+CREATE TABLE app.facts (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
+INSERT INTO app.facts (n) SELECT generate_series(1, {ROWS} / 10);
+CREATE SEQUENCE app.tickets CACHE 20;
+CREATE TABLE app.outbox (id bigint PRIMARY KEY DEFAULT nextval('app.tickets'), at timestamptz DEFAULT now(), body text);
+INSERT INTO app.outbox (body) SELECT 'b' FROM generate_series(1, 2000);
+CREATE TABLE app.heavy (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a int, b int, c int, d int, e int);
+CREATE INDEX ON app.heavy (a); CREATE INDEX ON app.heavy (b); CREATE INDEX ON app.heavy (c);
+CREATE INDEX ON app.heavy (d); CREATE INDEX ON app.heavy (e);
+INSERT INTO app.heavy (a, b, c, d, e)
+SELECT random() * 1e9, random() * 1e9, random() * 1e9, random() * 1e9, i FROM generate_series(1, {ROWS} / 10) AS i;
+"""
+LOAD = """
+INSERT INTO app.orders (n) SELECT generate_series(1, 1000);
+INSERT INTO app.mixed (n) SELECT generate_series(1, 1000);
+INSERT INTO app.numbers (n) SELECT generate_series(1, 1000);
+INSERT INTO app.facts (n) SELECT generate_series(1, 1000);
+INSERT INTO app.outbox (body) SELECT 'b' FROM generate_series(1, 1000);
+INSERT INTO app.heavy (a, b, c, d, e) SELECT i, i, i, i, i FROM generate_series(1, 1000) AS i;
+UPDATE app.heavy SET a = a + 1 WHERE id IN (SELECT id FROM app.heavy ORDER BY id LIMIT 1000);
+"""
+EXPECTED = {
+    ("random-key", '"app"."orders"'), ("mixed-keys", '"app"."mixed"'), ("text-uuid", '"app"."letters"'),
+    ("polling-reader", '"app"."outbox"'), ("cached-sequence", '"app"."outbox"'), ("count-all", '"app"."numbers"'),
+}  # fmt: skip
+
+
+class Advised:
+    """A server, and runs of inorder advise on its databases."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+
+    def session(self, database: str = "planted") -> Connection:
+        return connect(f"{self.cluster.dsn} dbname={database}")
+
+    def run(self, *arguments: str, database: str = "planted", role: str = "postgres",
+            cluster: Cluster | None = None) -> subprocess.CompletedProcess[bytes]:  # fmt: skip
+        environment = (cluster or self.cluster).environment() | {"PGDATABASE": database, "PGUSER": role}
+        return preloaded.run(["advise", *arguments], self.folder, environment, PATIENCE)
+
+    def found(self, *arguments: str, **where: Any) -> dict[str, Any]:
+        done = self.run("--least", "1MB", "--format", "json", *arguments, **where)
+        assert done.returncode == 0, done.stderr
+        data: dict[str, Any] = json.loads(done.stdout)
+        return data
+
+
+def pairs(data: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(one["id"], one["table"]) for one in data["findings"]}
+
+
+def plant(admin: Connection) -> None:
+    execute(admin, "CREATE EXTENSION pg_stat_statements", *filter(str.strip, FILLED.split(";")), "VACUUM ANALYZE")
+    execute(admin, "SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
+    execute(admin, *filter(str.strip, LOAD.split(";")))
+    for last in range(0, 240, 20):
+        admin.execute("SELECT id, body FROM app.outbox WHERE id > %s ORDER BY id LIMIT 20", (last,))
+        admin.execute("SELECT n FROM app.numbers WHERE id > %s ORDER BY id DESC LIMIT 20", (last,))
+        execute(admin, "SELECT count(*) FROM app.numbers", "SELECT count(*) FROM app.numbers WHERE n < 0")
+    execute(admin, "SELECT pg_stat_force_next_flush()")
+
+
+@pytest.fixture(scope="module")
+def advised(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
+    if not (server.sharedir / "extension" / "pg_stat_statements.control").exists():
+        pytest.skip("this server has no pg_stat_statements")
+    with Cluster(server, BUILT) as running:
+        running.start(STATEMENTS)
+        here = Advised(running, tmp_path_factory.mktemp("a"))
+        with connect(running.dsn) as admin:
+            execute(admin, "CREATE DATABASE planted", "CREATE DATABASE bare", "CREATE DATABASE odd")
+            execute(
+                admin, "CREATE ROLE watcher LOGIN IN ROLE pg_monitor", "CREATE ROLE plain LOGIN", "CREATE ROLE mallory"
+            )
+        install_edition(TESTED, server, running, "planted")
+        with here.session() as admin:
+            plant(admin)
+        yield here
+
+
+@pytest.mark.server
+def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
+    data = advised.found()
+    assert pairs(data) == EXPECTED, data
+    assert [one["table"] for one in data["leave"]] == ['"app"."heavy"']
+    assert data["leave"][0]["why"].startswith("the key is not what costs") and data["not_seen"] == []
+    parts = ("what", "cost", "risk", "verify", "measure", "evidence", "remedy", "page")
+    assert [one for one in data["findings"] if not all(one[name] for name in parts)] == []
+    ids = [one["id"] for one in data["findings"]]
+    assert ids[0] == "random-key" and set(ids) == set(IDS)
+
+
+# What a role sees that is no superuser: of keys the defaults, of statements those that it may.
+SEEN = {
+    "watcher": {"random-key", "polling-reader", "cached-sequence", "count-all"},
+    "plain": {"random-key"},
+}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("role", SEEN)
+def test_a_role_without_rights_is_told_what_it_does_not_see(advised: Advised, role: str) -> None:
+    data = advised.found(role=role)
+    assert {one["id"] for one in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
+    said = "\n".join(data["not_seen"])
+    assert "values of keys (" in said and ("pg_read_all_stats" in said) == (role == "plain")
+
+
+@pytest.mark.server
+def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advised) -> None:
+    with advised.session() as admin:
+        execute(admin, "CREATE TABLE app.made (id uuid PRIMARY KEY)", "VACUUM ANALYZE app.made",
+                "INSERT INTO app.made SELECT gen_random_uuid() FROM generate_series(1, 50000)",
+                "CREATE TABLE app.foreign (LIKE app.made INCLUDING ALL)",
+                "INSERT INTO app.foreign TABLE app.made", "VACUUM app.made, app.foreign",
+                "ALTER TABLE app.foreign OWNER TO mallory", "SELECT pg_stat_force_next_flush()")  # fmt: skip
+        try:
+            before, after = advised.found(), advised.found("--sample")
+            assert pairs(before) == EXPECTED and any('"app"."made"' in one for one in before["not_seen"])
+            assert pairs(after) == EXPECTED
+            left = [{one["table"] for one in data["leave"]} for data in (before, after)]
+            assert left[1] - left[0] == {'"app"."made"'}
+            assert any('"app"."foreign"' in one for one in after["not_seen"])
+        finally:
+            execute(admin, "DROP TABLE app.made, app.foreign")
+
+
+@pytest.mark.server
+def test_nothing_is_found_where_nothing_is(advised: Advised, server: Server) -> None:
+    environment = advised.cluster.environment() | {"PGDATABASE": "bare", "PGUSER": "postgres"}
+    data = advised.found(database="bare")
+    assert (data["findings"], data["leave"]) == ([], [])
+    assert [one.partition(":")[0] for one in data["not_seen"]] == ["readers that poll, and counts of all rows"]
+    with advised.session("bare") as admin:
+        execute(admin, "CREATE EXTENSION pg_stat_statements")
+    for arguments in (["-i", "-s", "2", "-q"], ["-T", "2", "-c", "2"], ["-S", "-t", "50"]):
+        subprocess.run([server.program("pgbench"), *arguments], check=True, capture_output=True, env=environment)
+    with advised.session("bare") as admin:
+        execute(admin, "ANALYZE")
+    data = advised.found(database="bare")
+    assert (data["findings"], data["leave"], data["not_seen"]) == ([], [], []), data
+
+
+@pytest.mark.server
+def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
+    with advised.session("bare") as admin:
+        execute(admin, "CREATE DATABASE many")
+    with advised.session("many") as admin:
+        for first in range(0, 10_000, 500):
+            made = (
+                "CREATE TABLE t' || i || ' (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz, body text)"
+            )
+            loop = f"FOR i IN {first}..{first + 499} LOOP EXECUTE '{made}'; END LOOP"
+            execute(admin, f"DO $$ BEGIN {loop}; END $$")
+        execute(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
+    data = advised.found("--least", "1GB", database="many")
+    assert data["findings"] == [] and [one["table"] for one in data["leave"]] == ['"public"."t1"']
+    with advised.session("bare") as admin:
+        execute(admin, "DROP DATABASE many")
+
+
+@pytest.mark.server
+def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
+    with Standby(advised.cluster) as standby:
+        standby.start({"shared_preload_libraries": "pg_stat_statements"})
+        standby.catch_up()
+        data = advised.found(cluster=standby)
+    assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid")}
+    assert any("run it on the primary" in one for one in data["not_seen"])
+
+
+@pytest.mark.server
+def test_it_waits_for_nobody_and_nobody_waits_for_it(advised: Advised) -> None:
+    """Tables are changed meanwhile under the strongest lock; of what it asks only the catalogue is locked."""
+    with advised.session() as owner, owner.transaction():
+        execute(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
+        assert pairs(advised.found()) == EXPECTED
+        raise psycopg.Rollback
+    asked = [name for name in queries() if name.startswith("advise_") and name != "advise_sample"]
+    with connect_as_user(f"{advised.cluster.dsn} dbname=planted") as connection:
+        reader, locks = Reader(connection), "SELECT relation::int8, mode FROM pg_locks WHERE pid = pg_backend_pid()"
+        view = scalar(connection, "SELECT 'pg_stat_statements'::regclass::oid::int8")
+        for name in asked:
+            if name == f"advise_checkpoints_{15 if connection.info.server_version >= 170000 else 17}":
+                continue
+            with reader.transaction() as cursor:
+                view_name = sql.Identifier("public", "pg_stat_statements")
+                cursor.execute(query(name).format(view=view_name) if name == "advise_statements" else query(name))
+                held = cursor.execute(f"{locks} AND relation IS NOT NULL").fetchall()
+                assert all(one["relation"] < 16384 or one["relation"] == view for one in held), (name, held)
+                assert {one["mode"] for one in held} == {"AccessShareLock"}
+                with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), reader.connection.transaction():
+                    cursor.execute("CREATE TABLE public.never ()")
+
+
+# Names and texts that are none of SQL's, of Markdown's, of HTML's; and objects that would stand in for the server's.
+ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
+MALLORY = """
+CREATE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'no'; END $$;
+CREATE FUNCTION mallory.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT mallory.ran()';
+CREATE FUNCTION mallory.pg_size_bytes(text) RETURNS bigint LANGUAGE sql AS 'SELECT mallory.ran()::bigint';
+CREATE FUNCTION mallory.eq(oid, oid) RETURNS bool LANGUAGE sql AS 'SELECT mallory.ran() IS NULL';
+CREATE OPERATOR mallory.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = mallory.eq);
+CREATE VIEW mallory.pg_stats AS SELECT mallory.ran();
+CREATE VIEW mallory.pg_class AS SELECT mallory.ran();
+CREATE VIEW mallory.pg_stat_statements AS SELECT mallory.ran() AS query;
+CREATE TABLE mallory.made (id uuid PRIMARY KEY, n text);
+INSERT INTO mallory.made SELECT gen_random_uuid(), i FROM generate_series(1, 5000) AS i;
+CREATE INDEX ON mallory.made ((mallory.ran())) WHERE n = mallory.ran();
+VACUUM mallory.made;
+CREATE OR REPLACE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE
+AS $$ BEGIN RAISE EXCEPTION 'ran'; END $$;
+"""
+
+
+def hostile(advised: Advised) -> str:
+    """A database of mallory's in which names are odd, and the server's are taken; the name of a table there."""
+    table = sql.Identifier("mallory", ODD).as_string(None)
+    with advised.session("bare") as admin:
+        execute(admin, "DROP DATABASE IF EXISTS odd WITH (FORCE)", "CREATE DATABASE odd OWNER mallory")
+    with advised.session("odd") as admin:
+        execute(admin, "CREATE SCHEMA mallory", *filter(str.strip, MALLORY.split(";\n")))
+        execute(admin, "SET search_path = pg_catalog", f"CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT "
+                f"gen_random_uuid(), {sql.Identifier(ODD).as_string(None)} bigserial, at timestamptz)",
+                f"INSERT INTO {table} (at) SELECT now() FROM generate_series(1, 100000)", f"ANALYZE {table}",
+                "SELECT pg_stat_force_next_flush()")  # fmt: skip
+        for owned in ("SCHEMA mallory", f"TABLE {table}", "TABLE mallory.made", "FUNCTION mallory.ran()"):
+            execute(admin, f"ALTER {owned} OWNER TO mallory")
+        execute(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
+                "ALTER DATABASE odd SET default_transaction_read_only = off",
+                "ALTER DATABASE odd SET standard_conforming_strings = off")  # fmt: skip
+    return table
+
+
+@pytest.mark.server
+def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) -> None:
+    table = hostile(advised)
+    data = advised.found("--sample", database="odd")
+    (found,) = data["findings"]
+    assert (found["id"], found["table"]) == ("random-key", table)
+    assert any('"mallory"."made"' in one for one in data["not_seen"]) and "ran" not in str(data["not_seen"]).split()
+    printed = {name: advised.run("--least", "1MB", "--format", name, database="odd").stdout.decode()
+               for name in ("table", "markdown", "html")}  # fmt: skip
+    assert all("\x1b" not in text and "\nHINT" not in text for text in printed.values())
+    assert "<b>" not in printed["html"] and "<b>" not in printed["markdown"] and "](y)" in printed["markdown"]
+    assert "[x](y)" not in printed["markdown"].replace("\\[", "")
+    with advised.session("odd") as admin:
+        # Names are what this is about: the function that it names before 18 is not there.
+        remedy = found["remedy"][-1].replace("uuid_v7_nextval()", "gen_random_uuid()")
+        execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
+        made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
+        assert scalar(admin, made, table) == 1
+
+
+@pytest.mark.server
+def test_statements_are_not_read_where_another_role_could_replace_them(advised: Advised) -> None:
+    with advised.session() as admin:
+        execute(admin, "CREATE SCHEMA theirs AUTHORIZATION mallory")
+        try:
+            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA theirs")
+            data = advised.found()
+        finally:
+            execute(admin, "ALTER EXTENSION pg_stat_statements SET SCHEMA public", "DROP SCHEMA theirs")
+    assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("random-key", "mixed-keys", "text-uuid")}
+    assert [one for one in data["not_seen"] if one.endswith("its schema belongs to mallory")]
+
+
+# --- the command -----------------------------------------------------------------
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [((), 0), (("--fail-on", "count-all"), 3), (("--fail-on", "any"), 3), (("--fail-on", "random-key,fly"), 2),
+     (("--least", "1TB", "--fail-on", "random-key"), 0), (("--dsn", "host=/nowhere"), 1), (("--dsn", "nonsense"), 2)],
+)  # fmt: skip
+def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
+    done = advised.run(*arguments)
+    assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
+    assert (b"there is no finding 'fly'; there are random-key," in done.stderr) == ("random-key,fly" in arguments)
+
+
+@pytest.mark.server
+def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
+    """None come meanwhile, so that no key costs anything, and no reader loses rows."""
+    data = advised.found("--over", "1s")
+    assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid", "count-all")}
+    assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")
+
+
+def test_each_finding_has_its_words_and_its_section() -> None:
+    sections = re.findall(r"^## (\S+)$", text("docs/advice.md"), re.MULTILINE)
+    assert [one for one in sections if one in IDS] == list(IDS)
+
+
+# --- what the model says of a table ----------------------------------------------
+
+BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
+
+
+def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
+    """Of inserts alone most of the WAL; beside five more indexes and as many updates of any rows, next to nothing."""
+    others = (Other(50_000, 50_000),) * 5
+    busy = replace(BARE, updates=100, entries=100, others=others)
+    loads = (BARE, replace(BARE, others=others[:1]), replace(BARE, others=others), busy)
+    shares = [compared([load]).least_share for load in loads]
+    assert shares == sorted(shares, reverse=True) and shares[0] > 0.8 and shares[-1] < 0.05
+    assert compared([BARE]).most_share == shares[0] and compared([busy]).most_share > shares[-1]
+
+
+def test_partitions_add_up() -> None:
+    one, two = compared([BARE]), compared([BARE, BARE])
+    assert two.saved_per_day == pytest.approx(2 * one.saved_per_day)
+    assert two.least_share == pytest.approx(one.least_share)
+
+
+# Three unlike tables: a bare one, one with text as its key, one with two more indexes.
+UNLIKE = {
+    "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
+    "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
+    "indexed": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT (random() * 1e9)::int, at timestamptz "
+               "DEFAULT clock_timestamp()); CREATE INDEX ON followed (n); CREATE INDEX ON followed (at)",
+}  # fmt: skip
+
+
+def inserted(admin: Connection, count: int) -> float:
+    """Bytes of WAL of so many transactions of a row each, after a checkpoint."""
+    execute(admin, "VACUUM ANALYZE followed", "CHECKPOINT", "SELECT pg_stat_force_next_flush()")
+    execute(admin, "SELECT pg_stat_reset()")
+    start = scalar(admin, "SELECT pg_current_wal_insert_lsn()")
+    loop = f"FOR i IN 1..{count} LOOP INSERT INTO followed DEFAULT VALUES; COMMIT; END LOOP"
+    execute(admin, f"DO $$ BEGIN {loop}; END $$", "SELECT pg_stat_force_next_flush()")
+    return float(str(scalar(admin, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_is_saved_if_the_advice_is_followed(advised: Advised, name: str) -> None:
+    """The counters are those of one checkpoint interval, so this is that of the model, too."""
+    count = 20_000
+    with advised.session("bare") as admin:
+        execute(admin, f"CREATE DATABASE followed_{name}")
+    with advised.session(f"followed_{name}") as admin:
+        execute(admin, *f"CREATE TABLE followed {UNLIKE[name]}".split(";"))
+        execute(admin, f"INSERT INTO followed SELECT FROM generate_series(1, {ROWS})")
+        before = inserted(admin, count)
+        facts = read(f"{advised.cluster.dsn} dbname=followed_{name}", None, False)
+        findings, _ = advice_of(replace(facts, checkpoint=facts.seconds), 1)
+        (found,) = [one for one in findings if (one.id, one.table) == ("random-key", '"public"."followed"')]
+        execute(admin, *found.remedy)
+        after = inserted(admin, count)
+        assert before - after == pytest.approx(found.saves * facts.seconds / 86_400, rel=0.2)
+        execute(admin, "REINDEX INDEX followed_pkey")
+        size = float(str(scalar(admin, "SELECT pg_relation_size('followed_pkey')")))
+        assert size == pytest.approx(next(one.index_bytes for one in found.costs if one.kind == "v7"), rel=0.2)
