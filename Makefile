@@ -56,6 +56,9 @@ SQL_SOURCES = \
     feed/retention.sql \
     feed/backlog.sql \
     feed/feeds.sql \
+    changes/log.sql \
+    changes/logging.sql \
+    changes/changes.sql \
     revoke.sql \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
@@ -102,6 +105,7 @@ REGRESS = \
     reader_split \
     feed_lag \
     feeds \
+    changes \
     uuid_extras
 # pg_regress looks for a test in its output folder first: in tree ./sql/feed.sql, a source, would be taken for one.
 REGRESS_OPTS   = --inputdir=$(HERE)test --outputdir=output_regress

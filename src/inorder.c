@@ -3,7 +3,7 @@
  *	  The module itself: magic block and nothing else.
  *
  * There is no _PG_init: nothing is preloaded or configured, and nothing hooked
- * but the executor, in sessions that call feed_read (caller.c).  The functions
+ * but the executor, in sessions that call feed_read or changes_read (caller.c).  The functions
  * are in the file of their idea:
  *
  *	  names.c		how errors name a table
@@ -48,9 +48,12 @@
  *
  * feed/: what users call of feeds and counts
  *	  apply.c		the statement of feed_apply
- *	  caller.c		who takes the rows of feed_read, and whether all of them
+ *	  caller.c		who takes the rows of feed_read and changes_read, and whether all of them
  *	  feed.c		rows of feeds and batches
  *	  enable.c		making a table readable, and undoing it
+ *
+ * changes/: what users call of tables that are updated and deleted from
+ *	  changes.c		rows of changes
  */
 #include "postgres.h"
 

@@ -33,6 +33,8 @@ SECTIONS = {
     "position": "Positions and batches",
     "jsonb": "Positions and batches as jsonb",
     "split": "Readers in parallel",
+    "logging": "Logs of changes",
+    "changes": "Reading changes",
     "count": "Exact counts",
     "retention": "Retention",
     "restore": "After a restore",

@@ -19,8 +19,7 @@ BEGIN
     END IF;
 END $$;
 
--- The members, if the snapshot sees the files and partitions that are read; else an error. Of tables that are locked,
--- which those of a query are after it.
+-- The members, if the snapshot sees the files and partitions of a table that is locked; else an error.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

@@ -33,6 +33,13 @@ BEGIN
     RETURN inorder_internal.members(t);
 END $$;
 
+CREATE FUNCTION inorder_internal.see_tree(relation regclass)
+RETURNS void
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT inorder_internal.seen_members(relation, NULL::@extschema@.feed_member[]);
+END;
+
 CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE

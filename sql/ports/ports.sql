@@ -25,6 +25,11 @@ CREATE FUNCTION inorder_internal.check_names(relation regclass)
 RETURNS void
 AS 'MODULE_PATHNAME', 'check_seen_names' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
+-- Error unless the snapshot of the calling statement sees the files and partitions of a locked table (ground.c).
+CREATE FUNCTION inorder_internal.see_tree(relation regclass)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
 -- Whether a column was proved with the table, for an order or for shares; and that it was.
 CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
 RETURNS boolean

@@ -434,6 +434,18 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
+CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF inorder_internal.hides_rows(caller, relation) THEN
+        RAISE 'row security hides rows of % from this role', relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+    END IF;
+END $$;
+
 -- Error if the table can no longer be read by transactions, is not guarded, or row security hides rows of it.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid)
 RETURNS void
@@ -447,11 +459,9 @@ BEGIN
         RAISE 'table with OID % does not exist', t.relation::oid USING ERRCODE = 'undefined_table';
     ELSIF problem IS NOT NULL THEN
         RAISE 'cannot read % by transactions: it %', t.relation, problem USING ERRCODE = 'wrong_object_type';
-    ELSIF inorder_internal.hides_rows(caller, t.relation) THEN
-        RAISE 'row security hides rows of % from this role', t.relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
-    ELSIF NOT guarded THEN
+    END IF;
+    PERFORM inorder_internal.refuse_hidden(caller, t.relation);
+    IF NOT guarded THEN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
 END $$;

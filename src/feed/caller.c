@@ -22,12 +22,13 @@
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/pquery.h"
+#include "utils/lsyscache.h"
 #include "utils/portal.h"
 
 #include "compat.h"
 #include "feed/caller.h"
 
-#define WHAT_IS_LOST "The position moves over all rows that feed_read returns, also over those that are not fetched."
+#define WHAT_IS_LOST "The position moves over all rows that %s returns, also over those that are not fetched."
 
 /* A query being run, in one that runs it */
 typedef struct Run
@@ -240,26 +241,26 @@ is_loop(const QueryDesc *query)
 }
 
 static void
-refuse(const char *where)
+refuse(const char *reader, const char *where)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("feed_read cannot be called %s", where),
-			 errdetail(WHAT_IS_LOST),
-			 errhint("Limit the rows by max_rows, as in feed_read(name, row_type, 10). To look at rows without moving the position, call feed_peek.")));
+			 errmsg("%s cannot be called %s", reader, where),
+			 errdetail(WHAT_IS_LOST, reader),
+			 errhint("Limit the rows by max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }
 
 static void
-refuse_count(uint64 taken)
+refuse_count(const char *reader, uint64 taken)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg_plural("feed_read cannot be called where only %llu row is fetched",
-						   "feed_read cannot be called where only %llu rows are fetched",
-						   (unsigned long) taken, (unsigned long long) taken),
-			 errdetail(WHAT_IS_LOST),
-			 errhint("Fetch all rows, or let max_rows be at most %llu, as in feed_read(name, row_type, %llu).",
-					 (unsigned long long) taken, (unsigned long long) taken)));
+			 errmsg_plural("%s cannot be called where only %llu row is fetched",
+						   "%s cannot be called where only %llu rows are fetched",
+						   (unsigned long) taken, reader, (unsigned long long) taken),
+			 errdetail(WHAT_IS_LOST, reader),
+			 errhint("Fetch all rows, or let max_rows be at most %llu, as in %s(name, row_type, %llu).",
+					 (unsigned long long) taken, reader, (unsigned long long) taken)));
 }
 
 /* Refuse a caller that may not take all rows; else return how many it takes, 0 for all. */
@@ -267,6 +268,7 @@ uint64
 rows_taken(FunctionCallInfo fcinfo, Value max_rows)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	const char *reader = get_func_name(fcinfo->flinfo->fn_oid);
 	Run		   *run;
 	Taken		taken;
 
@@ -279,29 +281,31 @@ rows_taken(FunctionCallInfo fcinfo, Value max_rows)
 	if (run != NULL)
 		taken = Max(taken, how_taken(run->query->planstate, fcinfo->flinfo->fn_expr));
 	if (taken == NOT_CALLED)
-		refuse("where the query around it cannot be seen");
+		refuse(reader, "where the query around it cannot be seen");
 	if (run != NULL && is_cursor(run->query))
-		refuse("through a cursor");
+		refuse(reader, "through a cursor");
 	if (taken == CUT_BY_LIMIT)
-		refuse("below LIMIT, OFFSET or FETCH FIRST");
+		refuse(reader, "below LIMIT, OFFSET or FETCH FIRST");
 	if (taken == CUT_BY_EXISTS)
-		refuse("in EXISTS");
+		refuse(reader, "in EXISTS");
 	if (taken == ALL_TAKEN || is_loop(run->query))
 		return 0;
 	if (run->count > 0 && (max_rows.null || DatumGetInt32(max_rows.value) > (int64) run->count))
-		refuse_count(run->count);
+		refuse_count(reader, run->count);
 	return run->count;
 }
 
 /* Rows of one transaction that no key distinguishes come together, whatever max_rows is. */
 void
-check_taken(uint64 found, uint64 taken)
+check_taken(FunctionCallInfo fcinfo, uint64 found, uint64 taken)
 {
+	const char *reader = get_func_name(fcinfo->flinfo->fn_oid);
+
 	if (taken > 0 && found > taken)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("feed_read has %llu rows where only %llu can be fetched",
+				 errmsg("%s has %llu rows where only %llu can be fetched", reader,
 						(unsigned long long) found, (unsigned long long) taken),
-				 errdetail(WHAT_IS_LOST),
-				 errhint("Fetch all rows: in this table no key distinguishes the rows of a transaction, so they come together, whatever max_rows is.")));
+				 errdetail(WHAT_IS_LOST, reader),
+				 errhint("Fetch all rows: those of a transaction that no key distinguishes, or of a table after a marker, come together, whatever max_rows is.")));
 }

@@ -9,6 +9,6 @@
 
 extern void watch_runs(void);
 extern uint64 rows_taken(FunctionCallInfo fcinfo, Value max_rows);
-extern void check_taken(uint64 found, uint64 taken);
+extern void check_taken(FunctionCallInfo fcinfo, uint64 found, uint64 taken);
 
 #endif							/* INORDER_CALLER_H */

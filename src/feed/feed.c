@@ -20,6 +20,7 @@
 
 #include "feed/apply.h"
 #include "feed/caller.h"
+#include "feed/feed.h"
 #include "names.h"
 #include "ports/ground.h"
 #include "ports/origin.h"
@@ -68,23 +69,14 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 				 errhint("Try again.")));
 }
 
-static Value
+Value
 owner_argument(FunctionCallInfo fcinfo, int number)
 {
 	return PG_ARGISNULL(number) ? caller_value() : argument_value(fcinfo, number, OIDOID);
 }
 
-/* Rows that a function of the owner's has found */
-typedef struct Found
-{
-	HeapTupleHeader result;		/* of that function */
-	Table		table;
-	Value		query;			/* for the rows; null if there are none */
-	LastRow		last;
-} Found;
-
-static Value
-column(const Found *found, const char *name, Oid type)
+Value
+found_column(const FoundRows *found, const char *name, Oid type)
 {
 	Value		value = {.type = type};
 
@@ -92,36 +84,36 @@ column(const Found *found, const char *name, Oid type)
 	return value;
 }
 
-static Found
-look(const char *function, int count, const Value *arguments)
+FoundRows
+look_up_rows(const char *function, int count, const Value *arguments)
 {
-	Found		found = {
+	FoundRows		found = {
 		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value),
 		.last = {null_of(INT8OID), null_of(TEXTARRAYOID)}
 	};
-	Value		members = column(&found, "members", InvalidOid);
+	Value		members = found_column(&found, "members", InvalidOid);
 
-	found.table = table_of(column(&found, "t", InvalidOid).value);
-	found.query = column(&found, "query", TEXTOID);
+	found.table = table_of(found_column(&found, "t", InvalidOid).value);
+	found.query = found_column(&found, "query", TEXTOID);
 	if (!members.null)
 		stand_on(&found.table, members);
 	return found;
 }
 
 /* What comes next of a feed */
-static Found
+static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves, bool in_order)
 {
-	return look("next_rows", 6, (Value[]) {
+	return look_up_rows("next_rows", 6, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
 			value_of(BoolGetDatum(moves), BOOLOID), value_of(BoolGetDatum(in_order), BOOLOID)
 	});
 }
 
-static void
-move_over(const Found *found, uint64 amount)
+void
+move_over(const FoundRows *found, uint64 amount)
 {
-	Value		feed = column(found, "feed", InvalidOid);
+	Value		feed = found_column(found, "feed", InvalidOid);
 
 	feed.type = HeapTupleHeaderGetTypeId(DatumGetHeapTupleHeader(feed.value));
 	(void) owner_call("move_over", 4, (Value[]) {feed, number_value((int64) amount), found->last.number, found->last.key});
@@ -129,7 +121,7 @@ move_over(const Found *found, uint64 amount)
 
 /* The rows, as the result of the calling function; returns how many */
 static uint64
-return_rows(Found *found, FunctionCallInfo fcinfo, int row_type, int64 limit)
+return_rows(FoundRows *found, FunctionCallInfo fcinfo, int row_type, int64 limit)
 {
 	uint64		amount = 0;
 
@@ -142,11 +134,11 @@ return_rows(Found *found, FunctionCallInfo fcinfo, int row_type, int64 limit)
 }
 
 static uint64
-read_next(Found *found, FunctionCallInfo fcinfo, bool moves)
+read_next(FoundRows *found, FunctionCallInfo fcinfo, bool moves)
 {
 	*found = take_next(fcinfo, moves, true);
 	/* By the query, so that its last row ends the batch */
-	return return_rows(found, fcinfo, 1, DatumGetBool(column(found, "is_limited", BOOLOID).value) ? PG_GETARG_INT32(2) : 0);
+	return return_rows(found, fcinfo, 1, DatumGetBool(found_column(found, "is_limited", BOOLOID).value) ? PG_GETARG_INT32(2) : 0);
 }
 
 /* As PG_FUNCTION_INFO_V1(feed_read), which a session calls before it runs the first query with feed_read */
@@ -167,10 +159,10 @@ Datum
 feed_read(PG_FUNCTION_ARGS)
 {
 	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
-	Found		found;
+	FoundRows		found;
 	uint64		amount = read_next(&found, fcinfo, true);
 
-	check_taken(amount, wanted);
+	check_taken(fcinfo, amount, wanted);
 	if (!found.query.null)
 		move_over(&found, amount);
 	return (Datum) 0;
@@ -180,7 +172,7 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	Found		found;
+	FoundRows		found;
 
 	(void) read_next(&found, fcinfo, false);
 	return (Datum) 0;
@@ -190,7 +182,7 @@ feed_peek(PG_FUNCTION_ARGS)
 Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
-	Found		found;
+	FoundRows		found;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
@@ -208,7 +200,7 @@ feed_apply(PG_FUNCTION_ARGS)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	Found		found = look("unfinished_rows", 4, (Value[]) {
+	FoundRows		found = look_up_rows("unfinished_rows", 4, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
@@ -226,7 +218,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	Found		found;
+	FoundRows		found;
 
 	/* A call by the fast-path protocol has no expression */
 	if (!OidIsValid(type))
@@ -234,7 +226,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
-	found = look("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
+	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
 	(void) return_rows(&found, fcinfo, 2, 0);
 	expect_origin(origin);
 	return (Datum) 0;

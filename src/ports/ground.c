@@ -46,6 +46,7 @@
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
 PG_FUNCTION_INFO_V1(seen_members);
+PG_FUNCTION_INFO_V1(see_tree);
 PG_FUNCTION_INFO_V1(check_seen_names);
 PG_FUNCTION_INFO_V1(unchanged_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
@@ -527,6 +528,22 @@ seen_members(PG_FUNCTION_ARGS)
 {
 	check_files(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
 	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
+}
+
+/* see_tree(relation regclass) */
+Datum
+see_tree(PG_FUNCTION_ARGS)
+{
+	Ground		ground = {.relation = PG_GETARG_OID(0)};
+	List	   *tree = find_all_inheritors(ground.relation, NoLock, NULL);
+	ListCell   *cell;
+
+	ground.tree = palloc(sizeof(Oid) * list_length(tree));
+	foreach(cell, tree)
+		ground.tree[ground.tree_count++] = lfirst_oid(cell);
+	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	check_files(&ground, GetActiveSnapshot());
+	PG_RETURN_VOID();
 }
 
 /* check_names(relation regclass) */

@@ -117,11 +117,14 @@ static bool
 belongs_to(Oid relation, const Table *table)
 {
 	char		kind = get_rel_relkind(relation);
+	List	   *above;
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	return relation == table->oid || (table->ground != NULL && in_tree(table->ground, relation)) ||
-		(get_rel_relispartition(relation) && list_member_oid(get_partition_ancestors(relation), table->oid));
+	if (relation == table->oid || relation == table->joined || (table->ground != NULL && in_tree(table->ground, relation)))
+		return true;
+	above = get_rel_relispartition(relation) ? get_partition_ancestors(relation) : NIL;
+	return list_member_oid(above, table->oid) || (OidIsValid(table->joined) && list_member_oid(above, table->joined));
 }
 
 /* The extension has one function of this name; others, even superusers, may have made overloads of it */
@@ -324,6 +327,22 @@ forget_rows(DestReceiver *self)
 }
 
 static uint64
+run_reading(const Table *table, const char *query, bool stable, const Setting *more, DestReceiver *destination)
+{
+	uint64		amount;
+	int			nest;
+
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	apply_settings(more);
+	run(table, query, stable, 0, destination);
+	amount = SPI_processed;
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return amount;
+}
+
+static uint64
 rows_into(const Table *table, const char *query, bool stable, const Setting *more, FunctionCallInfo fcinfo, int64 limit,
 		  LastRow *last)
 {
@@ -331,18 +350,11 @@ rows_into(const Table *table, const char *query, bool stable, const Setting *mor
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
 	uint64		amount;
-	int			nest;
 
 	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
 									false, result->setDesc, "the table has other columns than row_type");
-	SPI_connect();
-	nest = begin_settings(table, reading);
-	apply_settings(more);
 	noting.rows = destination;
-	run(table, query, stable, 0, limit > 0 ? &noting.pub : destination);
-	amount = SPI_processed;
-	AtEOXact_GUC(false, nest);
-	SPI_finish();
+	amount = run_reading(table, query, stable, more, limit > 0 ? &noting.pub : destination);
 	destination->rDestroy(destination);
 	return amount;
 }
@@ -352,6 +364,13 @@ uint64
 query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
 	return rows_into(table, query, false, nothing_more, fcinfo, limit, last);
+}
+
+/* All rows, to a destination of the caller's; how many */
+uint64
+query_into(const Table *table, const char *query, DestReceiver *destination)
+{
+	return run_reading(table, query, false, nothing_more, destination);
 }
 
 /*

@@ -17,6 +17,7 @@ typedef struct LastRow
 } LastRow;
 
 extern uint64 query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last);
+extern uint64 query_into(const Table *table, const char *query, DestReceiver *destination);
 extern int64 query_count(const Table *table, const char *query, bool parallel);
 extern void check_query(Query *query, const Table *table);
 extern SPIPlanPtr prepare_text(const char *query, int options);

@@ -62,6 +62,7 @@ typedef struct Table
 	Value		description;	/* inorder_internal.feed_table */
 	Ground	   *ground;			/* what reads of it stand on (ground.c) */
 	Value		members;		/* feed_member[]: its partitions as they were proved */
+	Oid			joined;			/* a table that is read with it; none but for changes */
 } Table;
 
 #endif							/* INORDER_TABLE_H */

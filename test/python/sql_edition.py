@@ -29,7 +29,7 @@ REGRESS = (
     "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
     "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
-    "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds",
+    "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
 # Of what the SQL edition does not have.
 NOT_RUN = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from sources import C_FILES, ROOT, SQL_FILES
 
 # Each may use those before it, and what is in no folder.
-FOLDERS = ["keys", "types", "ports", "feed"]
+FOLDERS = ["keys", "types", "ports", "feed", "changes"]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)
 # A file in C has types and macros of its own.

@@ -8,6 +8,7 @@ from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
+from stress.changes import run_changes
 from stress.edition import EDITIONS
 from stress.readers import TwoStep
 from stress.report import show
@@ -26,6 +27,15 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, s
     assert not result.failed
     assert result.checks >= LEAST_CHECKS and result.reread > 0
     assert all(line.delivered > 0 for line in result.lines)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", ["c", "sql"])
+def test_copies_by_changes_are_the_table(server: Server, edition: str) -> None:
+    run = run_changes(server, 6, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
+    print(run.seed, run.seen)
+    assert not run.faults
+    assert run.seen["compared"] > 0
 
 
 @pytest.mark.server

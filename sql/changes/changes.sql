@@ -1,0 +1,217 @@
+-- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table.
+--
+-- A copy that takes each of them is the table, since the state of a key is read after its change was committed:
+--
+--  1. The last transaction that changed a key has logged it. It is in a batch once it has ended, and the row is read in
+--     a snapshot in which it has ended (readable_batch()), and in which the rows are found (followed()).
+--  2. What is in the position of a feed has ended in that snapshot, too, since the position was committed before: a row
+--     is not set back to what it was before a change that is never read again. Workers read at the same time, so their
+--     sink compares versions.
+--  3. A marker is followed by the whole table, as the snapshot sees it: rows that other transactions inserted after a
+--     TRUNCATE may have come before it.
+--  4. Nothing has changed past the log since, or else its fingerprint is another one (is_logged()).
+--
+-- In REPEATABLE READ the batch is of the snapshot in which the rows are read: after a whole batch the copy is the table
+-- in that snapshot.
+
+CREATE FUNCTION inorder_internal.say_unlogged(relation regclass, log regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    present regclass := inorder_internal.log_of(relation);
+BEGIN
+    IF present IS DISTINCT FROM log THEN
+        RAISE 'table % is not the log of the changes of %', log, relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
+                          ELSE format('That is %s.', present) END;
+    END IF;
+    RAISE 'table % may have changed past its log', relation USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its columns, key, triggers or partitions are not those that it had when changes_enable() or '
+                   'changes_resync() was called last.',
+          HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
+END $$;
+
+-- Error if a table that is locked has other columns than the snapshot of the calling statement sees. Privileges are
+-- looked up in the catalog as it is now, and are null for a column that is not there.
+CREATE FUNCTION inorder_internal.see_columns(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
+               OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
+        FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
+        RAISE 'columns of % were changed after this query began', relation
+        USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+    END IF;
+END $$;
+
+-- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
+-- calling statement sees its rows.
+CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid)
+RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    relation regclass := (SELECT y.typrelid FROM pg_type AS y WHERE y.oid = row_type);
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind IN ('r', 'p')) THEN
+        RAISE 'row_type must be null::the_table, not of type %', row_type::regtype USING ERRCODE = 'datatype_mismatch';
+    END IF;
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
+    IF inorder_internal.log_of(relation) IS DISTINCT FROM log OR NOT inorder_internal.is_logged(relation) THEN
+        PERFORM inorder_internal.say_unlogged(relation, log);
+    END IF;
+    PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.see_tree(relation),
+            inorder_internal.see_columns(relation);
+    RETURN relation;
+END $$;
+
+-- The condition that a row of a table has a key, and, of keys of which equal ones may differ, that it has the same.
+CREATE FUNCTION inorder_internal.key_conditions(relation regclass, OUT is_equal text, OUT is_same text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SELECT string_agg(format('e.%I OPERATOR(pg_catalog.=) k.c%s', k.name, k.place), ' AND ' ORDER BY k.place),
+           coalesce(string_agg(format('pg_catalog.concat(e.%I) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) k.t%s',
+                                      k.name, k.place), ' AND ') FILTER (WHERE NOT k.is_exact), 'true')
+    INTO is_equal, is_same FROM inorder_internal.changed_key(relation) AS k;
+END $$;
+
+-- A row of a table in the rows of changes: of one that is deleted its key.
+CREATE FUNCTION inorder_internal.changed_row(relation regclass, form text, key_form text)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT format('ROW(%s)', string_agg(
+                format(CASE WHEN k.place IS NULL THEN form ELSE key_form END, a.attname, k.place), ', '
+                ORDER BY a.attnum))
+            FROM pg_attribute AS a LEFT JOIN inorder_internal.changed_key(relation) AS k ON k.name = a.attname
+            WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);
+END $$;
+
+-- The query for changes, by the query for the rows of a batch of the log: what is to be done with a row, the version of
+-- the snapshot, and the row. After a marker all rows come; otherwise those that are deleted come first,
+-- since a sink may take a key that was deleted, and the one that is there now, for equal.
+CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, batch_query text)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    columns name[] := inorder_internal.log_columns(t.relation);
+    conditions record := inorder_internal.key_conditions(relation);
+    keys text := (SELECT inorder_internal.keys_text(columns[2:cardinality(columns) - 1],
+                                                    array_agg(k.is_exact ORDER BY k.place))
+                  FROM inorder_internal.changed_key(relation) AS k);
+    source text := inorder_internal.named(relation);
+    typed text := inorder_internal.typed(
+        relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
+    whole_row text := inorder_internal.changed_row(relation, 'e.%I', 'e.%I');
+    first_key text := (SELECT quote_ident(k.name) FROM inorder_internal.changed_key(relation) AS k WHERE k.place = 1);
+    version text := format('%L::pg_catalog.int8', inorder_internal.version_of(t));
+    marked text := 'EXISTS (SELECT FROM k WHERE k.c1 IS NULL)';
+BEGIN
+    -- The key is looked up for each row by the index, whatever the planner thinks of the number of keys.
+    RETURN concat(
+        'WITH k AS MATERIALIZED (SELECT DISTINCT ', keys, ' FROM (', batch_query, ') AS e) ',
+        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', whole_row, ' AS changed',
+        ' FROM (SELECT FROM k WHERE k.c1 IS NULL) AS m LEFT JOIN LATERAL (SELECT e.* FROM ', source,
+        ' WHERE false) AS e ON true UNION ALL SELECT ''upsert''::pg_catalog.text, ', version, ', ', whole_row,
+        ' FROM ', source, ' WHERE ', typed, marked, ' UNION ALL (SELECT o.op, ', version, ', ',
+        inorder_internal.changed_row(
+            relation, 'x.%I',
+            'CASE WHEN o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text THEN x.%I ELSE k.c%s END'),
+        ' FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source, ' WHERE ', typed, conditions.is_equal,
+        ' OFFSET 0) AS e ON true CROSS JOIN LATERAL pg_catalog.unnest(CASE WHEN e.', first_key,
+        ' IS NULL THEN ''{delete}''::pg_catalog.text[] WHEN ', conditions.is_same,
+        ' THEN ''{upsert}''::pg_catalog.text[] ELSE ''{delete,upsert}''::pg_catalog.text[] END) AS o(op) ',
+        'LEFT JOIN LATERAL (SELECT e.*) AS x ON o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text ',
+        'WHERE k.c1 IS NOT NULL AND NOT ', marked, ' ORDER BY o.op)');
+END $$;
+
+-- A number that grows with what a snapshot sees: how many transactions have ended in it.
+CREATE FUNCTION inorder_internal.version_of(t inorder_internal.feed_table)
+RETURNS bigint
+LANGUAGE sql STABLE
+RETURN inorder_internal.total(inorder_internal.ended_transactions((t).base));
+
+-- The changes of an unfinished batch; of none, if there is none: then all that is done is to look whether any went past
+-- the log.
+CREATE FUNCTION inorder_internal.unfinished_changes(
+    caller oid, name text, number bigint, owner oid, row_type oid,
+    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    o record := inorder_internal.open_feed(caller, name, owner);
+    r inorder_internal.rows_found;
+BEGIN
+    relation := inorder_internal.followed(caller, o.relation, row_type);
+    IF number IS NULL THEN
+        t := (inorder_internal.look_at(o.feed, o.relation, caller, true)).t;
+        RETURN;
+    END IF;
+    r := inorder_internal.unfinished_rows(caller, name, number, owner);
+    t := r.t;
+    members := r.members;
+    query := inorder_internal.changes_query(relation, t, r.query);
+END $$;
+
+-- The changes that come next of a feed, which is locked.
+CREATE FUNCTION inorder_internal.next_changes(
+    caller oid, name text, owner oid, max_rows int, row_type oid,
+    OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
+    OUT query text, OUT relation oid
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    feed := inorder_internal.take_next(caller, name, owner, max_rows, true, true, false);
+    t := feed.t;
+    members := (feed.next).members;
+    -- Where no transaction has ended since the last look, nothing has changed.
+    IF feed.feed IS NOT NULL THEN
+        relation := inorder_internal.followed(caller, t.relation, row_type);
+    END IF;
+    IF (feed.next).has_rows THEN
+        query := inorder_internal.changes_query(relation, t, inorder_internal.found_query(
+            t, (feed.next).batch, NULL, 'e.*', false));
+    END IF;
+END $$;
+
+CREATE FUNCTION @extschema@.changes_read(
+    name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL,
+    OUT op text, OUT version bigint, OUT changed anyelement
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
+'Return what a copy of a table has to do for what was committed since the last read, as changes_batch_rows does, for '
+'at most max_rows rows of the log, and move the position of the feed in the current transaction. The caller must fetch '
+'all rows.
+Requires the privileges to move the feed, and to read the table and the log. Range: max_rows 1 to 2147483647; after a '
+'marker all rows of the table are returned. In REPEATABLE READ a copy that has all rows is the table in that snapshot; '
+'in READ COMMITTED it becomes the table. Errors: those of feed_read, for both tables; and '
+'object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
+
+CREATE FUNCTION @extschema@.changes_batch_rows(
+    name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
+    OUT op text, OUT version bigint, OUT changed anyelement
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
+'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
+'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
+'those of the whole table follow. row_type is null::the_table, not of the log. The rows are as they are in the '
+'snapshot of the call, deleted ones first. version grows from one snapshot to a later one: a sink of several workers '
+'keeps for each key what has the highest. Called again it may return newer rows. With a number that is null, as '
+'feed_next_batch returns it if there is nothing new, it looks only whether changes may have gone past the log.
+Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
+'in the same transaction, a copy that has all batches is the table in that snapshot; in READ COMMITTED it becomes the '
+'table. Errors: those of feed_batch_rows, for both tables; and object_not_in_prerequisite_state if changes may have '
+'gone past the log: see changes_resync.';

@@ -1,0 +1,173 @@
+-- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
+--
+-- Statement triggers write it, on the table and on each of its partitions, by one function for each table, which has
+-- the name and schema of the log. The columns of a log are known by their places, since a key may have columns of any
+-- name: the transaction number, the primary key, the kind of the change. A row without a key is a marker: whatever the
+-- table had before, it now has the rows that it has.
+
+-- The type of a column as text of a statement.
+CREATE FUNCTION inorder_internal.column_definition(a pg_attribute)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN concat(format_type((a).atttypid, (a).atttypmod),
+              CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
+
+-- The primary key of a table in the order of its columns. Where equal values may differ, their text tells them apart.
+CREATE FUNCTION inorder_internal.changed_key(relation regclass)
+RETURNS TABLE (place bigint, name name, type name, definition text, is_exact boolean)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT k.place, a.attname, y.typname, inorder_internal.column_definition(a),
+           a.atttypid <> ALL ('{numeric, float4, float8, interval, bpchar}'::regtype[]::oid[])
+               AND coalesce(l.collisdeterministic, true)
+    FROM pg_index AS i
+    CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
+    JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    JOIN pg_type AS y ON y.oid = a.atttypid
+    LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
+    WHERE i.indrelid = relation AND i.indisprimary AND i.indisvalid AND k.place <= i.indnkeyatts ORDER BY k.place;
+END;
+
+-- Why the changes of a table cannot be logged, or null.
+CREATE FUNCTION inorder_internal.log_problem(relation regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    type text := (SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
+                  WHERE k.type <> ALL (ARRAY(SELECT y.typname FROM pg_type AS y
+                                             WHERE y.oid = ANY (inorder_internal.order_types())))
+                  ORDER BY k.place LIMIT 1);
+BEGIN
+    RETURN coalesce(inorder_internal.problem(relation), CASE
+        WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)
+        THEN 'is a partition, or inherits from a table, whose statements fire no statement trigger of its'
+        WHEN EXISTS (SELECT FROM pg_subscription_rel AS s
+                     WHERE s.srrelid = ANY (inorder_internal.tree(relation)::oid[]))
+        THEN 'receives rows of a subscription, which fire no statement trigger'
+        WHEN NOT EXISTS (SELECT FROM inorder_internal.changed_key(relation)) THEN 'has no primary key'
+        WHEN type IS NOT NULL
+        THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
+END $$;
+
+-- The function that logs the changes of a table; null if none does.
+CREATE FUNCTION inorder_internal.logging_function(relation regclass)
+RETURNS oid
+LANGUAGE sql STABLE
+RETURN (SELECT g.tgfoid FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
+
+-- The log of a table; null if it has none.
+CREATE FUNCTION inorder_internal.log_of(relation regclass)
+RETURNS regclass
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.oid::regclass FROM pg_proc AS p
+    JOIN pg_class AS c ON c.relnamespace = p.pronamespace AND c.relname = p.proname AND c.relkind IN ('r', 'p')
+    WHERE p.oid = inorder_internal.logging_function(relation);
+END;
+
+-- The columns of a log, in order.
+CREATE FUNCTION inorder_internal.log_columns(log regclass)
+RETURNS name[]
+LANGUAGE sql STABLE
+RETURN ARRAY(SELECT a.attname FROM pg_attribute AS a
+             WHERE a.attrelid = log AND a.attnum > 0::smallint AND NOT a.attisdropped ORDER BY a.attnum);
+
+-- The triggers that log changes: of which statements, and the rows that these have.
+CREATE FUNCTION inorder_internal.logging_triggers()
+RETURNS TABLE (name name, event text, kind text, referencing text)
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT concat('zz_inorder_changes_', lower(v.event))::name, v.event, left(v.event, 1), v.referencing
+    FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS new_rows'),
+                 ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+                 ('DELETE', 'REFERENCING OLD TABLE AS old_rows'), ('TRUNCATE', '')) AS v(event, referencing);
+END;
+
+-- What a table was when its changes began to be logged: other columns, triggers or partitions may have let some go past
+-- the log. Names and statistics do not matter.
+CREATE FUNCTION inorder_internal.fingerprint(relation regclass)
+RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT hashtextextended(string_agg(concat_ws(' ', m.oid, v.version), ','
+                                               ORDER BY m.oid, v.version COLLATE "C"), 0)
+            FROM unnest(inorder_internal.tree(relation)::oid[]) AS m(oid) CROSS JOIN LATERAL (
+                SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
+                WHERE a.attrelid = m.oid AND a.attnum > 0
+                UNION ALL
+                -- One transaction may change a trigger several times.
+                SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin, g.cmin) FROM pg_trigger AS g
+                JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname WHERE g.tgrelid = m.oid
+                UNION ALL
+                SELECT concat_ws(' ', 'below', i.inhparent, i.xmin) FROM pg_inherits AS i WHERE i.inhrelid = m.oid)
+                AS v(version));
+END $$;
+
+-- The keys of rows as the columns of a query, with the texts that tell them apart.
+CREATE FUNCTION inorder_internal.keys_text(keys name[], are_exact boolean[])
+RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT string_agg(format('e.%I AS c%s', k.name, k.place)
+                              || CASE WHEN k.is_exact THEN ''
+                                      ELSE format(', pg_catalog.concat(e.%I) COLLATE pg_catalog."C" AS t%s', k.name,
+                                                  k.place) END, ', ' ORDER BY k.place)
+            FROM unnest(keys, are_exact) WITH ORDINALITY AS k(name, is_exact, place));
+END $$;
+
+-- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
+-- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
+CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    columns name[] := inorder_internal.log_columns(log);
+    amount int := cardinality(columns) - 2;
+    target text := format('INSERT INTO %s (%s) SELECT %s, ', log,
+                          (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns[2:]) AS c),
+                          (SELECT string_agg(format('k.c%s', n), ', ') FROM generate_series(1, amount) AS n));
+    keys text := (SELECT inorder_internal.keys_text(array_agg(k.name), array_agg(k.is_exact))
+                  FROM inorder_internal.changed_key(relation) AS k);
+BEGIN
+    RETURN concat('
+#variable_conflict use_column
+BEGIN
+    -- Made by inorder for ', inorder_internal.fingerprint(relation), '.
+', (SELECT string_agg(format('    %s TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
+        %s;
+', CASE t.event WHEN 'INSERT' THEN 'IF' ELSE 'ELSIF' END, t.event, CASE t.event
+            WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, t.kind)
+            ELSE format('%s%L::pg_catalog."char" FROM (%s) AS k', target, t.kind, (
+                SELECT string_agg(format('SELECT %s FROM %s AS e', keys, r.rows), ' UNION ' ORDER BY r.rows)
+                FROM unnest('{new_rows, old_rows}'::text[]) AS r(rows)
+                WHERE strpos(t.referencing, r.rows) > 0)) END), '')
+    FROM inorder_internal.logging_triggers() AS t), '    END IF;
+    RETURN NULL;
+END
+');
+END $$;
+
+CREATE FUNCTION inorder_internal.marker_statement(log regclass, kind text)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    columns name[] := inorder_internal.log_columns(log);
+BEGIN
+    RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")', log, columns[cardinality(columns)], kind);
+END $$;
+
+-- Whether all changes of a table since it was last read are in its log, if the log is what it was.
+CREATE FUNCTION inorder_internal.is_logged(relation regclass)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
+AS $$
+BEGIN
+    RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, inorder_internal.log_of(relation))
+                     FROM pg_proc AS p WHERE p.oid = inorder_internal.logging_function(relation)), false)
+       AND inorder_internal.log_problem(relation) IS NULL;
+END $$;

@@ -1,0 +1,227 @@
+-- Logging the changes of a table: what its owner calls.
+
+-- Error unless the caller is the owner of a table whose changes can be logged.
+CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
+    problem text := inorder_internal.log_problem(relation);
+BEGIN
+    PERFORM inorder_internal.check_local(relation);
+    -- The function of the triggers runs as who makes it: as nobody whom the owner of the table could not be.
+    IF owner <> caller THEN
+        RAISE 'the changes of table % can be logged by its owner only', relation
+        USING ERRCODE = 'insufficient_privilege',
+              HINT = format('SET ROLE %s', quote_ident(inorder_internal.role_name(owner)));
+    ELSIF problem IS NOT NULL THEN
+        RAISE 'cannot log the changes of %: it %', relation, problem
+        USING ERRCODE = CASE WHEN problem LIKE '% primary key%' THEN 'object_not_in_prerequisite_state'
+                             ELSE 'wrong_object_type' END,
+              HINT = CASE WHEN problem LIKE '% no primary key'
+                          THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by it.', relation)
+                          WHEN problem LIKE '% partition, %' THEN 'Log those of the table above it.'
+                          WHEN problem LIKE '% type %'
+                          THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
+                          ELSE 'Tables can that are permanent, and have no children but partitions.' END;
+    END IF;
+    PERFORM inorder_internal.refuse_hidden(caller, relation);
+END $$;
+
+-- The name of the log that a table gets.
+CREATE FUNCTION inorder_internal.log_name(relation regclass)
+RETURNS name
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    -- Names have 63 bytes, and characters may have four.
+    SELECT concat(CASE WHEN octet_length(c.relname::text) > 55
+                       THEN left(c.relname::text, 55 - octet_length(c.relname::text) + char_length(c.relname::text))
+                       ELSE c.relname::text END, '_changes')::name
+    FROM pg_class AS c WHERE c.oid = relation;
+END;
+
+-- A name of a column beside those of a key.
+CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[])
+RETURNS name
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
+        WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
+
+-- The statements that make the log of a table.
+CREATE FUNCTION inorder_internal.log_statements(relation regclass, log text)
+RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    keys name[] := ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k);
+BEGIN
+    RETURN NEXT format('CREATE TABLE %s (%I pg_catalog.uuid PRIMARY KEY DEFAULT %s.uuid_xact_nextval(), %s, '
+                       '%I pg_catalog."char" NOT NULL)',
+                       log, inorder_internal.name_beside('change', keys), inorder_internal.public_schema(),
+                       (SELECT string_agg(format('%I %s', k.name, k.definition), ', ' ORDER BY k.place)
+                        FROM inorder_internal.changed_key(relation) AS k), inorder_internal.name_beside('op', keys));
+    RETURN NEXT format('COMMENT ON TABLE %s IS %L', log, 'Keys of rows that changed: see changes_enable() of inorder.');
+END $$;
+
+-- Error unless a table is a log of the changes of another one, or can be.
+CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    wanted text[] := ARRAY['uuid'] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
+                                            ORDER BY k.place) || ARRAY['"char"'];
+    present text[] := ARRAY(SELECT inorder_internal.column_definition(a) FROM pg_attribute AS a
+                          WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+BEGIN
+    IF present <> wanted THEN
+        RAISE 'table % is no log of the changes of %', log, relation USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('Its columns have the types (%s), those of a log (%s).', array_to_string(present, ', '),
+                              array_to_string(wanted, ', ')),
+              HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
+    END IF;
+    IF EXISTS (SELECT FROM pg_proc AS p JOIN pg_class AS c ON c.relname = p.proname AND c.relnamespace = p.pronamespace
+               WHERE c.oid = log AND p.pronargs = 0 AND strpos(p.prosrc, 'Made by inorder for') = 0
+                 AND p.oid IS DISTINCT FROM inorder_internal.logging_function(relation)) THEN
+        RAISE 'function %() exists, and does not log the changes of %', log, relation
+        USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
+    END IF;
+END $$;
+
+-- The statement that makes the function which logs the changes of a table.
+CREATE FUNCTION inorder_internal.function_statement(relation regclass, log regclass)
+RETURNS text
+LANGUAGE sql STABLE
+-- Of the caller, who owns it. SECURITY DEFINER, so that writers need no privileges on the log.
+RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS %L'::text,
+              'OR REPLACE'::text, log, inorder_internal.logging_body(relation, log));
+
+-- The statements that make the triggers, also those that are there; and drop those of tables that no longer belong to
+-- this one, or had its name before.
+CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass)
+RETURNS SETOF text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass)
+    FROM pg_depend AS d JOIN pg_trigger AS g ON g.oid = d.objid
+    WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = to_regprocedure(concat(log, '()'::text))::oid
+      AND d.classid = 'pg_trigger'::regclass AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[])
+      AND g.tgname IN (SELECT t.name FROM inorder_internal.logging_triggers() AS t)
+    UNION ALL
+    SELECT s.statement FROM unnest(inorder_internal.tree(relation)) AS m
+    CROSS JOIN inorder_internal.logging_triggers() AS t
+    CROSS JOIN LATERAL (VALUES
+        (format('CREATE %s TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', 'OR REPLACE',
+                t.name, t.event, m, t.referencing, log)),
+        (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', m, t.name))) AS s(statement);
+END;
+
+-- Log the changes of a table from now on. If some may have gone past the log, or if asked for, a marker is written:
+-- feeds read all of the table then.
+CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean)
+RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    log regclass;
+    log_name text;
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation),
+            inorder_internal.require_read_committed('changes_enable', 'It would not see what changed since.'),
+            inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
+            inorder_internal.check_loggable(caller, relation);
+    log_name := format('%I.%I', (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                                 WHERE c.oid = relation), inorder_internal.log_name(relation));
+    log := coalesce(inorder_internal.log_of(relation), to_regclass(log_name));
+    IF log IS NULL THEN
+        PERFORM inorder_internal.run_statements(ARRAY(
+            SELECT s FROM inorder_internal.log_statements(relation, log_name) AS s), caller);
+        log := log_name::regclass;
+    END IF;
+    PERFORM inorder_internal.check_log(relation, log);
+    IF NOT inorder_internal.is_enabled(log, NULL) THEN
+        PERFORM inorder_internal.feed_enable(caller, log, NULL);
+    ELSIF NOT marks AND inorder_internal.is_logged(relation) THEN
+        RETURN log;
+    END IF;
+    PERFORM inorder_internal.run_statements(
+        inorder_internal.function_statement(relation, log) || ARRAY(
+            SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
+            || inorder_internal.marker_statement(log, 'R'), caller);
+    -- The triggers are those that the function is made for.
+    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller);
+    RETURN log;
+END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.changes_enable(caller oid, relation regclass)
+RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.log_changes(caller, relation, false);
+END $$;
+
+CREATE FUNCTION inorder_internal.changes_resync(caller oid, relation regclass)
+RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN inorder_internal.log_changes(caller, relation, true);
+END $$;
+
+CREATE FUNCTION inorder_internal.changes_disable(caller oid, relation regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_owner(caller, relation),
+            inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
+        JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
+        WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]))
+        || ARRAY(SELECT format('DROP FUNCTION %s', p.oid::regprocedure) FROM pg_proc AS p
+                 WHERE p.oid = inorder_internal.logging_function(relation)), caller);
+END $$;
+
+---------------------------------------------------------------------------
+-- Public functions
+---------------------------------------------------------------------------
+
+CREATE FUNCTION @extschema@.changes_enable(relation regclass)
+RETURNS regclass
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
+'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE: make a table of the name of this one with '
+'_changes, in the same schema, unless there is one, and statement triggers on the table and all of its partitions. '
+'Feeds of that table have the changes: read them by changes_batch_rows. Its first row is a marker, with which a feed '
+'from the beginning reads the whole table. Called again, it repairs what is missing, and then writes a marker: after '
+'partitions were added, or columns changed. The function of the triggers is SECURITY DEFINER, so writers need no '
+'privileges on the log; it runs nothing but INSERT into the log. Returns the log.
+The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it '
+'waits for writers. Errors: '
+'insufficient_privilege, undefined_table, wrong_object_type (a table that is not permanent, inherits, is a partition, '
+'receives rows of a subscription, or has foreign partitions), object_not_in_prerequisite_state (no primary key, a type '
+'of its columns, row security, another table of the name), duplicate_function, feature_not_supported (distributed by '
+'Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
+
+CREATE FUNCTION @extschema@.changes_disable(relation regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
+'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.
+Owner only. Takes ACCESS EXCLUSIVE. Errors: undefined_table, insufficient_privilege.';
+
+CREATE FUNCTION @extschema@.changes_resync(relation regclass)
+RETURNS regclass
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_resync(regclass) IS
+'As changes_enable, and write a marker in any case: each feed of the log reads the whole table. For changes that no '
+'trigger sees: a restore, rows of a partition that was attached or detached, ALTER TYPE, triggers that were switched '
+'off.
+Errors: those of changes_enable.';

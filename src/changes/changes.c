@@ -1,0 +1,160 @@
+/*
+ * changes.c
+ *	  Changes of a table, as they are returned to the caller.
+ *
+ * What is read, and why a copy that takes it is the table, is in
+ * sql/changes/changes.sql.  The query has a row of the table as a record, since no
+ * text names the table's type: here it becomes one of that type.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
+
+#include "feed/caller.h"
+#include "feed/feed.h"
+#include "ports/ground.h"
+
+PG_FUNCTION_INFO_V1(changes_batch_rows);
+
+/* The columns of the query and of the result: op, version, changed */
+#define CHANGE_COLUMNS 3
+#define CHANGED 2
+
+/* Takes the rows of the query */
+typedef struct Composing
+{
+	DestReceiver pub;
+	ReturnSetInfo *result;
+	TupleDesc	row;			/* of the table */
+	MemoryContext memory;		/* of one row */
+} Composing;
+
+/* A record with the columns of the table, but for those that were dropped, as a row of the table */
+static Datum
+row_of(TupleDesc row, Datum record)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(record);
+	TupleDesc	from = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header), .t_data = header};
+	Datum	   *values = palloc0(sizeof(Datum) * (from->natts + row->natts));
+	bool	   *nulls = palloc0(sizeof(bool) * (from->natts + row->natts));
+	int			place = 0;
+
+	heap_deform_tuple(&tuple, from, values + row->natts, nulls + row->natts);
+	for (int i = 0; i < row->natts; i++)
+	{
+		bool		dropped = TupleDescAttr(row, i)->attisdropped;
+
+		if (!dropped && (place == from->natts || TupleDescAttr(from, place)->atttypid != TupleDescAttr(row, i)->atttypid))
+			elog(ERROR, "column %d of a change is not of the type of the table", i + 1);
+		nulls[i] = dropped || nulls[row->natts + place];
+		values[i] = dropped ? (Datum) 0 : values[row->natts + place];
+		place += !dropped;
+	}
+	ReleaseTupleDesc(from);
+	return heap_copy_tuple_as_datum(heap_form_tuple(row, values, nulls), row);
+}
+
+static bool
+pass_change(TupleTableSlot *slot, DestReceiver *self)
+{
+	Composing  *composing = (Composing *) self;
+	MemoryContext old = MemoryContextSwitchTo(composing->memory);
+	Datum		values[CHANGE_COLUMNS];
+	bool		nulls[CHANGE_COLUMNS];
+
+	slot_getsomeattrs(slot, CHANGE_COLUMNS);
+	memcpy(values, slot->tts_values, sizeof(values));
+	memcpy(nulls, slot->tts_isnull, sizeof(nulls));
+	values[CHANGED] = row_of(composing->row, values[CHANGED]);
+	tuplestore_putvalues(composing->result->setResult, composing->result->setDesc, values, nulls);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(composing->memory);
+	return true;
+}
+
+static void
+begin_changes(DestReceiver *self, int operation, TupleDesc columns)
+{
+	((Composing *) self)->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a change", ALLOCSET_DEFAULT_SIZES);
+}
+
+static void
+end_changes(DestReceiver *self)
+{
+	MemoryContextDelete(((Composing *) self)->memory);
+}
+
+static void
+forget_changes(DestReceiver *self)
+{
+}
+
+/* The rows of what was found, as the result of the calling function; returns how many */
+static uint64
+return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
+{
+	Composing	composing = {{pass_change, begin_changes, end_changes, forget_changes, DestTuplestore}};
+	uint64		amount = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!found->query.null)
+	{
+		composing.result = (ReturnSetInfo *) fcinfo->resultinfo;
+		composing.row = lookup_rowtype_tupdesc_copy(row_type, -1);
+		found->table.joined = DatumGetObjectId(found_column(found, "relation", OIDOID).value);
+		amount = query_into(&found->table, text_of(found->query), &composing.pub);
+	}
+	check_ground(&found->table);
+	return amount;
+}
+
+/* changes_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof (op, version, changed) */
+Datum
+changes_batch_rows(PG_FUNCTION_ARGS)
+{
+	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 2);
+	FoundRows		found = look_up_rows("unfinished_changes", 5, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3),
+			value_of(ObjectIdGetDatum(row_type), OIDOID)
+	});
+
+	(void) return_changes(&found, fcinfo, row_type);
+	return (Datum) 0;
+}
+
+/* As PG_FUNCTION_INFO_V1(changes_read): see feed_read */
+extern PGDLLEXPORT Datum changes_read(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_changes_read(void);
+
+const Pg_finfo_record *
+pg_finfo_changes_read(void)
+{
+	static const Pg_finfo_record info = {1};
+
+	watch_runs();
+	return &info;
+}
+
+/* changes_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof (op, version, changed) */
+Datum
+changes_read(PG_FUNCTION_ARGS)
+{
+	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
+	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 1);
+	FoundRows		found = look_up_rows("next_changes", 5, (Value[]) {
+		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
+			value_of(ObjectIdGetDatum(row_type), OIDOID)
+	});
+
+	check_taken(fcinfo, return_changes(&found, fcinfo, row_type), wanted);
+	if (!found.query.null)
+		move_over(&found, 1);
+	return (Datum) 0;
+}

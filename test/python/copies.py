@@ -1,0 +1,74 @@
+"""A copy of a table that is kept by its changes, to be compared with it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from inorder.connection.database import Connection
+
+NEXT = "SELECT feed_next_batch(%s, %s)"
+CHANGES = "SELECT op, version, to_jsonb(changed), {keys} FROM changes_batch_rows(%s, %s, null::{table})"
+FINISH = "SELECT feed_finish_batch(%s, %s)"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+
+# A key as text, since equal ones may differ.
+Key = tuple[str, ...]
+Change = tuple[str, int, object, Key]  # op, version, row, key
+
+
+@dataclass
+class Copy:
+    """What a sink has of a table: a row for each key."""
+
+    table: str = "t"
+    feed: str = "copy"
+    keys: tuple[str, ...] = ("id",)
+    rows: dict[Key, object] = field(default_factory=dict)
+    versions: dict[Key, int] = field(default_factory=dict)
+    floor: int = 0  # version of the last time that all rows came
+
+    def changes(self, connection: Connection, number: object) -> list[Change]:
+        keys = f"ARRAY[{', '.join(f'(changed).{key}::text' for key in self.keys)}]"
+        query = CHANGES.format(keys=keys, table=self.table)
+        found: list[Any] = connection.execute(query.encode(), [self.feed, number]).fetchall()
+        return [(op, version, row, tuple(key)) for op, version, row, key in found]
+
+    def apply(self, changes: Iterable[Change], by_version: bool = False) -> None:
+        """Do what they say; if they may come in any order, not what is older than what was done."""
+        for op, version, row, key in changes:
+            if by_version and version < max(self.floor, self.versions.get(key, 0)):
+                continue
+            if op == "resync":
+                self.floor = version
+                self.rows = {key: row for key, row in self.rows.items() if by_version and self.versions[key] > version}
+                continue
+            if op == "upsert":
+                self.rows[key] = row
+            else:
+                assert op == "delete"
+                self.rows.pop(key, None)
+            self.versions[key] = version
+
+    def step(self, connection: Connection, max_rows: int | None = None) -> bool:
+        """Take the next batch in the current transaction; whether there was one."""
+        (number,) = connection.execute(NEXT, [self.feed, max_rows]).fetchone() or (None,)
+        self.apply(self.changes(connection, number))
+        if number is None:
+            return False
+        connection.execute(FINISH, [self.feed, number])
+        return True
+
+    def table_now(self, connection: Connection) -> dict[Key, object]:
+        keys = f"ARRAY[{', '.join(f'e.{key}::text' for key in self.keys)}]"
+        found: list[Any] = connection.execute(f"SELECT {keys}, to_jsonb(e) FROM {self.table} AS e".encode()).fetchall()
+        return {tuple(key): row for key, row in found}
+
+    def follow(self, connection: Connection, max_rows: int | None = None) -> None:
+        """Take whole batches, each in a snapshot of its own, until there is none: the copy is the table each time."""
+        going_on = True
+        while going_on:
+            connection.execute(SNAPSHOT)
+            going_on = self.step(connection, max_rows)
+            if max_rows is None or not going_on:
+                assert self.rows == self.table_now(connection)
+            connection.execute("COMMIT")

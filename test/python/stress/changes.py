@@ -1,0 +1,311 @@
+"""Changes of a table under load: copies that must be the table.
+
+Writers of every kind of statement, an owner who changes the table, readers that are killed: by whole batches, by
+pieces, through a sink outside, and workers whose sink compares versions. ``python -m stress.changes`` is the long form.
+"""
+
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+
+import psycopg
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server, find_server
+
+from copies import FINISH, NEXT, SNAPSHOT, Copy
+from stress.edition import EDITIONS, Edition
+
+SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
+TABLES = """
+CREATE TABLE above (id int PRIMARY KEY);
+INSERT INTO above SELECT generate_series(0, 9);
+CREATE TABLE t (id int, area int, note text, owner int REFERENCES above ON DELETE CASCADE ON UPDATE SET NULL,
+                PRIMARY KEY (area, id)) PARTITION BY LIST (area);
+CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
+CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1, 2) PARTITION BY LIST (area);
+CREATE TABLE t_1_1 PARTITION OF t_1 FOR VALUES IN (1);
+CREATE TABLE t_1_2 PARTITION OF t_1 FOR VALUES IN (2);
+CREATE TABLE t_d PARTITION OF t DEFAULT;
+SELECT changes_enable('t');
+"""
+FEEDS = ("whole", "pieces", "outside", "workers")
+COPY = "COPY t (id, area, note) FROM stdin"
+# What writers do; {i} and {j} are keys, {a} and {b} areas.
+WRITES = (
+    "INSERT INTO t VALUES ({i}, {a}, 'new', {i} % 10) ON CONFLICT (area, id) DO UPDATE SET note = 'again'",
+    "INSERT INTO t SELECT n, {a}, 'many', n % 10 FROM generate_series({i}, {i} + 20) AS n ON CONFLICT DO NOTHING",
+    "UPDATE t SET note = note || 'x' WHERE id = {i}",
+    "UPDATE t SET note = left(note || {j}, 20) WHERE id BETWEEN {i} AND {i} + 10",
+    "UPDATE t SET area = {b} WHERE id = {i} AND area = {a}",
+    "UPDATE t SET id = {j} WHERE id = {i} AND area = {a}",
+    "DELETE FROM t WHERE id = {i}",
+    "DELETE FROM t WHERE id BETWEEN {i} AND {i} + 5 AND area = {a}",
+    "MERGE INTO t USING (VALUES ({i}, {a}), ({j}, {b})) AS v(id, area) ON t.id = v.id AND t.area = v.area "
+    "WHEN MATCHED AND v.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET note = 'merged' "
+    "WHEN NOT MATCHED THEN INSERT VALUES (v.id, v.area, 'merged', NULL)",
+    "WITH gone AS (DELETE FROM t WHERE id = {i} RETURNING *) INSERT INTO t SELECT id + 300, area, note FROM gone "
+    "ON CONFLICT DO NOTHING",
+    "UPDATE t_0 SET note = 'direct' WHERE id = {i}",
+    "DELETE FROM t_1_2 WHERE id = {i}",
+    "INSERT INTO t_1_1 VALUES ({i}, 1, 'direct') ON CONFLICT DO NOTHING",
+    COPY,
+    "UPDATE above SET id = id WHERE id = {i} % 10",
+    "DELETE FROM above WHERE id = {i} % 10",
+    "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
+)
+TRUNCATES = ("TRUNCATE t", "TRUNCATE t_0", "TRUNCATE t_1", "TRUNCATE above CASCADE")
+# What an owner does, after which feeds are to read the whole table; each way back, too.
+CHANGES = (
+    ("ALTER TABLE t ALTER note TYPE varchar(60)", "ALTER TABLE t ALTER note TYPE text USING note || '!'"),
+    ("ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN more"),
+    ("ALTER TABLE t DETACH PARTITION t_0", "DELETE FROM t_0 WHERE id < 50",
+     "ALTER TABLE t ATTACH PARTITION t_0 FOR VALUES IN (0)"),
+    ("ALTER TABLE t_1_1 DISABLE TRIGGER USER", "DELETE FROM t_1_1 WHERE id > 90",
+     "ALTER TABLE t_1_1 ENABLE TRIGGER USER"),
+    ("CREATE TABLE t_9 PARTITION OF t FOR VALUES IN (9)", "INSERT INTO t_9 VALUES (1, 9, 'direct', NULL)",
+     "DROP TABLE t_9"),
+    ("VACUUM FULL t_0", "CREATE INDEX IF NOT EXISTS notes ON t (note)", "DROP INDEX notes"),
+)  # fmt: skip
+# A transaction is made again: serialization_failure, deadlock_detected, lock_not_available, and what two writers meet.
+AGAIN = (
+    psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable,
+    psycopg.errors.IntegrityError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedObject, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn,
+    psycopg.errors.FeatureNotSupported,
+)  # fmt: skip
+CHECKED_KEYS = ("area", "id")
+
+
+@dataclass
+class Run:
+    """One run, and what came of it."""
+
+    dsn: str
+    seed: int
+    stop: Event = field(default_factory=Event)
+    seen: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+
+    def note(self, what: str) -> None:
+        with self.lock:
+            self.seen[what] += 1
+
+    def guarded(self, work: Callable[[random.Random], None], number: int) -> None:
+        """Work until the end; anything unexpected is a fault, and ends the run."""
+        rng = random.Random(self.seed * 100 + number)
+        while not self.stop.is_set():
+            try:
+                work(rng)
+            except psycopg.OperationalError:
+                self.note("killed")  # the session was
+            except Exception as error:
+                self.faults.append(f"{type(work).__name__}: {type(error).__name__} {str(error)[:200]}")
+                self.stop.set()
+
+
+def write(run: Run, rng: random.Random) -> None:
+    with connect(run.dsn) as connection:
+        while not run.stop.is_set():
+            statements = [rng.choice(TRUNCATES) if rng.random() < 0.01 else rng.choice(WRITES)
+                          for _ in range(rng.choice([1, 1, 1, 2, 5]))]  # fmt: skip
+            with suppress(*AGAIN):
+                try:
+                    transaction(run, connection, rng, statements)
+                finally:
+                    connection.execute("ROLLBACK")
+
+
+def transaction(run: Run, connection: Connection, rng: random.Random, statements: list[str]) -> None:
+    level = rng.choice(["READ COMMITTED", "READ COMMITTED", "REPEATABLE READ"])
+    connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
+    for statement in statements:
+        values = {"i": rng.randrange(200), "j": rng.randrange(200), "a": rng.randrange(4), "b": rng.randrange(4)}
+        connection.execute(b"SAVEPOINT s")
+        with suppress(*AGAIN):
+            if statement == COPY:
+                with connection.cursor().copy(COPY.encode()) as rows:
+                    rows.write_row((rng.randrange(300), 3, "copied"))
+            else:
+                connection.execute(statement.format(**values).encode())
+        connection.execute(rng.choice([b"RELEASE s", b"RELEASE s", b"ROLLBACK TO s"])
+                           if connection.info.transaction_status.name == "INTRANS" else b"ROLLBACK TO s")  # fmt: skip
+    name = f"w{rng.randrange(10**9)}"
+    if rng.random() < 0.05:
+        connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
+        time.sleep(rng.random() * 0.2)
+        connection.execute(f"COMMIT PREPARED '{name}'".encode())
+    else:
+        time.sleep(rng.choice([0, 0, 0, rng.random() * 0.05]))
+        connection.execute(b"COMMIT")
+    run.note("written")
+
+
+def own(run: Run, rng: random.Random) -> None:
+    with connect(run.dsn) as connection:
+        connection.execute(b"SET lock_timeout = '2s'")
+        while not run.stop.wait(1 + rng.random() * 2):
+            for statement in rng.choice(CHANGES):
+                with suppress(*AGAIN):
+                    connection.execute(statement.encode())
+                run.stop.wait(rng.random() * 0.1)
+            resync(connection)
+            run.note("table changed")
+
+
+def resync(connection: Connection) -> None:
+    while True:
+        with suppress(psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            connection.execute(b"SELECT changes_resync('t')")
+            return
+
+
+@dataclass
+class Reader:
+    """Keeps a copy in one of the ways; what it takes in a transaction that fails, it has not taken."""
+
+    run: Run
+    feed: str
+    way: str = "whole"
+    copy: Copy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.copy = Copy(feed=self.feed, keys=CHECKED_KEYS)
+
+    def __call__(self, rng: random.Random) -> None:
+        with connect(self.run.dsn) as connection:
+            while not self.run.stop.is_set():
+                self.take(connection, rng)
+
+    def take(self, connection: Connection, rng: random.Random) -> bool:
+        copy = deepcopy(self.copy)
+        try:
+            going_on = self.step(copy, connection, rng)
+        except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+            self.run.note("to be tried again")
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            assert "changes_resync" in (error.diag.message_hint or ""), error
+            self.run.note("refused")
+            time.sleep(0.02)
+        else:
+            self.copy = copy
+            return going_on
+        finally:
+            if not connection.closed:
+                connection.execute(b"ROLLBACK")
+        return True
+
+    def step(self, copy: Copy, connection: Connection, rng: random.Random) -> bool:
+        if self.way == "outside":
+            (number,) = connection.execute(NEXT, [self.feed, rng.choice([None, 1, 30])]).fetchone() or (None,)
+            copy.apply(copy.changes(connection, number))
+            if number is not None and rng.random() < 0.9:  # else it comes again
+                connection.execute(FINISH, [self.feed, number])
+            return number is not None
+        connection.execute(SNAPSHOT)
+        going_on = copy.step(connection, None if self.way == "whole" else rng.choice([1, 5, 50]))
+        if self.way == "whole" and going_on:
+            assert copy.rows == copy.table_now(connection), "the copy differs from the table"
+            self.run.note("compared")
+        connection.execute(b"COMMIT")
+        return going_on
+
+
+@dataclass
+class Worker(Reader):
+    """One of several with one sink, which takes no older version than it has."""
+
+    sink_lock: Lock = field(default_factory=Lock)
+    name: str = "w"
+
+    def take(self, connection: Connection, rng: random.Random) -> bool:
+        try:
+            query = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
+            row = connection.execute(query, [self.feed, self.name, rng.choice([None, 1, 20])]).fetchone()
+            assert row is not None
+            changes = self.copy.changes(connection, row[0])
+            time.sleep(rng.choice([0, 0.05]))
+            with self.sink_lock:
+                self.copy.apply(changes, by_version=True)
+            if row[0] is not None:
+                connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed, *row])
+            return row[0] is not None
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            assert "changes_resync" in (error.diag.message_hint or ""), error
+            time.sleep(0.02)
+        return True
+
+
+def kill(run: Run, rng: random.Random) -> None:
+    """End a session of a reader or writer, now and then."""
+    with connect(run.dsn) as connection:
+        while not run.stop.wait(rng.random()):
+            connection.execute(
+                b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                b"AND pid <> pg_backend_pid() AND query ~ 'feed_|changes_batch' ORDER BY random() LIMIT 1"
+            )
+
+
+def readers_of(run: Run) -> list[Reader]:
+    sink = Worker(run, "workers", name="w0")
+    others = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
+    for each in others:
+        each.copy = sink.copy
+    return [Reader(run, "whole"), Reader(run, "pieces", "pieces"), Reader(run, "outside", "outside"), sink, *others]
+
+
+def settle(run: Run, readers: list[Reader]) -> None:
+    """Each copy is the table when its feed has read everything."""
+    rng = random.Random(0)
+    with connect(run.dsn) as connection:
+        for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
+            connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
+        resync(connection)
+        connection.execute(b"DELETE FROM t WHERE id % 3 = 0")
+        for reader in readers:
+            while reader.take(connection, rng):
+                pass
+            if reader.copy.rows != reader.copy.table_now(connection):
+                run.faults.append(f"the copy of {reader.feed} differs from the table")
+
+
+def run_changes(server: Server, seconds: float, seed: int, edition: Edition = EDITIONS["c"]) -> Run:
+    with Cluster(server) as cluster:
+        cluster.start(SETTINGS)
+        edition.install(cluster.dsn)
+        run = Run(edition.dsn(cluster.dsn), seed)
+        with connect(run.dsn) as connection:
+            connection.execute(TABLES.encode())
+            for feed in FEEDS:
+                connection.execute("SELECT feed_create(%s, 't_changes')", [feed])
+        readers = readers_of(run)
+        work = [lambda rng: write(run, rng)] * 8 + [lambda rng: own(run, rng), lambda rng: kill(run, rng), *readers]
+        threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
+        for thread in threads:
+            thread.start()
+        run.stop.wait(seconds)
+        run.stop.set()
+        for thread in threads:
+            thread.join()
+        if not run.faults:
+            settle(run, readers)
+        return run
+
+
+def main() -> None:
+    edition, seconds = sys.argv[1], float(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1_000_000)
+    run = run_changes(find_server(), seconds, seed, EDITIONS[edition])
+    print(f"seed {seed}: {dict(run.seen)}", *run.faults, sep="\n")
+    sys.exit(1 if run.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

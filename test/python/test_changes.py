@@ -1,0 +1,315 @@
+"""Changes of a table: what would lose one for good is an error, or comes right."""
+
+from threading import Thread
+from typing import Any
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from copies import SNAPSHOT, Copy
+from ground import GROUND, run, state
+from waiting import wait_for
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+PLAIN = "CREATE TABLE t (id int PRIMARY KEY, note text)"
+PARTS = (
+    "CREATE TABLE t (id int PRIMARY KEY, note text) PARTITION BY RANGE (id)",
+    "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (100)",
+    "CREATE TABLE high PARTITION OF t FOR VALUES FROM (100) TO (200) PARTITION BY RANGE (id)",
+    "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (100) TO (150)",
+)
+ENABLE = ("SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
+ROWS = "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 20) AS n"
+READ = "SELECT changes_batch_rows('copy', feed_next_batch('copy'), null::t)"
+STALE = "40001"  # serialization_failure
+
+
+def prepare(connection: Connection, *tables: str) -> Copy:
+    run(connection, *(tables or (PLAIN,)), ROWS, *ENABLE)
+    return Copy()
+
+
+def again(cluster: Cluster, connection: Connection) -> Connection:
+    return connect(f"{cluster.dsn} dbname={connection.info.dbname}")
+
+
+WRITES = (
+    "INSERT INTO t VALUES (21, 'new'), (22, 'new')",
+    "UPDATE t SET note = 'second' WHERE id <= 10",
+    "DELETE FROM t WHERE id IN (3, 21)",
+    "INSERT INTO t VALUES (3, 'again')",
+    "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7",
+    "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
+    "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
+    "INSERT INTO t VALUES (2, 'twice'), (51, 'twice') ON CONFLICT (id) DO UPDATE SET note = excluded.note",
+    "WITH gone AS (DELETE FROM t WHERE id = 8 RETURNING *) INSERT INTO t SELECT 80, note FROM gone",
+    "TRUNCATE t",
+    "INSERT INTO t SELECT n, 'last' FROM generate_series(1, 5) AS n",
+)
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("max_rows", [None, 3])
+def test_the_copy_is_the_table(fresh: Connection, tables: tuple[str, ...], max_rows: int | None) -> None:
+    copy = prepare(fresh, *tables)
+    copy.follow(fresh, max_rows)
+    assert len(copy.rows) == 20  # the first copy is the first batch
+    for write in WRITES:
+        run(fresh, write)
+        copy.follow(fresh, max_rows)
+    for write in WRITES:
+        run(fresh, write)
+    copy.follow(fresh, max_rows)
+    assert len(copy.rows) == 5
+
+
+def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
+    references = "REFERENCES above ON DELETE CASCADE ON UPDATE CASCADE"
+    copy = prepare(
+        fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
+        f"CREATE TABLE t (id int PRIMARY KEY {references}, note text)",
+    )  # fmt: skip
+    for write in (
+        "DELETE FROM above WHERE id = 1", "UPDATE above SET id = 40 WHERE id = 2",
+        "SET session_replication_role = replica", "DELETE FROM t WHERE id = 4", "RESET session_replication_role",
+        "BEGIN", "SAVEPOINT s", "DELETE FROM t WHERE id = 5", "ROLLBACK TO s", "DELETE FROM t WHERE id = 6", "COMMIT",
+        "BEGIN", "DELETE FROM t WHERE id = 7", "PREPARE TRANSACTION 'later'", "DELETE FROM t WHERE id = 8",
+    ):  # fmt: skip
+        run(fresh, write)
+    copy.follow(fresh)
+    run(fresh, "COMMIT PREPARED 'later'")
+    copy.follow(fresh)
+    assert len(copy.rows) == 15
+    run(fresh, "TRUNCATE above CASCADE")
+    copy.follow(fresh)
+    assert not copy.rows
+
+
+# Each may change rows that no trigger sees.
+UNSEEN = {
+    "a partition that was made later": (
+        "CREATE TABLE more PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO more VALUES (200, 'direct')"),
+    "a partition that was attached": (
+        "CREATE TABLE more (id int NOT NULL, note text)", "INSERT INTO more VALUES (200, 'before')",
+        "ALTER TABLE t ATTACH PARTITION more FOR VALUES FROM (200) TO (300)"),
+    "a partition below one": (
+        "CREATE TABLE high_2 PARTITION OF high FOR VALUES FROM (150) TO (200)", "INSERT INTO high_2 VALUES (150, '')"),
+    "a partition that was detached": ("ALTER TABLE t DETACH PARTITION low",),
+    "a partition that was dropped": ("DROP TABLE low",),
+    "one that was attached again": (
+        "ALTER TABLE t DETACH PARTITION low", "DELETE FROM low WHERE id = 1",
+        "ALTER TABLE t ATTACH PARTITION low FOR VALUES FROM (0) TO (100)"),
+    "another type": ("ALTER TABLE t ALTER note TYPE varchar USING note || '!'",),
+    "a new column": ("ALTER TABLE t ADD COLUMN more int DEFAULT 7",),
+    "a column that was dropped": ("ALTER TABLE t DROP COLUMN note",),
+    "triggers that were off": (
+        "BEGIN", "ALTER TABLE low DISABLE TRIGGER ALL", "DELETE FROM low WHERE id = 1",
+        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_insert",
+        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_update",
+        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_delete",
+        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_truncate", "COMMIT"),
+    "triggers that are not always on": (
+        "ALTER TABLE t ENABLE TRIGGER ALL", "SET session_replication_role = replica", "DELETE FROM t WHERE id = 1",
+        "RESET session_replication_role"),
+    "a trigger that was dropped": (
+        "DROP TRIGGER zz_inorder_changes_delete ON t", "DELETE FROM t WHERE id = 1"),
+    "a key of other columns": (
+        "ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ADD COLUMN more int DEFAULT 7",
+        "ALTER TABLE t ADD PRIMARY KEY (id, more)"),
+    "another function": ("CREATE OR REPLACE FUNCTION t_changes() RETURNS trigger LANGUAGE plpgsql AS "
+                         "'BEGIN RETURN NULL; END'", "DELETE FROM t WHERE id = 1"),
+}  # fmt: skip
+# These change none.
+HARMLESS = (
+    "CREATE INDEX ON t (note)", "ANALYZE t", "VACUUM FULL low", "CLUSTER low USING low_pkey", "REINDEX TABLE low",
+    "ALTER TABLE low SET (fillfactor = 90)", "ALTER TABLE low RENAME TO lower", "GRANT SELECT ON t TO PUBLIC",
+    "CREATE TRIGGER other AFTER INSERT ON t EXECUTE FUNCTION t_changes()", "COMMENT ON TABLE t IS 'x'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("statements", UNSEEN.values(), ids=list(UNSEEN))
+def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
+    copy = prepare(fresh, *PARTS)
+    copy.follow(fresh)
+    run(fresh, *statements)
+    # Whether or not anything is in the log.
+    assert state(fresh, READ) == GROUND
+    if "PRIMARY KEY" in statements[-1]:
+        assert state(fresh, "SELECT changes_resync('t')") == GROUND
+        run(fresh, "ALTER TABLE t_changes RENAME TO older", ENABLE[0], "SELECT feed_create('other', 't_changes')")
+        copy = Copy(feed="other", keys=("id", "more"))
+    else:
+        run(fresh, "SELECT changes_resync('t')")
+    copy.follow(fresh)
+    run(fresh, "DELETE FROM t WHERE id < 10")
+    copy.follow(fresh)
+
+
+def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
+    copy = prepare(fresh, *PARTS)
+    copy.follow(fresh)
+    for number, statement in enumerate(HARMLESS):
+        run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
+        copy.follow(fresh)
+    assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
+
+
+SWAP = (
+    "CREATE TABLE new (LIKE t INCLUDING ALL)", "INSERT INTO new VALUES (1, 'another')", "ALTER TABLE t RENAME TO old",
+    "ALTER TABLE new RENAME TO t",
+)  # fmt: skip
+
+
+def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    run(fresh, *SWAP)
+    assert state(fresh, READ) == GROUND
+    run(fresh, ENABLE[0])
+    copy.follow(fresh)
+    assert len(copy.rows) == 1
+    run(fresh, "DELETE FROM old")  # nobody logs it any more
+    assert scalar(fresh, "SELECT feed_next_batch('copy')") is None
+    run(fresh, "CREATE TABLE child () INHERITS (t)")
+    assert state(fresh, READ) == GROUND
+    run(fresh, "DROP TABLE child", "ALTER TABLE t SET UNLOGGED")
+    assert state(fresh, READ) == GROUND
+    run(fresh, "ALTER TABLE t SET LOGGED", "SELECT changes_resync('t')")
+    copy.follow(fresh)
+
+
+def test_rows_that_are_hidden_are_not_deleted(cluster: Cluster, fresh: Connection) -> None:
+    prepare(fresh)
+    run(fresh, "DROP ROLE IF EXISTS changes_reader", "CREATE ROLE changes_reader",
+        "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)")  # fmt: skip
+    read = READ.replace("('copy')", "('copy', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
+    run(fresh, "SET ROLE changes_reader")
+    assert state(fresh, read) == GROUND
+    run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
+    assert state(fresh, read) == "42501"
+    run(fresh, "RESET ROLE", "DROP OWNED BY changes_reader", "DROP ROLE changes_reader")
+
+
+def test_equal_keys_that_differ(fresh: Connection) -> None:
+    """A sink may take them for equal or not: the former one is deleted, and the row comes again."""
+    run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
+        "INSERT INTO t VALUES (1.0, 'a'), (2.0, 'b')", *ENABLE)  # fmt: skip
+    copy = Copy()
+    copy.follow(fresh)
+    run(fresh, "UPDATE t SET id = 1.00, note = 'x' WHERE id = 1", "DELETE FROM t WHERE id = 2",
+        "INSERT INTO t VALUES (2.000)")  # fmt: skip
+    copy.follow(fresh, 1)
+    copy.follow(fresh)
+    assert copy.rows.keys() == {("1.00",), ("2.000",)}
+
+
+def test_a_reader_that_waited_reads_what_came_meanwhile(cluster: Cluster, fresh: Connection) -> None:
+    """The rows are not those of the snapshot with which it began to wait, or else they would be lost with the batch."""
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    with again(cluster, fresh) as holder, again(cluster, fresh) as writer:
+        run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
+        run(holder, "BEGIN", "SELECT feed_next_batch('copy')")
+        found: list[object] = []
+        read = f"SELECT (changed).note FROM {READ[7:]}"
+        waiting = Thread(target=lambda: found.append(scalar(fresh, read)))
+        waiting.start()
+        pid = fresh.info.backend_pid
+        wait_for(lambda: scalar(writer, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
+        run(writer, "UPDATE t SET note = 'new' WHERE id = 1")
+        run(holder, "ROLLBACK")
+        waiting.join()
+    assert found == ["new"]
+    run(fresh, "SELECT feed_finish_batch('copy', unfinished_batch) FROM feeds")
+
+
+REWRITES = (
+    "ALTER TABLE t ALTER note TYPE varchar(20)", "TRUNCATE t", "ALTER TABLE t ALTER id TYPE bigint USING id + 1",
+    "ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN note",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_a_snapshot_from_before_the_table_was_written_anew(cluster: Cluster, fresh: Connection, rewrite: str) -> None:
+    """It sees no rows, and would delete them all; or not the columns that there are now."""
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
+    with again(cluster, fresh) as older:
+        run(older, SNAPSHOT, "SELECT 1")
+        run(fresh, rewrite)
+        assert state(older, READ) == STALE
+        run(older, "ROLLBACK")
+    if "bigint" in rewrite:
+        run(fresh, "ALTER TABLE t_changes ALTER id TYPE bigint")
+    run(fresh, "SELECT changes_resync('t')")
+    copy.follow(fresh)
+
+
+def test_an_older_snapshot_does_not_go_on_after_a_newer_one(cluster: Cluster, fresh: Connection) -> None:
+    """It would set rows back to what they were before a change that is never read again."""
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    run(fresh, "BEGIN", "UPDATE t SET note = 'x' WHERE id IN (1, 2)", "COMMIT")
+    with again(cluster, fresh) as older:
+        run(older, SNAPSHOT, "SELECT 1")
+        run(fresh, "UPDATE t SET note = 'newer' WHERE id = 2")
+        run(fresh, SNAPSHOT)
+        assert copy.step(fresh, 1)
+        run(fresh, "COMMIT")
+        assert state(older, "SELECT feed_next_batch('copy', 1)") == STALE
+        run(older, "ROLLBACK")
+    copy.follow(fresh)
+
+
+def test_a_row_from_before_a_truncate_that_committed_first(cluster: Cluster, fresh: Connection) -> None:
+    """What was inserted after a TRUNCATE by a transaction with a lower number is read before its marker."""
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    with again(cluster, fresh) as other:
+        run(other, "BEGIN", "SELECT pg_current_xact_id()")
+        run(fresh, "TRUNCATE t")
+        run(other, "INSERT INTO t VALUES (1, 'after')", "COMMIT")
+    for expected in (True, True, False):
+        run(fresh, SNAPSHOT)
+        assert copy.step(fresh, 1) is expected
+        run(fresh, "COMMIT")
+    assert [*copy.rows.values()] == [{"id": 1, "note": "after"}]
+
+
+def test_workers_that_finish_in_any_order_compare_versions(cluster: Cluster, fresh: Connection) -> None:
+    copy, naive = prepare(fresh), Copy()
+    copy.follow(fresh)
+    naive.rows = dict(copy.rows)
+    take = "SELECT number FROM feed_take_batch('copy', '{}')"
+    run(fresh, "UPDATE t SET note = 'second' WHERE id IN (1, 2)")
+    first = scalar(fresh, take.format("a"))
+    slow = copy.changes(fresh, first)
+    run(fresh, "UPDATE t SET note = 'third' WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    fast = copy.changes(fresh, scalar(fresh, take.format("b")))
+    for changes in (fast, slow):
+        copy.apply(changes, by_version=True)
+        naive.apply(changes)
+    assert copy.rows == copy.table_now(fresh) != naive.rows
+
+
+def test_readers_take_all_rows(fresh: Connection, edition_name: str) -> None:
+    copy = prepare(fresh)
+    read = "SELECT op, version, to_jsonb(changed), ARRAY[(changed).id::text] FROM changes_read('copy', null::t, 5)"
+    if edition_name == "sql":
+        assert state(fresh, read) == "0A000"
+        return
+    assert state(fresh, f"{read} LIMIT 1") == "0A000"
+    for _ in range(3):
+        run(fresh, SNAPSHOT)
+        found: list[Any] = fresh.execute(read.encode()).fetchall()
+        copy.apply((op, version, row, tuple(key)) for op, version, row, key in found)
+        run(fresh, "COMMIT", "UPDATE t SET note = note || id WHERE id < 4")
+    assert len(copy.rows) == 20 and copy.rows[("1",)] == {"id": 1, "note": "first11"}
+    run(fresh, "ALTER TABLE t DISABLE TRIGGER USER", "DELETE FROM t")
+    run(fresh, "SELECT feed_seek('copy', 'now')")
+    assert state(fresh, read) == GROUND
