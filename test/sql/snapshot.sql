@@ -181,7 +181,7 @@ RETURN (SELECT coalesce(range_agg(int8range(n, n + 1 + abs(hashint8(n)) % 3)), '
 CREATE FUNCTION is_same(a int8multirange, b int8multirange) RETURNS boolean LANGUAGE sql IMMUTABLE
 RETURN a = b AND multirange_send(a) = multirange_send(b) AND a::text = b::text AND hash_multirange(a) = hash_multirange(b);
 WITH pairs AS (
-    SELECT drawn(i, i % 9) AS a, drawn(i + 1, i % 7) AS b FROM generate_series(1, 300) AS i
+    SELECT drawn(i, i % 9) AS a, drawn(i + 1, i % 7) AS b FROM generate_series(1, 100) AS i
     UNION ALL
     VALUES ('{}'::int8multirange, '{}'::int8multirange), (drawn(1, 20000), drawn(2, 20000)), (drawn(3, 20000), '{[5,70000)}'),
            ('{(,5)}', '{[3,8)}'), ('{[3,8),[9,)}', '{[1,4)}'), ('{(,)}', '{[1,4)}'), ('{}', '{(,)}'),
@@ -192,7 +192,7 @@ SELECT count(*), count(*) FILTER (WHERE is_same(inorder_internal.minus(a, b), a 
        count(*) FILTER (WHERE is_same(inorder_internal.common(a, b), a * b)) AS common,
        count(*) FILTER (WHERE inorder_internal.text_of(a) = a::text) AS text
 FROM pairs;
-WITH sets AS (SELECT drawn(i, i % 9) AS a, i % 20 AS amount FROM generate_series(1, 300) AS i
+WITH sets AS (SELECT drawn(i, i % 9) AS a, i % 20 AS amount FROM generate_series(1, 100) AS i
               UNION ALL VALUES ('{}', 3), (drawn(5, 20000), 12345))
 SELECT count(*),
        count(*) FILTER (WHERE inorder_internal.total(a) = e.total) AS total,
