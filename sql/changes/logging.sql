@@ -1,5 +1,28 @@
 -- Logging the changes of a table: what its owner calls.
 
+-- Error if who owns the schema of a table could not be its owner: he could put a table of his in the place of the log,
+-- into which the function of the triggers then writes as the owner of the table.
+CREATE FUNCTION inorder_internal.check_schema(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    place record;
+BEGIN
+    SELECT n.nspname AS name, c.relowner AS owner,
+           CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END AS schema_owner
+    INTO place
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace, pg_database AS d
+    WHERE c.oid = relation AND d.datname = current_database();
+    IF NOT pg_has_role(place.schema_owner, place.owner, 'MEMBER'::text) THEN
+        RAISE 'role % owns the schema of table %, and could replace its log',
+              quote_ident(inorder_internal.role_name(place.schema_owner)), relation
+        USING ERRCODE = 'insufficient_privilege',
+              HINT = format('ALTER SCHEMA %I OWNER TO %s', place.name,
+                            quote_ident(inorder_internal.role_name(place.owner)));
+    END IF;
+END $$;
+
 -- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass)
 RETURNS void
@@ -26,6 +49,7 @@ BEGIN
                           THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'Tables can that are permanent, and have no children but partitions.' END;
     END IF;
+    PERFORM inorder_internal.check_schema(relation);
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 

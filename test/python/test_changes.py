@@ -194,6 +194,21 @@ def test_rows_that_are_hidden_are_not_deleted(cluster: Cluster, fresh: Connectio
     run(fresh, "RESET ROLE", "DROP OWNED BY changes_reader", "DROP ROLE changes_reader")
 
 
+def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection) -> None:
+    """He would put a table of his, with a trigger, where the function of the log writes as the owner of the table."""
+    roles = "changes_keeper, changes_owner"
+    run(fresh, f"DROP ROLE IF EXISTS {roles}", "CREATE ROLE changes_keeper", "CREATE ROLE changes_owner",
+        "CREATE SCHEMA kept AUTHORIZATION changes_keeper", "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner",
+        "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)")  # fmt: skip
+    enable = "SELECT changes_enable('kept.t')"
+    assert state(fresh, enable) == "42501"
+    run(fresh, "RESET ROLE", "ALTER SCHEMA kept OWNER TO pg_database_owner", "SET ROLE changes_owner", enable,
+        "RESET ROLE", "ALTER SCHEMA kept OWNER TO changes_keeper", "SET ROLE changes_owner")  # fmt: skip
+    assert state(fresh, enable) == "42501"
+    run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper", "SET ROLE changes_owner", enable,
+        "RESET ROLE", f"DROP OWNED BY {roles} CASCADE", f"DROP ROLE {roles}")  # fmt: skip
+
+
 def test_equal_keys_that_differ(fresh: Connection) -> None:
     """A sink may take them for equal or not: the former one is deleted, and the row comes again."""
     run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
