@@ -98,16 +98,22 @@ DECLARE
                                             ORDER BY k.place) || ARRAY['"char"'];
     present text[] := ARRAY(SELECT inorder_internal.column_definition(a) FROM pg_attribute AS a
                           WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
 BEGIN
-    IF present <> wanted THEN
+    -- Of another role it would have triggers of his, which the function of the log then fires as the owner.
+    IF owner <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
+        RAISE 'table % does not belong to the owner of %', log, relation
+        USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table; then call changes_enable() again.';
+    ELSIF present <> wanted THEN
         RAISE 'table % is no log of the changes of %', log, relation USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('Its columns have the types (%s), those of a log (%s).', array_to_string(present, ', '),
                               array_to_string(wanted, ', ')),
               HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
     END IF;
     IF EXISTS (SELECT FROM pg_proc AS p JOIN pg_class AS c ON c.relname = p.proname AND c.relnamespace = p.pronamespace
-               WHERE c.oid = log AND p.pronargs = 0 AND strpos(p.prosrc, 'Made by inorder for') = 0
-                 AND p.oid IS DISTINCT FROM inorder_internal.logging_function(relation)) THEN
+               WHERE c.oid = log AND p.pronargs = 0
+                 AND (p.proowner <> owner OR strpos(p.prosrc, 'Made by inorder for') = 0
+                      AND p.oid IS DISTINCT FROM inorder_internal.logging_function(relation))) THEN
         RAISE 'function %() exists, and does not log the changes of %', log, relation
         USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
     END IF;
@@ -169,8 +175,10 @@ BEGIN
     ELSIF NOT marks AND inorder_internal.is_logged(relation) THEN
         RETURN log;
     END IF;
+    -- A trigger of another's table would write what it likes, and its types have casts of his: it needs EXECUTE.
     PERFORM inorder_internal.run_statements(
-        inorder_internal.function_statement(relation, log) || ARRAY(
+        ARRAY[inorder_internal.function_statement(relation, log),
+              format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', log)] || ARRAY(
             SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
             || inorder_internal.marker_statement(log, 'R'), caller);
     -- The triggers are those that the function is made for.

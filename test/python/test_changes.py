@@ -209,6 +209,41 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection) -> None:
         "RESET ROLE", f"DROP OWNED BY {roles} CASCADE", f"DROP ROLE {roles}")  # fmt: skip
 
 
+def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connection) -> None:
+    """It would cast a value of any type to that of the key, as the owner of the log: by a function of another role."""
+    run(fresh, PLAIN, "SELECT changes_enable('t')",
+        "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
+        "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
+        "CREATE TYPE hers.key AS (n int)", "CREATE TABLE hers.x (id hers.key)",
+        "CREATE FUNCTION hers.cast_it(hers.key) RETURNS int LANGUAGE sql AS 'SELECT ($1).n'",
+        "CREATE CAST (hers.key AS int) WITH FUNCTION hers.cast_it AS ASSIGNMENT")  # fmt: skip
+    trigger = (
+        "CREATE TRIGGER t AFTER INSERT ON hers.x REFERENCING NEW TABLE AS new_rows "
+        "FOR EACH STATEMENT EXECUTE FUNCTION public.t_changes()"
+    )
+    assert state(fresh, trigger) == "42501"
+    run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs",
+        "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", trigger, "INSERT INTO hers.x VALUES (ROW(7))",
+        "RESET ROLE")  # fmt: skip
+    assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = 7") == 1  # so much does EXECUTE allow
+    run(fresh, "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")
+
+
+LOG_OF_T = 't_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int, op "char" NOT NULL)'
+FUNCTION_OF_T = "FUNCTION t_changes() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN /* Made by inorder for 1. */ END'"
+
+
+@pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
+def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str) -> None:
+    """Its triggers would run as the owner of the table, or its function as whoever writes."""
+    run(fresh, PLAIN, "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
+        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs", f"CREATE {planted}",
+        "RESET ROLE")  # fmt: skip
+    assert state(fresh, "SELECT changes_enable('t')") == ("42501" if planted.startswith("TABLE") else "42723")
+    run(fresh, "DROP OWNED BY mallory_of_logs", f"CREATE {planted}", "SELECT changes_enable('t')",
+        "DROP ROLE mallory_of_logs")  # fmt: skip
+
+
 def test_equal_keys_that_differ(fresh: Connection) -> None:
     """A sink may take them for equal or not: the former one is deleted, and the row comes again."""
     run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
