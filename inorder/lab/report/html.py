@@ -117,7 +117,7 @@ def machine_text(machine: dict[str, Any]) -> str:
         f"kernel {kernel}" if kernel else None,
         machine.get("filesystem"),
     ]
-    return ", ".join(str(one) for one in parts if one)
+    return ", ".join(str(one) for one in parts if one and one != "unknown")
 
 
 def article(labelled: Labelled, number: int) -> dict[str, Any]:
