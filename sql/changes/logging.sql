@@ -9,7 +9,7 @@ AS $$
 DECLARE
     place record;
 BEGIN
-    SELECT n.nspname AS name, c.relowner AS owner,
+    SELECT c.relowner AS owner,
            CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END AS schema_owner
     INTO place
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace, pg_database AS d
@@ -18,8 +18,9 @@ BEGIN
         RAISE 'role % owns the schema of table %, and could replace its log',
               quote_ident(inorder_internal.role_name(place.schema_owner)), relation
         USING ERRCODE = 'insufficient_privilege',
-              HINT = format('ALTER SCHEMA %I OWNER TO %s', place.name,
-                            quote_ident(inorder_internal.role_name(place.owner)));
+              HINT = format('Put the table into a schema of its owner, or GRANT %s TO %s.',
+                            quote_ident(inorder_internal.role_name(place.owner)),
+                            quote_ident(inorder_internal.role_name(place.schema_owner)));
     END IF;
 END $$;
 

@@ -20,7 +20,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server, find_server
 
 from copies import FINISH, NEXT, SNAPSHOT, Copy
-from stress.edition import EDITIONS, Edition
+from stress.edition import EDITIONS, INSTALLER, Edition
 
 SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
 TABLES = """
@@ -281,6 +281,9 @@ def run_changes(server: Server, seconds: float, seed: int, edition: Edition = ED
         cluster.start(SETTINGS)
         edition.install(cluster.dsn)
         run = Run(edition.dsn(cluster.dsn), seed)
+        if edition.user:  # who owns the database owns the schema, and could replace the log
+            with connect(cluster.dsn) as connection:
+                connection.execute(f"GRANT {edition.user} TO {INSTALLER}".encode())
         with connect(run.dsn) as connection:
             connection.execute(TABLES.encode())
             for feed in FEEDS:
