@@ -22,7 +22,8 @@ from inorder.units import time_text
 
 SETTINGS = sql.SQL(
     "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off; "
-    "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on"
+    "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on; "
+    "SET LOCAL enable_nestloop = off"  # of thousands of tables one is a scan for each, where statistics are old
 )
 Part = TypeVar("Part")
 COUNTERS = ("inserted", "updated", "hot", "deleted")

@@ -11,13 +11,19 @@ FROM pg_stat_checkpointer;
 -- advise_columns: Columns that may be a key, hold a UUID, or be polled: type, below a domain; names of the functions in
 -- the default, which are read from its tree: to make text of it the server would lock the table; and a sequence of which
 -- sessions take several numbers at a time.
-WITH used AS (
+WITH made AS MATERIALIZED (
+    SELECT d.adrelid AS leaf, d.adnum AS number, array_agg(p.proname::text) AS makers
+    FROM pg_attrdef AS d
+         CROSS JOIN LATERAL regexp_matches(d.adbin::text, ':funcid (\d+)', 'g') AS f(id)
+         JOIN pg_proc AS p ON p.oid = f.id[1]::oid
+    GROUP BY d.adrelid, d.adnum
+), used AS (
     SELECT d.adrelid AS leaf, d.adnum AS number, p.refobjid AS sequence
     FROM pg_depend AS p JOIN pg_attrdef AS d ON p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
     WHERE p.refclassid = 'pg_class'::regclass
     UNION SELECT p.refobjid, p.refobjsubid, p.objid
     FROM pg_depend AS p WHERE p.classid = 'pg_class'::regclass AND p.deptype = 'i'
-), cached AS (
+), cached AS MATERIALIZED (
     SELECT used.*, s.seqcache, ARRAY[n.nspname::text, c.relname::text] AS name
     FROM pg_sequence AS s
          JOIN used ON used.sequence = s.seqrelid
@@ -26,13 +32,12 @@ WITH used AS (
     WHERE s.seqcache > 1
 )
 SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, a.attname::text AS name, b.typname::text AS type,
-       ARRAY(SELECT p.proname::text FROM regexp_matches(d.adbin::text, ':funcid (\d+)', 'g') AS f(id)
-             JOIN pg_proc AS p ON p.oid = f.id[1]::oid) AS makers, cached.seqcache::int8 AS cached, cached.name AS sequence
+       coalesce(made.makers, '{}') AS makers, cached.seqcache::int8 AS cached, cached.name AS sequence
 FROM pg_attribute AS a
      JOIN pg_class AS c ON c.oid = a.attrelid
      JOIN pg_type AS t ON t.oid = a.atttypid
      JOIN pg_type AS b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
-     LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     LEFT JOIN made ON made.leaf = a.attrelid AND made.number = a.attnum
      LEFT JOIN cached ON cached.leaf = a.attrelid AND cached.number = a.attnum
 WHERE a.attrelid >= 16384 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
   AND b.typnamespace = 'pg_catalog'::regnamespace

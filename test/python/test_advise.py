@@ -387,7 +387,7 @@ def test_what_is_saved_if_the_advice_is_followed(advised: Advised, name: str) ->
         execute(admin, f"CREATE DATABASE followed_{name}")
     with advised.session(f"followed_{name}") as admin:
         execute(admin, *f"CREATE TABLE followed {UNLIKE[name]}".split(";"))
-        execute(admin, f"INSERT INTO followed SELECT FROM generate_series(1, {ROWS})")
+        execute(admin, "INSERT INTO followed SELECT FROM generate_series(1, 300000)")
         before = inserted(admin, count)
         facts = read(f"{advised.cluster.dsn} dbname=followed_{name}", None, False)
         findings, _ = advice_of(replace(facts, checkpoint=facts.seconds), 1)
