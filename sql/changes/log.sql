@@ -12,7 +12,7 @@ LANGUAGE sql STABLE
 RETURN concat(format_type((a).atttypid, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The primary key of a table in the order of its columns. Where equal values may differ, their text tells them apart.
+-- The primary key of a table in the order of its columns. Where equal values may differ, their text distinguishes them.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type name, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -105,7 +105,7 @@ BEGIN
                 AS v(version));
 END $$;
 
--- The keys of rows as the columns of a query, with the texts that tell them apart.
+-- The keys of rows as the columns of a query, with the texts that distinguish them.
 CREATE FUNCTION inorder_internal.keys_text(keys name[], are_exact boolean[])
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

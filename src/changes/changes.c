@@ -120,7 +120,7 @@ Datum
 changes_batch_rows(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 2);
-	FoundRows		found = look_up_rows("unfinished_changes", 5, (Value[]) {
+	FoundRows	found = look_up_rows("unfinished_changes", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3),
 			value_of(ObjectIdGetDatum(row_type), OIDOID)
 	});
@@ -148,7 +148,7 @@ changes_read(PG_FUNCTION_ARGS)
 {
 	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows		found = look_up_rows("next_changes", 5, (Value[]) {
+	FoundRows	found = look_up_rows("next_changes", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
 			value_of(ObjectIdGetDatum(row_type), OIDOID)
 	});

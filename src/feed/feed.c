@@ -87,7 +87,7 @@ found_column(const FoundRows *found, const char *name, Oid type)
 FoundRows
 look_up_rows(const char *function, int count, const Value *arguments)
 {
-	FoundRows		found = {
+	FoundRows	found = {
 		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value),
 		.last = {null_of(INT8OID), null_of(TEXTARRAYOID)}
 	};
@@ -159,7 +159,7 @@ Datum
 feed_read(PG_FUNCTION_ARGS)
 {
 	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
-	FoundRows		found;
+	FoundRows	found;
 	uint64		amount = read_next(&found, fcinfo, true);
 
 	check_taken(fcinfo, amount, wanted);
@@ -172,7 +172,7 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	FoundRows		found;
+	FoundRows	found;
 
 	(void) read_next(&found, fcinfo, false);
 	return (Datum) 0;
@@ -182,7 +182,7 @@ feed_peek(PG_FUNCTION_ARGS)
 Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
-	FoundRows		found;
+	FoundRows	found;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
@@ -200,7 +200,7 @@ feed_apply(PG_FUNCTION_ARGS)
 Datum
 feed_batch_rows(PG_FUNCTION_ARGS)
 {
-	FoundRows		found = look_up_rows("unfinished_rows", 4, (Value[]) {
+	FoundRows	found = look_up_rows("unfinished_rows", 4, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
@@ -218,7 +218,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 {
 	Origin		origin = origin_here();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows		found;
+	FoundRows	found;
 
 	/* A call by the fast-path protocol has no expression */
 	if (!OidIsValid(type))

@@ -235,7 +235,7 @@ FUNCTION_OF_T = "FUNCTION t_changes() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
 
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
 def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str) -> None:
-    """Its triggers would run as the owner of the table, or its function as whoever writes."""
+    """Its triggers would run as the owner of the table, or its function as the role that writes."""
     run(fresh, PLAIN, "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
         "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs", f"CREATE {planted}",
         "RESET ROLE")  # fmt: skip
