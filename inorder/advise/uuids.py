@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
 MIXED, IN_ORDER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "version 8", ""
@@ -18,6 +18,7 @@ MAKERS = {
 }
 VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEAST_VALUES = 10  # from which on a column is judged by them
 SOME = 0.05  # share of the values that makes a mix
 RISING = 0.9  # correlation of a column with the order of rows, from which on its values come in order
@@ -46,17 +47,18 @@ def are_uuids(values: Sequence[str]) -> bool:
 
 
 def time_of(key: str) -> datetime:
-    """The time in a version-7 key.
+    """The time in a version-7 key: of 48 bits, which reach to the year 10889, at most what a datetime has.
 
-    >>> time_of("018f4c5e7b1a70008000000000000000").year
-    2024
+    >>> time_of("018f4c5e7b1a70008000000000000000").year, time_of("ffffffffffff7fffbfffffffffffffff").year
+    (2024, 9999)
     """
-    return datetime.fromtimestamp(int(key[:12], 16) / 1000, UTC)
+    return EPOCH + min(timedelta(milliseconds=int(key[:12], 16)), datetime.max.replace(tzinfo=UTC) - EPOCH)
 
 
 def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | None, now: datetime) -> Keys:
     """The kind of keys of a column with these values, made by these functions if a default makes them.
 
+    >>> from hashlib import md5
     >>> now = datetime(2026, 11, 26, tzinfo=UTC)
     >>> random = [f"{n:02x}000000-0000-4000-8000-000000000000" for n in range(0, 200, 10)]
     >>> [keys_of(*given, now).kind for given in ((random, [], 0.1), (random, [], 0.99), ([], ["uuidv7"], None))]
@@ -64,10 +66,15 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> mixed = keys_of([*random, *(f"0198c000-0000-7000-8000-0000000000{n:02x}" for n in range(20))], [], None, now)
     >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
     ('versions 4 and 7', 0.5, '2025-08-19')
+
+    One hash of eight looks like a UUID:
+
+    >>> keys_of([md5(bytes([n])).hexdigest() for n in range(200)], [], None, now).kind
+    ''
     """
     made = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
     found = [key for key in map(digits, values) if key]
-    if len(found) < LEAST_VALUES:
+    if len(found) < max(LEAST_VALUES, (1 - SOME) * len(values)):
         return Keys(made)
     shares = {version: sum(key[12] == version for key in found) / len(found) for version in VERSIONS}
     times = [time for key in found if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]
