@@ -14,16 +14,15 @@ RETURN concat(format_type((a).atttypid, (a).atttypmod),
 
 -- The primary key of a table in the order of its columns. Where equal values may differ, their text distinguishes them.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
-RETURNS TABLE (place bigint, name name, type name, definition text, is_exact boolean)
+RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT k.place, a.attname, y.typname, inorder_internal.column_definition(a),
+    SELECT k.place, a.attname, a.atttypid, inorder_internal.column_definition(a),
            a.atttypid <> ALL ('{numeric, float4, float8, interval, bpchar}'::regtype[]::oid[])
                AND coalesce(l.collisdeterministic, true)
     FROM pg_index AS i
     CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-    JOIN pg_type AS y ON y.oid = a.atttypid
     LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
     WHERE i.indrelid = relation AND i.indisprimary AND i.indisvalid AND k.place <= i.indnkeyatts ORDER BY k.place;
 END;
@@ -35,9 +34,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     type text := (SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
-                  WHERE k.type <> ALL (ARRAY(SELECT y.typname FROM pg_type AS y
-                                             WHERE y.oid = ANY (inorder_internal.order_types())))
-                  ORDER BY k.place LIMIT 1);
+                  WHERE k.type <> ALL (inorder_internal.order_types()) ORDER BY k.place LIMIT 1);
 BEGIN
     RETURN coalesce(inorder_internal.problem(relation), CASE
         WHEN EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = relation)

@@ -229,6 +229,11 @@ def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connectio
     run(fresh, "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")
 
 
+def test_a_type_of_the_name_of_another_is_no_key(fresh: Connection) -> None:
+    run(fresh, "CREATE SCHEMA own", "CREATE TYPE own.int4 AS (n int)", "CREATE TABLE t (id own.int4 PRIMARY KEY)")
+    assert state(fresh, "SELECT changes_enable('t')") == GROUND
+
+
 LOG_OF_T = 't_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int, op "char" NOT NULL)'
 FUNCTION_OF_T = "FUNCTION t_changes() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN /* Made by inorder for 1. */ END'"
 
