@@ -128,6 +128,24 @@ LANGUAGE sql STABLE
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS %L'::text,
               'OR REPLACE'::text, log, inorder_internal.logging_body(relation, log));
 
+-- The statements that take from other roles what would let them run code as the owner of a log: triggers on it, and its
+-- function as a trigger of their tables, whose types have casts of theirs. Default privileges may give both.
+CREATE FUNCTION inorder_internal.revoke_statements(log regclass)
+RETURNS SETOF text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT format('REVOKE %s FROM %s CASCADE', o.granted, CASE
+               WHEN a.grantee = 0::oid THEN 'PUBLIC' ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
+    FROM (SELECT format('TRIGGER ON %s', c.oid::regclass), 'TRIGGER', c.relowner, c.relacl
+          FROM pg_class AS c WHERE c.oid = ANY (inorder_internal.tree(log)::oid[])
+          UNION ALL
+          SELECT format('EXECUTE ON FUNCTION %s()', log), 'EXECUTE', p.proowner,
+                 coalesce(p.proacl, acldefault('f', p.proowner))
+          FROM pg_proc AS p WHERE p.oid = to_regprocedure(concat(log, '()'::text))::oid)
+         AS o(granted, privilege, owner, acl)
+    CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.privilege_type = o.privilege AND a.grantee <> o.owner;
+END;
+
 -- The statements that make the triggers, also those that are there; and drop those of tables that no longer belong to
 -- this one, or had its name before.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass)
@@ -176,12 +194,11 @@ BEGIN
     ELSIF NOT marks AND inorder_internal.is_logged(relation) THEN
         RETURN log;
     END IF;
-    -- A trigger of another's table would write what it likes, and its types have casts of his: it needs EXECUTE.
-    PERFORM inorder_internal.run_statements(
-        ARRAY[inorder_internal.function_statement(relation, log),
-              format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', log)] || ARRAY(
-            SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
-            || inorder_internal.marker_statement(log, 'R'), caller);
+    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller);
+    PERFORM inorder_internal.run_statements(ARRAY(
+        SELECT s FROM inorder_internal.revoke_statements(log) AS s
+        UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
+        || inorder_internal.marker_statement(log, 'R'), caller);
     -- The triggers are those that the function is made for.
     PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller);
     RETURN log;

@@ -222,11 +222,25 @@ def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connectio
         "FOR EACH STATEMENT EXECUTE FUNCTION public.t_changes()"
     )
     assert state(fresh, trigger) == "42501"
-    run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs",
-        "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", trigger, "INSERT INTO hers.x VALUES (ROW(7))",
-        "RESET ROLE")  # fmt: skip
+    run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs", "SET ROLE mallory_of_logs",
+        trigger, "INSERT INTO hers.x VALUES (ROW(7))", "RESET ROLE")  # fmt: skip
     assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = 7") == 1  # so much does EXECUTE allow
-    run(fresh, "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")
+    run(fresh, "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", "DROP TRIGGER t ON hers.x")
+    assert state(fresh, trigger) == "42501"
+    run(fresh, "RESET ROLE", "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")
+
+
+def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
+    """Of a trigger on it, or by its function on another table, the code would run as the owner of the log."""
+    run(fresh, "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO mallory_of_logs WITH GRANT OPTION", PLAIN,
+        "SELECT changes_enable('t')", "SET ROLE mallory_of_logs", "CREATE TABLE pg_temp.x (id int)",
+        "CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")  # fmt: skip
+    for table, function in (("t_changes", "pg_temp.f"), ("pg_temp.x", "t_changes")):
+        trigger = f"CREATE TRIGGER m AFTER INSERT ON {table} EXECUTE FUNCTION {function}()"
+        assert state(fresh, trigger) == "42501"
+    run(fresh, "SELECT * FROM t_changes", "RESET ROLE", "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
 
 
 def test_a_type_of_the_name_of_another_is_no_key(fresh: Connection) -> None:
