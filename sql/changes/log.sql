@@ -115,6 +115,22 @@ BEGIN
             FROM unnest(keys, are_exact) WITH ORDINALITY AS k(name, is_exact, place));
 END $$;
 
+-- The part of that function which looks whose its log is. If that was dropped or renamed, another role may have put a
+-- table in its place, and if it was given away without the function: its triggers would run as the owner of this one.
+CREATE FUNCTION inorder_internal.log_check(log regclass)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
+    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
+        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
+    IF NOT FOUND THEN
+        RAISE %2$L, %1$L, %1$L USING ERRCODE = ''insufficient_privilege'';
+    END IF;
+', log, 'table % does not belong to the owner of %()');
+END $$;
+
 -- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
 -- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass)
@@ -134,7 +150,8 @@ BEGIN
 #variable_conflict use_column
 BEGIN
     -- Made by inorder for ', inorder_internal.fingerprint(relation), '.
-', (SELECT string_agg(format('    %s TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
+', inorder_internal.log_check(log), (
+    SELECT string_agg(format('    %s TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
         %s;
 ', CASE t.event WHEN 'INSERT' THEN 'IF' ELSE 'ELSIF' END, t.event, CASE t.event
             WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, t.kind)

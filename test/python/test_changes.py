@@ -243,6 +243,25 @@ def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
     run(fresh, "SELECT * FROM t_changes", "RESET ROLE", "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
 
 
+def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection) -> None:
+    run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
+        "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
+        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
+        "CREATE TABLE t_changes (id int, op \"char\")", "GRANT ALL ON t_changes TO PUBLIC", "RESET ROLE")  # fmt: skip
+    assert state(fresh, "INSERT INTO t VALUES (1)") == "42501"
+    run(fresh, "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
+
+
+def test_a_log_that_was_given_to_another_role_without_its_function(fresh: Connection) -> None:
+    """The function still runs as who had both, and would run the triggers of the new owner."""
+    run(fresh, PLAIN, "SELECT changes_enable('t')", "INSERT INTO t VALUES (1)", "DROP ROLE IF EXISTS mallory_of_logs",
+        "CREATE ROLE mallory_of_logs", "ALTER TABLE t OWNER TO mallory_of_logs", "INSERT INTO t VALUES (2)",
+        "ALTER TABLE t_changes OWNER TO mallory_of_logs", "GRANT ALL ON t_changes TO PUBLIC")  # fmt: skip
+    assert state(fresh, "INSERT INTO t VALUES (3)") == "42501"
+    run(fresh, "ALTER FUNCTION t_changes() OWNER TO mallory_of_logs", "INSERT INTO t VALUES (3)",
+        "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")  # fmt: skip
+
+
 def test_a_type_of_the_name_of_another_is_no_key(fresh: Connection) -> None:
     run(fresh, "CREATE SCHEMA own", "CREATE TYPE own.int4 AS (n int)", "CREATE TABLE t (id own.int4 PRIMARY KEY)")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
