@@ -94,8 +94,9 @@ BEGIN
                 SELECT concat_ws(' ', 'column', a.attnum, a.xmin) FROM pg_attribute AS a
                 WHERE a.attrelid = m.oid AND a.attnum > 0
                 UNION ALL
-                -- One transaction may change a trigger several times.
-                SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin, g.cmin) FROM pg_trigger AS g
+                -- Who changes a trigger again in the transaction that made it comes before the marker is read. Its cmin
+                -- would change with each transaction that rolls back.
+                SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname WHERE g.tgrelid = m.oid
                 UNION ALL
                 SELECT concat_ws(' ', 'below', i.inhparent, i.xmin) FROM pg_inherits AS i WHERE i.inhrelid = m.oid)

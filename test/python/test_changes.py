@@ -157,6 +157,24 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
     assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
 
 
+def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
+    copy = prepare(fresh, *PARTS)
+    for statement in ("SELECT changes_disable('t')", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL"):
+        run(fresh, "BEGIN", statement, "ROLLBACK")
+        copy.follow(fresh)
+
+
+def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
+    """Its own changes do not get into the log, but the marker does, and the whole table is read after it."""
+    copy = prepare(fresh)
+    copy.follow(fresh)
+    run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
+        *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
+          for event in ("insert", "update", "delete", "truncate")), "COMMIT")  # fmt: skip
+    copy.follow(fresh)
+    assert len(copy.rows) == 19
+
+
 SWAP = (
     "CREATE TABLE new (LIKE t INCLUDING ALL)", "INSERT INTO new VALUES (1, 'another')", "ALTER TABLE t RENAME TO old",
     "ALTER TABLE new RENAME TO t",
