@@ -199,8 +199,9 @@ BEGIN
         SELECT s FROM inorder_internal.revoke_statements(log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, 'R'), caller);
-    -- The triggers are those that the function is made for.
-    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller);
+    -- The triggers are those that the function is made for. Meanwhile nobody made one, which a superuser then replaced.
+    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller),
+            inorder_internal.check_log(relation, log);
     RETURN log;
 END $$;
 

@@ -261,6 +261,23 @@ def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
     run(fresh, "SELECT * FROM t_changes", "RESET ROLE", "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
 
 
+def test_what_another_role_makes_while_a_log_is_made(cluster: Cluster, fresh: Connection) -> None:
+    """A superuser who replaces a function leaves it to its owner, who may then change what runs as whoever writes."""
+    run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
+        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip
+    with again(cluster, fresh) as mallory, again(cluster, fresh) as owner:
+        run(mallory, "SET ROLE mallory_of_logs", "BEGIN", "LOCK TABLE t_changes IN ROW EXCLUSIVE MODE")
+        found: list[str] = []
+        waiting = Thread(target=lambda: found.append(state(owner, ENABLE[0])))
+        waiting.start()
+        pid = owner.info.backend_pid
+        wait_for(lambda: scalar(fresh, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
+        run(mallory, f"CREATE {FUNCTION_OF_T}", "COMMIT")
+        waiting.join()
+    assert found == ["42723"]
+    run(fresh, "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
+
+
 def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection) -> None:
     run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
         "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
