@@ -100,6 +100,7 @@ DECLARE
     present text[] := ARRAY(SELECT inorder_internal.column_definition(a) FROM pg_attribute AS a
                           WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
+    other regclass;
 BEGIN
     -- Of another role it would have triggers of his, which the function of the log then fires as the owner.
     IF owner <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
@@ -117,6 +118,16 @@ BEGIN
                       AND p.oid IS DISTINCT FROM inorder_internal.logging_function(relation))) THEN
         RAISE 'function %() exists, and does not log the changes of %', log, relation
         USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
+    END IF;
+    -- One that had the name before is no longer logged.
+    SELECT g.tgrelid INTO other FROM pg_class AS c
+    JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
+    JOIN pg_trigger AS g ON g.tgfoid = p.oid AND g.tgname = 'zz_inorder_changes_insert'
+    WHERE c.oid = log AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[])
+      AND inorder_internal.log_name(g.tgrelid) = c.relname;
+    IF other IS NOT NULL THEN
+        RAISE 'table % is the log of the changes of %', log, other
+        USING ERRCODE = 'duplicate_table', HINT = format('Rename %s, or call changes_disable(%L).', relation, other);
     END IF;
 END $$;
 
@@ -258,8 +269,8 @@ The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE unti
 'waits for writers. Errors: '
 'insufficient_privilege, undefined_table, wrong_object_type (a table that is not permanent, inherits, is a partition, '
 'receives rows of a subscription, or has foreign partitions), object_not_in_prerequisite_state (no primary key, a type '
-'of its columns, row security, another table of the name), duplicate_function, feature_not_supported (distributed by '
-'Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
+'of its columns, row security, another table of the name), duplicate_table, duplicate_function, '
+'feature_not_supported (distributed by Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.changes_disable(relation regclass)
 RETURNS void

@@ -261,6 +261,15 @@ def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
     run(fresh, "SELECT * FROM t_changes", "RESET ROLE", "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
 
 
+def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
+    """The log of one table does not become that of the other; names have 63 bytes."""
+    names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
+    enable = "SELECT changes_enable($${}$$)"
+    run(fresh, *(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in names), enable.format(names[0]))
+    assert state(fresh, enable.format(names[1])) == "42P07"
+    run(fresh, enable.format(names[0]), f"ALTER TABLE {names[1]} RENAME TO b", enable.format("b"))
+
+
 def test_what_another_role_makes_while_a_log_is_made(cluster: Cluster, fresh: Connection) -> None:
     """A superuser who replaces a function leaves it to its owner, who may then change what runs as whoever writes."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
