@@ -86,15 +86,6 @@ def joined(rows: Rows) -> Buffer:
     return rows[0] if len(rows) == 1 else b"".join(rows)
 
 
-def bytes_of_rows(rows: Rows) -> int:
-    return sum(map(len, rows))
-
-
-def bytes_of_batch(batch: Any) -> int:
-    size: int = batch.nbytes
-    return size
-
-
 def serialized(batch: Any) -> Buffer:
     message: Buffer = memoryview(batch.serialize()).cast("B")
     return message
@@ -115,11 +106,14 @@ class Format:
     trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are no rows
-    bytes_of: Callable[[Any], int] = bytes_of_rows
     is_arrow: bool = False
 
     def wanted(self, table: Table) -> sql.Composed:
         return self.columns.format(table=table.oid)
+
+    def size(self, block: Any) -> int:
+        """Bytes of what the server sent at a time: rows, or a batch of Arrow."""
+        return int(block.nbytes) if self.is_arrow else sum(map(len, block))
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
         """The COPY of rows, of which the server has said last what is wanted."""
@@ -135,8 +129,6 @@ FORMATS = {
     "binary": Format(
         ALL, sql.SQL("FORMAT binary"), pieces_of_binary, trailer=BINARY_TRAILER, same_bytes=2, frames=1
     ),
-    "arrow": Format(
-        ALL, NOT_COPIED, pieces_of_arrow, serialized, ARROW_TRAILER, bytes_of=bytes_of_batch, is_arrow=True
-    ),
-    "parquet": Format(ALL, NOT_COPIED, pieces_of_arrow, nothing, bytes_of=bytes_of_batch, is_arrow=True),
+    "arrow": Format(ALL, NOT_COPIED, pieces_of_arrow, serialized, trailer=ARROW_TRAILER, is_arrow=True),
+    "parquet": Format(ALL, NOT_COPIED, pieces_of_arrow, nothing, is_arrow=True),
 }  # fmt: skip
