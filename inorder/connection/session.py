@@ -93,6 +93,9 @@ class Session:
             raise InputError(absence(self.connection.info.dbname, other))
         return str(row[0]), bool(row[1])
 
+    def cancel(self) -> None:
+        self.connection.cancel()
+
     def close(self) -> None:
         self.connection.close()
 

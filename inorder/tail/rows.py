@@ -46,6 +46,8 @@ class PartReader:
         self.table, self.form = table, FORMATS[request.output]
         self.arrow = arrow_of(request, PATIENCE_OF_A_JOB)
         self.session = session if self.arrow else JobSession(same_server(session))
+        connected = self.arrow or self.session
+        self.cancel, self.close = connected.cancel, connected.close
 
     def rows(self, part: Json) -> Generator[Any, None, None]:
         try:
@@ -55,18 +57,6 @@ class PartReader:
                 yield from copied(self.session, self.table, self.form, part)
         except psycopg.errors.LockNotAvailable as error:
             raise psycopg.errors.SerializationFailure(f"{self.table.shown} is to be changed") from error
-
-    def cancel(self) -> None:
-        if self.arrow is not None:
-            self.arrow.cancel()
-        else:
-            self.session.connection.cancel()
-
-    def close(self) -> None:
-        if self.arrow is not None:
-            self.arrow.close()
-        else:
-            self.session.close()
 
 
 def copied(
