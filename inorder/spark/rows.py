@@ -12,7 +12,7 @@ from adbc_driver_postgresql import StatementOptions
 from psycopg import sql
 
 from inorder.arrow import connection as arrow
-from inorder.arrow.reader import kept_rows
+from inorder.arrow.reader import as_of_the_session, kept_rows
 from inorder.arrow.reader import read as read_batches
 from inorder.citus.shards import SETTINGS
 from inorder.connection.database import query
@@ -98,15 +98,15 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
     for _ in attempts():
         began = False
         try:
-            with connected(dsn) as connection:
+            with as_of_the_session(), connected(dsn) as connection:
                 wait_for(connection, task.slice.lsn, wait)
                 for batch in batches(connection, task, schema):
                     began = True
                     yield batch
-        except (adbc_driver_manager.Error, psycopg.errors.SerializationFailure) as error:
+        except psycopg.Error as error:
             if began or not may_pass(error):
                 raise explained(error) from error
-            reason: Exception = error
+            reason = error
         else:
             return
     raise explained(reason) from reason
@@ -161,7 +161,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
         pause = min(2 * pause, LONGEST_LOOK)
 
 
-def may_pass(error: adbc_driver_manager.Error | psycopg.Error) -> bool:
+def may_pass(error: psycopg.Error) -> bool:
     """Whether the same may well succeed later: after a conflict, or where no server answers, or one that starts."""
     text = str(error)
     if error.sqlstate is None and "Failed to connect" in text:
@@ -169,5 +169,5 @@ def may_pass(error: adbc_driver_manager.Error | psycopg.Error) -> bool:
     return error.sqlstate in CONFLICTS or "could not open relation with OID" in text
 
 
-def explained(error: Exception) -> InorderError:
+def explained(error: psycopg.Error) -> InorderError:
     return InorderError(f"cannot read a part of the batch: {error}")
