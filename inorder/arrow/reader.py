@@ -12,6 +12,7 @@ from inorder.arrow.connection import Connection
 from inorder.arrow.types import Field, fields_of, select_list
 from inorder.arrow.values import converted
 from inorder.connection.database import query
+from inorder.connection.patience import changed
 from inorder.connection.reading import Column, columns_of
 from inorder.connection.session import Session, Table, same_server
 
@@ -86,19 +87,16 @@ def read(
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)
     for batch in connection.found():
-        require_same(batch.num_columns == width, table)
+        if batch.num_columns != width:
+            raise changed(table)
         yield converted(batch, fields, schema_of(fields), hint)
-    require_same(question(connection) == rows, table)
+    if question(connection) != rows:
+        raise changed(table)
 
 
 def kept_rows(connection: Connection, inorder: sql.Identifier, table: int, batch: str) -> sql.Composable:
     (text,) = connection.row(query("reader_rows"), inorder=inorder, table=table, batch=batch)
     return sql.SQL(f"({text})")
-
-
-def require_same(is_same: bool, table: str) -> None:
-    if not is_same:
-        raise psycopg.errors.SerializationFailure(f"{table} was changed while it was read")
 
 
 def schema_of(fields: Sequence[Field]) -> pa.Schema:

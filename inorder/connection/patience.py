@@ -38,6 +38,11 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
         yield number
 
 
+def changed(table: str) -> psycopg.Error:
+    """A conflict that the server does not see: the rows that were read are none of one table."""
+    return psycopg.errors.SerializationFailure(f"{table} was changed while it was read")
+
+
 def patiently(connection: Connection, step: Callable[[], Result]) -> Result:
     """The result of a step; after a conflict it is tried again, some times in a row."""
     for number in attempts():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from inorder.connection import patience
 from inorder.connection.database import query
 from inorder.connection.session import Session, Table, rows_of, same_server
 from inorder.connection.stream import Stream
@@ -32,7 +33,7 @@ def arrow_of(request: Request, *settings: str) -> "ArrowReader | None":
 
 def changed(session: Session, table: Table) -> psycopg.Error:
     session.connection.rollback()
-    return psycopg.errors.SerializationFailure(f"{table.shown} was changed while it was read")
+    return patience.changed(table.shown)
 
 
 class JobSession(Session):
