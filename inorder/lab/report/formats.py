@@ -62,15 +62,18 @@ def markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+
+
 def sections_page(
     title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = ()
 ) -> str:
     """A page of sections that are of no result; drawings, each with its title, come behind the first."""
-    environment = Environment(
-        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    values = {"title": title, "subtitle": subtitle, "sections": sections, "drawings": drawings}
-    return environment.get_template("sections.html").render(values)
+    page = templates().get_template("sections.html")
+    return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings)
 
 
 WRITERS = {"json": as_json, "csv": as_csv}

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from inorder.files import write_whole
@@ -13,6 +12,7 @@ from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
 from inorder.lab.keys import SHADES
 from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.formats import templates
 from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
@@ -159,9 +159,7 @@ def comparisons(results: Sequence[Labelled]) -> dict[str, Any] | None:
 
 
 def render(results: Sequence[Labelled]) -> str:
-    environment = Environment(
-        loader=PackageLoader("inorder.lab.report", "page"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = templates()
     environment.filters |= {"parts_of": parts_of, "options": with_options}
     articles = [article(one, number) for number, one in enumerate(results, start=1)]
     return environment.get_template("report.html").render(
