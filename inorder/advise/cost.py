@@ -1,7 +1,7 @@
 """What the key of a table costs by the model: WAL, index pages read, size, and its share of the table's WAL. Pure.
 
 The key's index is that of docs/model.md. The rest of the table's WAL is estimated likewise, by its pages and those of
-its other indexes, so that the share of the key can be told.
+its other indexes, so that the share of the key is known.
 """
 
 from collections.abc import Iterable, Sequence

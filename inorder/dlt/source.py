@@ -72,7 +72,7 @@ def by_column(hints: Any) -> dict[str, Any]:
 
 
 def hints_for(columns: Sequence[Column]) -> dict[str, Any]:
-    """Of columns whose type in Arrow does not tell.
+    """Hints for columns that are text in Arrow, and more in dlt.
 
     >>> hints_for([Column("n", "integer", "int4"), Column("body", "jsonb", "jsonb")])
     {'body': {'data_type': 'json'}}

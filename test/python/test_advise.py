@@ -144,7 +144,7 @@ SEEN = {
 
 @pytest.mark.server
 @pytest.mark.parametrize("role", SEEN)
-def test_a_role_without_rights_is_told_what_it_does_not_see(advised: Advised, role: str) -> None:
+def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, role: str) -> None:
     data = advised.found(role=role)
     assert {one["id"] for one in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
     said = "\n".join(data["not_seen"])
