@@ -52,5 +52,5 @@ def advise(
         click.echo(pages.markdown(advice) if output == "markdown" else pages.page(advice))
     else:
         click.echo(advice.as_text() if output == "table" else json.dumps(advice.as_data(), indent=1))
-    if any(one.id in fail_on or ANY in fail_on for one in advice.findings) if fail_on else False:
+    if fail_on and any(one.id in fail_on or ANY in fail_on for one in advice.findings):
         sys.exit(FOUND)

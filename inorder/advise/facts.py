@@ -33,6 +33,10 @@ LEAST_ROWS = 1000  # of a table that is looked at
 NAMED = 3  # tables in a sentence
 
 
+def identifier(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
 @dataclass(frozen=True)
 class Index:
     leaf: int
@@ -90,7 +94,7 @@ class Leaf:
 
     @property
     def quoted(self) -> str:
-        return sql.Identifier(self.schema, self.name).as_string(None)
+        return identifier(self.schema, self.name)
 
     @property
     def key(self) -> tuple[Index, Column] | None:
@@ -155,7 +159,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, what: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """None if the server refuses them, which is told."""
+        """None if the server refuses them, which is listed in unseen."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -225,18 +229,16 @@ class Reader:
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
         """Values of keys, of a sample where ANALYZE has left none or the role may not read them; say where none are."""
         hidden = []
-        for leaf in [leaf for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
-            assert leaf.key
-            _, column = leaf.key
+        for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
             if sampled and leaf.is_trusted and not leaf.statistic(column).found:
                 self.sample(leaf, column)
             hidden += [] if leaf.statistic(column).found else [leaf.quoted]
-        self.tell(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
-                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
+        self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
+                 "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
         never = [leaf.quoted for leaf in leaves if leaf.rows < 0 and leaf.counted["inserted"] >= LEAST_ROWS]
-        self.tell(never, "sizes (HINT: ANALYZE)")
+        self.say(never, "sizes (HINT: ANALYZE)")
 
-    def tell(self, names: list[str], what: str) -> None:
+    def say(self, names: list[str], what: str) -> None:
         if names := list(dict.fromkeys(names)):
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             self.unseen.append(f"{what}, of {plural(len(names), 'table')}: {listed(names[:NAMED])}{more}")

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from inorder.advise import uuids
 from inorder.advise.cost import DAY, KINDS, RANDOM, Compared, Cost, Load, Other, compared
-from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, Statement
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, Statement, identifier
 from inorder.advise.statements import Place, counted, polled
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
@@ -81,10 +81,6 @@ class Keyed:
         return self.column.type in TEXT_TYPES
 
 
-def identifier(*names: str) -> str:
-    return sql.Identifier(*names).as_string(None)
-
-
 def literal(text: str) -> str:
     return sql.Literal(text).as_string(None)
 
@@ -101,12 +97,11 @@ def finding(
 def keyed(facts: Facts) -> list[Keyed]:
     """The keys of all tables. A column of several is the key if its values are nearly unique."""
     found, now = [], datetime.now(UTC)
-    for leaf in facts.leaves:
-        if leaf.key is not None:
-            (index, column), known = leaf.key, leaf.statistic(leaf.key[1])
-            keys = uuids.keys_of(known.found, column.makers, known.correlation, now)
-            if index.columns == 1 or known.distinct_values <= -0.5 or (keys.kind and not known.distinct_values):
-                found.append(Keyed(leaf, index, column, keys))
+    for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
+        known = leaf.statistic(column)
+        keys = uuids.keys_of(known.found, column.makers, known.correlation, now)
+        if index.columns == 1 or known.distinct_values <= -0.5 or (keys.kind and not known.distinct_values):
+            found.append(Keyed(leaf, index, column, keys))
     return found
 
 
