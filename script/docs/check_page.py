@@ -10,16 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from inorder.lab.check.history import FAULTS
 from inorder.lab.check.ways import Way, built_in
+
+from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
 PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
-BEGIN, END = "<!-- ways -->\n", "<!-- end of ways -->\n"
-FAULTS = ("lost", "twice", "disorder", "stalled")
-HEAD = (
-    "| reader | way | documented by | run | lost | twice | disorder | stalled | writers wait |\n"
-    "|---|---|---|---|---|---|---|---|---|\n"
-)
+HEADS = ("reader", "way", "documented by", "run", *FAULTS, "writers wait")
 DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
@@ -42,23 +40,17 @@ def cell(one: dict[str, Any], fault: str) -> str:
     return f"**{found['case']}**, {found['words']}" if fault == "lost" else f"{found['case']}, {found['words']}"
 
 
-def row(one: dict[str, Any]) -> str:
+def row(one: dict[str, Any]) -> list[str]:
     waits, schedules = (sum(case[name] for case in one["cases"]) for name in ("writers_wait", "schedules"))
-    cells = [
+    return [
         f"`{one['reader']}`", one["title"], documented(one), one["run"] if one["project"] else "",
         *(cell(one, fault) for fault in FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
     ]  # fmt: skip
-    return "| " + " | ".join(cells) + " |\n"
-
-
-def table(records: list[dict[str, Any]]) -> str:
-    notes = [f"* `{one['reader']}`: {one['note']}.\n" for one in records if one["note"]]
-    return HEAD + "".join(map(row, records)) + "\n" + "".join(notes)
 
 
 def with_table(page: str, records: list[dict[str, Any]]) -> str:
-    before, _, rest = page.partition(BEGIN)
-    return before + BEGIN + table(records) + END + rest.partition(END)[2]
+    notes = [f"* `{one['reader']}`: {one['note']}." for one in records if one["note"]]
+    return with_parts(page, {"ways": "\n".join([table(HEADS, [*map(row, records)]), "", *notes])})
 
 
 def kept() -> list[dict[str, Any]]:

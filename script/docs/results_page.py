@@ -111,18 +111,11 @@ def summary(results: Results) -> str:
 
 
 def page(text: str, results: Results) -> str:
-    """The page with its generated parts as the results have them: what is between <!-- NAME --> and <!-- /NAME -->."""
     parts = {
         "machine": machine_text(results), "summary": summary(results),
         "model": "\n\n".join(model_part(results)), "runs": "\n\n".join(runs_part(results)),
     }  # fmt: skip
-    for name, part in parts.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        before, _, rest = text.partition(begin)
-        _, found, after = rest.partition(end)
-        assert found, f"{PAGE.name} has no {begin} … {end}"
-        text = f"{before}{begin}\n{part}\n{end}{after}"
-    return text
+    return study_pages.with_parts(text, parts)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def with_parts(page: str, parts: Mapping[str, str]) -> str:
+    """A page with its generated parts: what is between <!-- NAME --> and <!-- /NAME -->."""
+    for name, part in parts.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        assert found, f"the page has no {begin} … {end}"
+        page = f"{before}{begin}\n{part}\n{end}{after}"
+    return page
+
+
 def with_interval(found: Estimate) -> str:
     """A figure with its interval, or how often it was measured if that is too seldom for one.
 
