@@ -1,6 +1,7 @@
 """What reads of a table depend on: tables, reads and a schema for each test."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
@@ -61,6 +62,17 @@ def states(connection: Connection, reads: Iterable[str]) -> dict[str, str]:
 
 def numbers(connection: Connection, statement: str = READS["read"]) -> list[int]:
     return sorted(int(str(row[0])) for row in connection.execute(statement.encode()).fetchall())
+
+
+@contextmanager
+def roles(connection: Connection, *names: str) -> Iterator[None]:
+    """New roles without rights, which are gone afterwards with all that they own."""
+    every = ", ".join(names)
+    run(connection, f"DROP ROLE IF EXISTS {every}", *(f"CREATE ROLE {name}" for name in names))
+    try:
+        yield
+    finally:
+        run(connection, "RESET ROLE", f"DROP OWNED BY {every} CASCADE", f"DROP ROLE {every}")
 
 
 class Place:

@@ -9,7 +9,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from copies import SNAPSHOT, Copy
-from ground import GROUND, run, state
+from ground import GROUND, SWITCH, roles, run, state
 from waiting import wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -107,10 +107,7 @@ UNSEEN = {
     "a column that was dropped": ("ALTER TABLE t DROP COLUMN note",),
     "triggers that were off": (
         "BEGIN", "ALTER TABLE low DISABLE TRIGGER ALL", "DELETE FROM low WHERE id = 1",
-        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_insert",
-        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_update",
-        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_delete",
-        "ALTER TABLE low ENABLE ALWAYS TRIGGER zz_inorder_changes_truncate", "COMMIT"),
+        SWITCH.format("low", "ENABLE ALWAYS"), "COMMIT"),
     "triggers that are not always on": (
         "ALTER TABLE t ENABLE TRIGGER ALL", "SET session_replication_role = replica", "DELETE FROM t WHERE id = 1",
         "RESET session_replication_role"),
@@ -201,64 +198,61 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
 
 def test_rows_that_are_hidden_are_not_deleted(cluster: Cluster, fresh: Connection) -> None:
     prepare(fresh)
-    run(fresh, "DROP ROLE IF EXISTS changes_reader", "CREATE ROLE changes_reader",
-        "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
-        "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)")  # fmt: skip
     read = READ.replace("('copy')", "('copy', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
-    run(fresh, "SET ROLE changes_reader")
-    assert state(fresh, read) == GROUND
-    run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
-    assert state(fresh, read) == "42501"
-    run(fresh, "RESET ROLE", "DROP OWNED BY changes_reader", "DROP ROLE changes_reader")
+    with roles(fresh, "changes_reader"):
+        run(fresh, "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
+            "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)",
+            "SET ROLE changes_reader")  # fmt: skip
+        assert state(fresh, read) == GROUND
+        run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
+        assert state(fresh, read) == "42501"
 
 
 def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection) -> None:
     """He would put a table of his, with a trigger, where the function of the log writes as the owner of the table."""
-    roles = "changes_keeper, changes_owner"
-    run(fresh, f"DROP ROLE IF EXISTS {roles}", "CREATE ROLE changes_keeper", "CREATE ROLE changes_owner",
-        "CREATE SCHEMA kept AUTHORIZATION changes_keeper", "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner",
-        "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)")  # fmt: skip
     enable = "SELECT changes_enable('kept.t')"
-    assert state(fresh, enable) == "42501"
-    run(fresh, "RESET ROLE", "ALTER SCHEMA kept OWNER TO pg_database_owner", "SET ROLE changes_owner", enable,
-        "RESET ROLE", "ALTER SCHEMA kept OWNER TO changes_keeper", "SET ROLE changes_owner")  # fmt: skip
-    assert state(fresh, enable) == "42501"
-    run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper", "SET ROLE changes_owner", enable,
-        "RESET ROLE", f"DROP OWNED BY {roles} CASCADE", f"DROP ROLE {roles}")  # fmt: skip
+    with roles(fresh, "changes_keeper", "changes_owner"):
+        run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_keeper",
+            "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner",
+            "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)")  # fmt: skip
+        assert state(fresh, enable) == "42501"
+        run(fresh, "RESET ROLE", "ALTER SCHEMA kept OWNER TO pg_database_owner", "SET ROLE changes_owner", enable,
+            "RESET ROLE", "ALTER SCHEMA kept OWNER TO changes_keeper", "SET ROLE changes_owner")  # fmt: skip
+        assert state(fresh, enable) == "42501"
+        run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper", "SET ROLE changes_owner", enable)
 
 
 def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connection) -> None:
     """It would cast a value of any type to that of the key, as the owner of the log: by a function of another role."""
-    run(fresh, PLAIN, "SELECT changes_enable('t')",
-        "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
-        "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
-        "CREATE TYPE hers.key AS (n int)", "CREATE TABLE hers.x (id hers.key)",
-        "CREATE FUNCTION hers.cast_it(hers.key) RETURNS int LANGUAGE sql AS 'SELECT ($1).n'",
-        "CREATE CAST (hers.key AS int) WITH FUNCTION hers.cast_it AS ASSIGNMENT")  # fmt: skip
     trigger = (
         "CREATE TRIGGER t AFTER INSERT ON hers.x REFERENCING NEW TABLE AS new_rows "
         "FOR EACH STATEMENT EXECUTE FUNCTION public.t_changes()"
     )
-    assert state(fresh, trigger) == "42501"
-    run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs", "SET ROLE mallory_of_logs",
-        trigger, "INSERT INTO hers.x VALUES (ROW(7))", "RESET ROLE")  # fmt: skip
-    assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = 7") == 1  # so much does EXECUTE allow
-    run(fresh, "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", "DROP TRIGGER t ON hers.x")
-    assert state(fresh, trigger) == "42501"
-    run(fresh, "RESET ROLE", "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, PLAIN, "SELECT changes_enable('t')",
+            "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
+            "CREATE TYPE hers.key AS (n int)", "CREATE TABLE hers.x (id hers.key)",
+            "CREATE FUNCTION hers.cast_it(hers.key) RETURNS int LANGUAGE sql AS 'SELECT ($1).n'",
+            "CREATE CAST (hers.key AS int) WITH FUNCTION hers.cast_it AS ASSIGNMENT")  # fmt: skip
+        assert state(fresh, trigger) == "42501"
+        run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs",
+            "SET ROLE mallory_of_logs", trigger, "INSERT INTO hers.x VALUES (ROW(7))", "RESET ROLE")  # fmt: skip
+        assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = 7") == 1  # so much does EXECUTE allow
+        run(fresh, "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", "DROP TRIGGER t ON hers.x")
+        assert state(fresh, trigger) == "42501"
 
 
 def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
     """Of a trigger on it, or by its function on another table, the code would run as the owner of the log."""
-    run(fresh, "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
-        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs",
-        "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO mallory_of_logs WITH GRANT OPTION", PLAIN,
-        "SELECT changes_enable('t')", "SET ROLE mallory_of_logs", "CREATE TABLE pg_temp.x (id int)",
-        "CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")  # fmt: skip
-    for table, function in (("t_changes", "pg_temp.f"), ("pg_temp.x", "t_changes")):
-        trigger = f"CREATE TRIGGER m AFTER INSERT ON {table} EXECUTE FUNCTION {function}()"
-        assert state(fresh, trigger) == "42501"
-    run(fresh, "SELECT * FROM t_changes", "RESET ROLE", "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs",
+            "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO mallory_of_logs WITH GRANT OPTION", PLAIN,
+            "SELECT changes_enable('t')", "SET ROLE mallory_of_logs", "CREATE TABLE pg_temp.x (id int)",
+            "CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")  # fmt: skip
+        for table, function in (("t_changes", "pg_temp.f"), ("pg_temp.x", "t_changes")):
+            trigger = f"CREATE TRIGGER m AFTER INSERT ON {table} EXECUTE FUNCTION {function}()"
+            assert state(fresh, trigger) == "42501"
+        run(fresh, "SELECT * FROM t_changes")
 
 
 def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
@@ -271,10 +265,10 @@ def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
 
 
 def test_what_another_role_makes_while_a_log_is_made(cluster: Cluster, fresh: Connection) -> None:
-    """A superuser who replaces a function leaves it to its owner, who may then change what runs as whoever writes."""
-    run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
-        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip
-    with again(cluster, fresh) as mallory, again(cluster, fresh) as owner:
+    """A superuser who replaces a function leaves it to its owner, who may then change what runs as the writer."""
+    with roles(fresh, "mallory_of_logs"), again(cluster, fresh) as mallory, again(cluster, fresh) as owner:
+        run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
+            "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip
         run(mallory, "SET ROLE mallory_of_logs", "BEGIN", "LOCK TABLE t_changes IN ROW EXCLUSIVE MODE")
         found: list[str] = []
         waiting = Thread(target=lambda: found.append(state(owner, ENABLE[0])))
@@ -283,27 +277,25 @@ def test_what_another_role_makes_while_a_log_is_made(cluster: Cluster, fresh: Co
         wait_for(lambda: scalar(fresh, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
         run(mallory, f"CREATE {FUNCTION_OF_T}", "COMMIT")
         waiting.join()
-    assert found == ["42723"]
-    run(fresh, "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
+        assert found == ["42723"]
 
 
 def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection) -> None:
-    run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
-        "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
-        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
-        "CREATE TABLE t_changes (id int, op \"char\")", "GRANT ALL ON t_changes TO PUBLIC", "RESET ROLE")  # fmt: skip
-    assert state(fresh, "INSERT INTO t VALUES (1)") == "42501"
-    run(fresh, "DROP OWNED BY mallory_of_logs", "DROP ROLE mallory_of_logs")
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
+            "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
+            "CREATE TABLE t_changes (id int, op \"char\")", "GRANT ALL ON t_changes TO PUBLIC", "RESET ROLE")  # fmt: skip
+        assert state(fresh, "INSERT INTO t VALUES (1)") == "42501"
 
 
 def test_a_log_that_was_given_to_another_role_without_its_function(fresh: Connection) -> None:
     """The function still runs as who had both, and would run the triggers of the new owner."""
-    run(fresh, PLAIN, "SELECT changes_enable('t')", "INSERT INTO t VALUES (1)", "DROP ROLE IF EXISTS mallory_of_logs",
-        "CREATE ROLE mallory_of_logs", "ALTER TABLE t OWNER TO mallory_of_logs", "INSERT INTO t VALUES (2)",
-        "ALTER TABLE t_changes OWNER TO mallory_of_logs", "GRANT ALL ON t_changes TO PUBLIC")  # fmt: skip
-    assert state(fresh, "INSERT INTO t VALUES (3)") == "42501"
-    run(fresh, "ALTER FUNCTION t_changes() OWNER TO mallory_of_logs", "INSERT INTO t VALUES (3)",
-        "DROP OWNED BY mallory_of_logs CASCADE", "DROP ROLE mallory_of_logs")  # fmt: skip
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, PLAIN, "SELECT changes_enable('t')", "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t OWNER TO mallory_of_logs", "INSERT INTO t VALUES (2)",
+            "ALTER TABLE t_changes OWNER TO mallory_of_logs", "GRANT ALL ON t_changes TO PUBLIC")  # fmt: skip
+        assert state(fresh, "INSERT INTO t VALUES (3)") == "42501"
+        run(fresh, "ALTER FUNCTION t_changes() OWNER TO mallory_of_logs", "INSERT INTO t VALUES (3)")
 
 
 def test_a_type_of_the_name_of_another_is_no_key(fresh: Connection) -> None:
@@ -318,12 +310,11 @@ FUNCTION_OF_T = "FUNCTION t_changes() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
 def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str) -> None:
     """Its triggers would run as the owner of the table, or its function as the role that writes."""
-    run(fresh, PLAIN, "DROP ROLE IF EXISTS mallory_of_logs", "CREATE ROLE mallory_of_logs",
-        "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs", f"CREATE {planted}",
-        "RESET ROLE")  # fmt: skip
-    assert state(fresh, "SELECT changes_enable('t')") == ("42501" if planted.startswith("TABLE") else "42723")
-    run(fresh, "DROP OWNED BY mallory_of_logs", f"CREATE {planted}", "SELECT changes_enable('t')",
-        "DROP ROLE mallory_of_logs")  # fmt: skip
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, PLAIN, "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
+            f"CREATE {planted}", "RESET ROLE")  # fmt: skip
+        assert state(fresh, "SELECT changes_enable('t')") == ("42501" if planted.startswith("TABLE") else "42723")
+    run(fresh, f"CREATE {planted}", "SELECT changes_enable('t')")
 
 
 def test_equal_keys_that_differ(fresh: Connection) -> None:

@@ -5,7 +5,7 @@ import pytest
 from inorder.connection.database import connect
 
 from conftest import scalar
-from ground import GROUND, PARTS, PLAIN, READS, Place, numbers, run, state, states
+from ground import GROUND, PARTS, PLAIN, READS, Place, numbers, roles, run, state, states
 
 pytestmark = pytest.mark.server
 
@@ -76,20 +76,18 @@ def test_some_groups_of_a_batch(place: Place, groups: str) -> None:
 def test_rows_that_are_hidden_from_the_next_role_only(place: Place) -> None:
     owner = place.make(PLAIN)
     role = f"reader_of_{place.schema}"
-    run(
-        owner, f"CREATE ROLE {role}", f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
-        f"GRANT SELECT ON t TO {role}", f"SELECT feed_grant('f', '{role}')", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
-        "CREATE POLICY odd ON t USING (n % 2 = 1)",
-    )  # fmt: skip
     read = "SELECT n FROM feed_read('f', null::t, NULL, 'postgres')"
-    assert numbers(owner, "SELECT n FROM feed_peek('f', null::t)") == [1, 2, 3, 4]
-    run(owner, f"SET ROLE {role}")
-    try:
+    with roles(owner, role):
+        run(
+            owner, f"GRANT USAGE ON SCHEMA {place.schema} TO {role}", f"GRANT SELECT ON t TO {role}",
+            f"SELECT feed_grant('f', '{role}')", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+            "CREATE POLICY odd ON t USING (n % 2 = 1)",
+        )  # fmt: skip
+        assert numbers(owner, "SELECT n FROM feed_peek('f', null::t)") == [1, 2, 3, 4]
+        run(owner, f"SET ROLE {role}")
         for attempt in (read, READS["count"]):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="row security hides rows"):
                 run(owner, attempt)
-    finally:
-        run(owner, "RESET ROLE", f"DROP OWNED BY {role}", f"DROP ROLE {role}")
     assert numbers(owner, read) == [1, 2, 3, 4]
 
 
