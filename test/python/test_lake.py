@@ -9,13 +9,14 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 from conftest import scalar, text
-from ground import run
+from ground import numbers, run
 from tail_runs import insert
 
 pytestmark = pytest.mark.server
 
 FAILED = "terminating connection due to administrator command"
 KEPT_THERE = text("docs/lake.md").partition("DO $$\nDECLARE")[2].partition("```")[0]
+IN_THE_LAKE = "SELECT n FROM events"
 APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM batch{}')"
 
 
@@ -62,26 +63,22 @@ def failing(fresh: Connection, there: Connection, statement: str) -> None:
     run(there, "DROP FUNCTION ends() CASCADE")
 
 
-def numbers_in(there: Connection) -> list[object]:
-    return [n for (n,) in there.execute("SELECT n FROM events ORDER BY n").fetchall()]
-
-
 def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) -> None:
     insert(fresh, 3)
     with pytest.raises(psycopg.errors.DivisionByZero), fresh.transaction():
         run(fresh, APPLY.format(""), "SELECT 1 / 0")
-    assert numbers_in(lake) == []
+    assert numbers(lake, IN_THE_LAKE) == []
     run(fresh, APPLY.format(""))
-    assert numbers_in(lake) == [1, 2, 3]
+    assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]
 
 
 def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
     """Which is why the recipe has a key: a foreign table is not in the transaction."""
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(""))
-    assert numbers_in(lake) == [1, 2, 3]
+    assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]
     run(fresh, APPLY.format(""))
-    assert numbers_in(lake) == [1, 1, 2, 2, 3, 3]
+    assert numbers(lake, IN_THE_LAKE) == [1, 1, 2, 2, 3, 3]
 
 
 def test_a_key_in_the_lake_lets_repeated_rows_pass(fresh: Connection, lake: Connection) -> None:
@@ -90,7 +87,7 @@ def test_a_key_in_the_lake_lets_repeated_rows_pass(fresh: Connection, lake: Conn
     failing(fresh, lake, APPLY.format(" ON CONFLICT DO NOTHING"))
     insert(fresh, 1, 4)
     run(fresh, APPLY.format(" ON CONFLICT DO NOTHING"))
-    assert numbers_in(lake) == [1, 2, 3, 4]
+    assert numbers(lake, IN_THE_LAKE) == [1, 2, 3, 4]
 
 
 def test_a_position_in_the_lake_commits_with_the_rows(fresh: Connection, lake: Connection) -> None:
@@ -100,4 +97,4 @@ def test_a_position_in_the_lake_commits_with_the_rows(fresh: Connection, lake: C
     insert(fresh, 1, 4)
     for _ in range(2):
         run(fresh, statement)
-        assert numbers_in(lake) == [1, 2, 3, 4]
+        assert numbers(lake, IN_THE_LAKE) == [1, 2, 3, 4]

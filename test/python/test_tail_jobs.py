@@ -10,6 +10,8 @@ from inorder.connection.database import Connection
 from inorder.tail.request import OUTPUTS
 from pyarrow import parquet
 
+from conftest import scalar
+from ground import run
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
 
@@ -44,11 +46,8 @@ def has_rows(tail: Tail, count: int) -> bool:
 
 
 def sessions(connection: Connection) -> int:
-    ((found,),) = connection.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND application_name = 'inorder' "
-        "AND pid <> pg_backend_pid()"
-    ).fetchall()
-    return int(str(found))
+    ours = "datname = 'tail' AND application_name = 'inorder' AND pid <> pg_backend_pid()"
+    return int(str(scalar(connection, f"SELECT count(*) FROM pg_stat_activity WHERE {ours}")))
 
 
 @pytest.mark.editions
@@ -80,7 +79,7 @@ def bytes_in(tail: Tail) -> int:
     return sum(path.stat().st_size for path in (out.iterdir() if out.is_dir() else [out]) if path.exists())
 
 
-def numbers(tail: Tail, form: str) -> list[int]:
+def numbers(connection: Connection, tail: Tail, form: str) -> list[int]:
     """The column n of the output: nothing of it may be half a row or half a file."""
     out = tail.folder / "out"
     if form == "json":
@@ -94,20 +93,10 @@ def numbers(tail: Tail, form: str) -> list[int]:
     if form == "arrow":
         found: list[int] = pa.ipc.open_stream(out.read_bytes()).read_all().column("n").to_pylist()
         return found
-    return numbers_of_binary(out.read_bytes())
-
-
-def numbers_of_binary(content: bytes) -> list[int]:
-    found, place = [], 19
-    while (columns := int.from_bytes(content[place : place + 2], signed=True)) >= 0 and place < len(content):
-        values, place = [], place + 2
-        for _ in range(columns):
-            size = int.from_bytes(content[place : place + 4], signed=True)
-            values.append(content[place + 4 : place + 4 + max(size, 0)])
-            place += 4 + max(size, 0)
-        found.append(int.from_bytes(values[1]))
-    assert place in (len(content), len(content) - 2)
-    return found
+    run(connection, "DROP TABLE IF EXISTS again", "CREATE TABLE again (LIKE events)")
+    with connection.cursor().copy("COPY again FROM STDIN (FORMAT binary)") as copy:
+        copy.write(out.read_bytes())
+    return [int(str(n)) for (n,) in connection.execute("SELECT n FROM again ORDER BY ctid")]
 
 
 def ended(tail: Tail, form: str, *signals: int, after: int, jobs: int = 3) -> tuple[int, str]:
@@ -133,11 +122,11 @@ def test_an_error_in_one_part_ends_all(fresh: Connection, tail: Tail, form: str)
     code, said = ended(tail, form, after=2**40)
     assert code == 2 and "invalid internal value for enum" in said
     wait_for(lambda: sessions(fresh) == 0)
-    delivered = numbers(tail, form) if form != "parquet" or list(tail.folder.glob("out/*.parquet")) else []
+    delivered = numbers(fresh, tail, form) if form != "parquet" or list(tail.folder.glob("out/*.parquet")) else []
     assert delivered == list(range(1, len(delivered) + 1)) and len(delivered) < 18_001
     fresh.execute("INSERT INTO pg_enum VALUES (%s, %s, %s, 'sad')", label)
     assert ended(tail, form, after=2**40) == (0, "")
-    assert numbers(tail, form) == list(range(1, 19_002))
+    assert numbers(fresh, tail, form) == list(range(1, 19_002))
 
 
 def test_an_interrupt_ends_all(fresh: Connection, tail: Tail) -> None:
@@ -162,7 +151,7 @@ def test_killed_at_any_moment_each_row_is_there_once(fresh: Connection, tail: Ta
              for number in range(kills)]  # fmt: skip
     assert set(codes) <= {0, -signal.SIGKILL} and codes.count(-signal.SIGKILL) > kills // 2
     assert ended(tail, form, after=2**40) == (0, "")
-    assert numbers(tail, form) == list(range(1, ROWS + 1))
+    assert numbers(fresh, tail, form) == list(range(1, ROWS + 1))
 
 
 @pytest.mark.parametrize("form", ["csv", "arrow"])
@@ -178,7 +167,7 @@ def test_who_changes_the_table_meanwhile_waits_and_is_not_waited_for(fresh: Conn
         code, said = running.wait(PATIENCE), running.stderr.read().decode()
     assert (code, said) == (0, "") or "or of other columns" in said
     if code == 0:
-        assert numbers(tail, form) == list(range(1, ROWS + 1))
+        assert numbers(fresh, tail, form) == list(range(1, ROWS + 1))
 
 
 def test_a_reader_without_the_right(fresh: Connection, tail: Tail) -> None:
