@@ -4,8 +4,9 @@ A commit that waits for a standby is visible there before it is visible on the p
 standby that does not exist, too, and the standby that does is stopped in time, so each shows one of two commits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from inorder.connection.database import Connection, connect
@@ -13,6 +14,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
 from conftest import SETTINGS, scalar
+from ground import numbers
 from standby import Standby
 from waiting import wait_for
 
@@ -59,31 +61,30 @@ class Reader:
         return found
 
 
-def fork(primary: Connection, standby: Connection, waits: Connection, passes: Connection) -> Callable[[], object]:
-    """Two commits: the first is visible on the standby only, the second on the primary only. What ends the first."""
-    pool = ThreadPoolExecutor(1)
-    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
-    primary.execute("SELECT pg_reload_conf()")
-    wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
-    for session in (waits, passes):
-        session.execute("BEGIN; SET LOCAL synchronous_commit = on")
-        session.execute("INSERT INTO events DEFAULT VALUES")
-    passes.execute("SET LOCAL synchronous_commit = local")
-    committed = pool.submit(waits.execute, "COMMIT")
-    wait_for(lambda: scalar(standby, "SELECT count(*) FROM events") == 1)
-    standby.execute("SELECT pg_wal_replay_pause()")
-    wait_for(lambda: scalar(standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
-    passes.execute("COMMIT")
-    assert not committed.done()
-
-    def end() -> None:
-        standby.execute("SELECT pg_wal_replay_resume()")
-        primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
-        primary.execute("SELECT pg_reload_conf()")
+@contextmanager
+def fork(primary: Connection, standby: Connection, waits: Connection, passes: Connection) -> Iterator[None]:
+    """Two commits: meanwhile the first is visible on the standby only, the second on the primary only."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
+            primary.execute("SELECT pg_reload_conf()")
+            wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
+            for session in (waits, passes):
+                session.execute("BEGIN; SET LOCAL synchronous_commit = on")
+                session.execute("INSERT INTO events DEFAULT VALUES")
+            passes.execute("SET LOCAL synchronous_commit = local")
+            committed = pool.submit(waits.execute, "COMMIT")
+            wait_for(lambda: scalar(standby, "SELECT count(*) FROM events") == 1)
+            standby.execute("SELECT pg_wal_replay_pause()")
+            wait_for(lambda: scalar(standby, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+            passes.execute("COMMIT")
+            assert not committed.done()
+            yield
+        finally:
+            standby.execute("SELECT pg_wal_replay_resume()")
+            primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            primary.execute("SELECT pg_reload_conf()")
         committed.result()
-        pool.shutdown()
-
-    return end
 
 
 @pytest.mark.parametrize("first", ["primary", "standby"])
@@ -101,20 +102,18 @@ def test_sets_survive_a_long_fork_and_scalars_do_not(pair: tuple[Cluster, Standb
             "set": Reader("", beginning), "id": Reader("n", "0"),
             "commit time": Reader("pg_xact_commit_timestamp(xmin)", "-infinity"),
         }  # fmt: skip
-        end = fork(primary, standby, waits, passes)
         nodes = {"primary": primary, "standby": standby}
-        forked = {name: [int(str(n)) for (n,) in node.execute("SELECT n FROM events")] for name, node in nodes.items()}
-        (row,), (other,) = forked["standby"], forked["primary"]
-        assert row < other
-
         second = "standby" if first == "primary" else "primary"
-        assert {name: reader.poll(nodes[first]) for name, reader in readers.items()} == dict.fromkeys(
-            readers, forked[first]
-        )
-        assert readers["set"].poll(nodes[second]) == forked[second]
-        for name in ("id", "commit time"):
-            assert readers[name].poll(nodes[second]) == ([] if first == "primary" else forked[second])
-        end()
+        with fork(primary, standby, waits, passes):
+            forked = {name: numbers(node, "SELECT n FROM events") for name, node in nodes.items()}
+            (row,), (other,) = forked["standby"], forked["primary"]
+            assert row < other
+
+            found = {name: reader.poll(nodes[first]) for name, reader in readers.items()}
+            assert found == dict.fromkeys(readers, forked[first])
+            assert readers["set"].poll(nodes[second]) == forked[second]
+            for name in ("id", "commit time"):
+                assert readers[name].poll(nodes[second]) == ([] if first == "primary" else forked[second])
         pair[1].catch_up()
         for node in (primary, standby) * 2:
             assert [reader.poll(node) for reader in readers.values()] == [[], [], []]
