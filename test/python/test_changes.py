@@ -284,7 +284,7 @@ def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Co
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
             "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
-            "CREATE TABLE t_changes (id int, op \"char\")", "GRANT ALL ON t_changes TO PUBLIC", "RESET ROLE")  # fmt: skip
+            'CREATE TABLE t_changes (id int, op "char")', "GRANT ALL ON t_changes TO PUBLIC", "RESET ROLE")  # fmt: skip
         assert state(fresh, "INSERT INTO t VALUES (1)") == "42501"
 
 
