@@ -72,6 +72,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
         fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
         f"CREATE TABLE t (id int PRIMARY KEY {references}, note text)",
     )  # fmt: skip
+    copy.follow(fresh)  # with its marker, after which the table is read, whatever is logged
     for write in (
         "DELETE FROM above WHERE id = 1", "UPDATE above SET id = 40 WHERE id = 2",
         "SET session_replication_role = replica", "DELETE FROM t WHERE id = 4", "RESET session_replication_role",
@@ -88,6 +89,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
     assert not copy.rows
 
 
+OF_DELETE = "zz_inorder_changes_delete"
 # Each may change rows that no trigger sees.
 UNSEEN = {
     "a partition that was made later": (
@@ -108,6 +110,12 @@ UNSEEN = {
     "triggers that were off": (
         "BEGIN", "ALTER TABLE low DISABLE TRIGGER ALL", "DELETE FROM low WHERE id = 1",
         SWITCH.format("low", "ENABLE ALWAYS"), "COMMIT"),
+    "a trigger that is on again by the same command of another transaction": (
+        "CREATE TABLE command AS SELECT cmin::text::int AS n FROM pg_trigger "
+        f"WHERE tgrelid = 'low'::regclass AND tgname = '{OF_DELETE}'",
+        f"ALTER TABLE low DISABLE TRIGGER {OF_DELETE}", "DELETE FROM low WHERE id = 1",
+        "DO $$ BEGIN FOR i IN 1..(SELECT n FROM command) LOOP UPDATE command SET n = n; END LOOP; "
+        f"ALTER TABLE low ENABLE ALWAYS TRIGGER {OF_DELETE}; END $$"),
     "triggers that are not always on": (
         "ALTER TABLE t ENABLE TRIGGER ALL", "SET session_replication_role = replica", "DELETE FROM t WHERE id = 1",
         "RESET session_replication_role"),
@@ -203,7 +211,11 @@ def test_rows_that_are_hidden_are_not_deleted(cluster: Cluster, fresh: Connectio
         run(fresh, "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
             "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)",
             "SET ROLE changes_reader")  # fmt: skip
-        assert state(fresh, read) == GROUND
+        for asked in (
+            read.replace("feed_next_batch('copy', owner => 'postgres')", "null"),
+            read,
+        ):  # if nothing is new, too
+            assert state(fresh, asked) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
 
@@ -317,8 +329,34 @@ def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, plante
     run(fresh, f"CREATE {planted}", "SELECT changes_enable('t')")
 
 
-def test_equal_keys_that_differ(fresh: Connection) -> None:
-    """A sink may take them for equal or not: the former one is deleted, and the row comes again."""
+CASELESS = "CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+EQUAL = {
+    "numeric": ("1.0", "1.00"), "float4": ("0", "-0"), "float8": ("0", "-0"), "interval": ("1 mon", "30 days"),
+    "bpchar": ("a", "a "), "text COLLATE caseless": ("Bob", "BOB"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", EQUAL)
+def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
+    """A sink may take them for equal or not: the former one is deleted, and then the row comes again."""
+    if "COLLATE" in type and state(fresh, CASELESS):
+        pytest.skip("this server has no ICU")
+    former, present = EQUAL[type]
+    run(fresh, f"CREATE TABLE t (id {type} PRIMARY KEY, note text)", f"INSERT INTO t VALUES ('{former}', 'a')", *ENABLE)
+    Copy().follow(fresh)
+    for statements in (
+        [f"UPDATE t SET id = '{present}'"],
+        [f"UPDATE t SET id = '{former}'", "DELETE FROM t", f"INSERT INTO t VALUES ('{present}')"],
+    ):
+        run(fresh, *statements)
+        (number,) = fresh.execute("SELECT feed_next_batch('copy')").fetchone() or (None,)
+        query = "SELECT op, concat((changed).id) FROM changes_batch_rows('copy', %s, null::t)"
+        found = fresh.execute(query, [number]).fetchall()
+        assert found[0] == ("delete", former) and set(found[1:]) == {("upsert", present)}
+        run(fresh, f"SELECT feed_finish_batch('copy', {number})")
+
+
+def test_equal_keys_that_differ_in_pieces(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
         "INSERT INTO t VALUES (1.0, 'a'), (2.0, 'b')", *ENABLE)  # fmt: skip
     copy = Copy()
@@ -328,6 +366,16 @@ def test_equal_keys_that_differ(fresh: Connection) -> None:
     copy.follow(fresh, 1)
     copy.follow(fresh)
     assert copy.rows.keys() == {("1.00",), ("2.000",)}
+
+
+@pytest.mark.parametrize("locked", ["ONLY t", "low"])
+def test_who_changes_the_table_is_waited_for(cluster: Cluster, fresh: Connection, locked: str) -> None:
+    """Also where nothing is new: otherwise it would be judged by what it was before."""
+    prepare(fresh, *PARTS).follow(fresh)
+    with again(cluster, fresh) as other:
+        run(other, "BEGIN", f"LOCK TABLE {locked}")
+        run(fresh, "SET lock_timeout = '100ms'")
+        assert state(fresh, READ) == "55P03"
 
 
 def test_a_reader_that_waited_reads_what_came_meanwhile(cluster: Cluster, fresh: Connection) -> None:
