@@ -9,14 +9,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 from inorder.tail import jobs
-from inorder.tail.jobs import Jobs
+from inorder.tail.jobs import Jobs, Relay
 from inorder.tail.rows import PartReader
 
 BLOCK = 3  # of so many bytes
 
 
 class FakeReader:
-    """Parts are numbers; each has blocks of its number, as many as it says."""
+    """Parts are numbers; each has blocks of its number, as many as it says, one after the other."""
 
     def __init__(self, seen: list[str]) -> None:
         self.seen = seen
@@ -25,8 +25,8 @@ class FakeReader:
     def rows(self, part: int) -> Generator[list[int], None, None]:
         if part < 0:
             raise psycopg.errors.SerializationFailure(str(part))
-        for _ in range(part % 7):
-            yield [part]
+        for place in range(part % 7):
+            yield [part, place]
 
     def cancel(self) -> None:
         self.seen.append("cancel")
@@ -47,11 +47,19 @@ def of(seen: list[str], count: int = 3, size: Callable[[Any], int] = lambda _: B
     return Jobs(count, lambda: cast(PartReader, FakeReader(seen)), size)
 
 
-def test_parts_come_in_order_and_readers_are_kept(seen: list[str]) -> None:
+def test_parts_come_in_order_and_readers_are_kept(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    relays: list[Relay] = []
+
+    def kept(*given: Any) -> Relay:
+        relays.append(Relay(*given))
+        return relays[-1]
+
+    monkeypatch.setattr(jobs, "Relay", kept)
     readers = of(seen)
     for _ in range(5):
         found = [block for part in readers.parts(range(50)) for block in part]
-        assert found == [[part] for part in range(50) for _ in range(part % 7)]
+        assert found == [[part, place] for part in range(50) for place in range(part % 7)]
+        assert relays.pop().held == 0  # or else jobs would read ahead less and less
     assert seen == ["open"] * 3
     readers.close()
     assert seen == ["open"] * 3 + ["close"] * 3
@@ -63,7 +71,7 @@ def test_what_waits_for_its_turn_is_bounded(seen: list[str]) -> None:
 
     def size(block: list[int]) -> int:
         asked.append(block)
-        return 100 if block == [13] else BLOCK
+        return 100 if block == [13, 0] else BLOCK
 
     with closing(of(seen, size=size).parts(range(20))) as parts:
         for taken, _ in enumerate(chain.from_iterable(parts), 1):
@@ -81,7 +89,7 @@ def test_an_error_in_one_part_ends_all(seen: list[str], wrong: int) -> None:
 
 def test_nobody_wants_the_rest(seen: list[str]) -> None:
     with closing(of(seen).parts(range(20))) as parts:
-        assert list(islice(chain.from_iterable(parts), 4)) == [[1], [2], [2], [3]]
+        assert list(islice(chain.from_iterable(parts), 4)) == [[1, 0], [2, 0], [2, 1], [3, 0]]
     assert 0 < seen.count("open") == seen.count("close") and "cancel" in seen
 
 
