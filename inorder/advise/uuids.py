@@ -63,6 +63,8 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> random = [f"{n:02x}000000-0000-4000-8000-000000000000" for n in range(0, 200, 10)]
     >>> [keys_of(*given, now).kind for given in ((random, [], 0.1), (random, [], 0.99), ([], ["uuidv7"], None))]
     ['version 4', 'in order', 'version 7']
+    >>> keys_of(random, ["uuidv7"], 0.1, now).kind
+    'versions 4 and 7'
     >>> mixed = keys_of([*random, *(f"0198c000-0000-7000-8000-0000000000{n:02x}" for n in range(20))], [], None, now)
     >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
     ('versions 4 and 7', 0.5, '2025-08-19')
