@@ -196,10 +196,22 @@ def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
     assert (killed.schedules, killed.found) == (1, {})
 
 
+# Ends at the first poll at which a transaction is prepared.
+UNTIL_PREPARED = """
+import json, psycopg
+with psycopg.connect("", autocommit=True) as connection:
+    seen = set()
+    while input() and not connection.execute("SELECT FROM pg_prepared_xacts").fetchall():
+        new = {key for (key,) in connection.execute("SELECT id FROM events")} - seen
+        seen |= new
+        print(*map(json.dumps, new), json.dumps({"last": 0}), sep="\\n", flush=True)
+"""
+
+
 def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is prepared would keep its locks, and removing the table would wait for them."""
     monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=10s")
-    way = Way("program", "program", program=shlex.join([sys.executable, "-c", "input()"]))
+    way = Way("program", "program", program=shlex.join([sys.executable, "-c", UNTIL_PREPARED]))
     with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
         outcome(target, way, "prepared")
     with target.connect() as connection:
