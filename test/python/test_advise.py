@@ -158,6 +158,8 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
                 "INSERT INTO app.made SELECT gen_random_uuid() FROM generate_series(1, 50000)",
                 "CREATE TABLE app.foreign (LIKE app.made INCLUDING ALL)",
                 "INSERT INTO app.foreign TABLE app.made", "VACUUM app.made, app.foreign",
+                "CREATE SCHEMA hers AUTHORIZATION mallory", "CREATE TABLE hers.ours (LIKE app.made INCLUDING ALL)",
+                "INSERT INTO hers.ours TABLE app.made", "VACUUM hers.ours",
                 "ALTER TABLE app.foreign OWNER TO mallory", "SELECT pg_stat_force_next_flush()")  # fmt: skip
         try:
             before, after = advised.found(), advised.found("--sample")
@@ -165,9 +167,10 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             assert pairs(after) == EXPECTED
             left = [{one["table"] for one in data["leave"]} for data in (before, after)]
             assert left[1] - left[0] == {'"app"."made"'}
-            assert any('"app"."foreign"' in one for one in after["not_seen"])
+            for name in ('"app"."foreign"', '"hers"."ours"'):  # of another role, or in its schema
+                assert any(name in one for one in after["not_seen"])
         finally:
-            execute(admin, "DROP TABLE app.made, app.foreign")
+            execute(admin, "DROP TABLE app.made, app.foreign", "DROP SCHEMA hers CASCADE")
 
 
 @pytest.mark.server
