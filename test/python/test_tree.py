@@ -170,10 +170,20 @@ def test_the_long_tests_are_there() -> None:
     assert len(set(SLOWEST)) == len(SLOWEST)
 
 
+@cache
+def anchors(document: Path) -> set[str]:
+    """The ids of its headings, as GitHub and the site make them."""
+    found = re.findall(r"^#+ +(.*?) *$", document.read_text(), re.M)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in found)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", document.read_text()):
+            aim = (document.parent / target).resolve() if target else document
+            assert aim.exists(), f"{document.name}: {target}"
+            assert not anchor or aim.suffix != ".md" or anchor in anchors(aim), f"{document.name}: {target}#{anchor}"
 
 
 # The others pass --help on to a program.
