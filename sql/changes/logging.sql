@@ -145,15 +145,16 @@ CREATE FUNCTION inorder_internal.revoke_statements(log regclass)
 RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT format('REVOKE %s FROM %s CASCADE', o.granted, CASE
-               WHEN a.grantee = 0::oid THEN 'PUBLIC' ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
-    FROM (SELECT format('TRIGGER ON %s', c.oid::regclass), 'TRIGGER', c.relowner, c.relacl
+    SELECT format('REVOKE %s FROM %s CASCADE'::text, o.granted, CASE
+               WHEN a.grantee = 0::oid THEN 'PUBLIC'::text
+               ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
+    FROM (SELECT format('TRIGGER ON %s'::text, c.oid::regclass) AS granted, 'TRIGGER'::text AS privilege,
+                 c.relowner AS owner, c.relacl AS acl
           FROM pg_class AS c WHERE c.oid = ANY (inorder_internal.tree(log)::oid[])
           UNION ALL
-          SELECT format('EXECUTE ON FUNCTION %s()', log), 'EXECUTE', p.proowner,
-                 coalesce(p.proacl, acldefault('f', p.proowner))
-          FROM pg_proc AS p WHERE p.oid = to_regprocedure(concat(log, '()'::text))::oid)
-         AS o(granted, privilege, owner, acl)
+          SELECT format('EXECUTE ON FUNCTION %s()'::text, log), 'EXECUTE'::text, p.proowner,
+                 coalesce(p.proacl, acldefault('f'::"char", p.proowner))
+          FROM pg_proc AS p WHERE p.oid = to_regprocedure(concat(log, '()'::text))::oid) AS o
     CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.privilege_type = o.privilege AND a.grantee <> o.owner;
 END;
 
