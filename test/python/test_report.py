@@ -10,7 +10,7 @@ import pytest
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
-from inorder.lab.experiments.insert.pictures import seconds_line
+from inorder.lab.experiments.insert.report import seconds_line
 from inorder.lab.experiments.insert.summary import Line, lines_of, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import Report

@@ -1,6 +1,9 @@
 """What the insert experiment measured against the model's figures."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import fsum
+from operator import attrgetter
 
 from inorder.lab.analysis.model import FEW_IMAGES, Conditions, few_images, predict
 from inorder.lab.analysis.quality import has_checkpoint
@@ -8,7 +11,7 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.summary import CHECKPOINTS
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
-from inorder.lab.report.section import Column, Section, Value, data_only, number
+from inorder.lab.report.section import Figure, Section, Value, data_only, number, table
 from inorder.lab.results import Result, Run
 
 
@@ -24,33 +27,48 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
     return Conditions(**{**vars(conditions), "position": position})
 
 
+@dataclass(frozen=True)
+class Modelled:
+    """All rounds of a kind together, since each begins with other rows, and with the sequence elsewhere in its block.
+
+    ``few``: no round has, or should have, enough images for a percentage.
+    """
+
+    kind: str
+    rows: int
+    inserts: float
+    wal: float
+    wal_model: float
+    images: float
+    images_model: float
+    few: bool
+
+
+def per_row(name: str) -> Callable[[Modelled], Value]:
+    return lambda line: float(getattr(line, name)) / line.inserts
+
+
+def off_percent(measured: float, model: float) -> float:
+    return 100 * (model / measured - 1)
+
+
 COMPARED = (
-    Column("key", "kind of key", data="label"),
-    data_only("rows"),
-    Column(
-        "WAL/row",
-        "bytes of WAL per inserted row, measured: all rounds together",
-        number(1, "B"),
-        "wal_per_row",
-        bar=True,
-    ),
-    Column("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True),
-    Column("WAL\noff", "by how much the model is off", number(1, "%", sign="+"), "wal_percent_off"),
-    Column(
-        "FPI/row",
-        "full-page images per inserted row, measured: all rounds together",
-        number(5),
-        "fpi_per_row",
-        bar=True,
-    ),
-    Column("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model", bar=True),
-    Column(
-        "FPI\noff",
-        f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each session",
-        number(1, "%", sign="+"),
-        "fpi_percent_off",
-    ),
-)
+    Figure("key", "kind of key", data="label", value=lambda line: KEY_KINDS[line.kind].label),
+    data_only("rows", attrgetter("rows")),
+    Figure("WAL/row", "bytes of WAL per inserted row, measured: all rounds together", number(1, "B"), "wal_per_row",
+           bar=True, value=per_row("wal")),
+    Figure("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True,
+           value=per_row("wal_model")),
+    Figure("WAL\noff", "by how much the model is off", number(1, "%", sign="+"), "wal_percent_off",
+           value=lambda line: off_percent(line.wal, line.wal_model)),
+    Figure("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5), "fpi_per_row",
+           bar=True, value=per_row("images")),
+    Figure("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model", bar=True,
+           value=per_row("images_model")),
+    Figure("FPI\noff", f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each "
+           "session", number(1, "%", sign="+"), "fpi_percent_off",
+           value=lambda line: "few" if line.few else off_percent(line.images, line.images_model)),
+)  # fmt: skip
 
 
 def intervals(result: Result, kind: str, rows: int) -> list[Run]:
@@ -61,48 +79,26 @@ def intervals(result: Result, kind: str, rows: int) -> list[Run]:
     ]  # fmt: skip
 
 
-def off_percent(measured: float, model: float) -> float:
-    return 100 * (model / measured - 1)
-
-
-def compared_row(result: Result, plan: InsertPlan, kind: str, rows: int) -> list[Value] | None:
-    """A row of COMPARED, or None where nothing was measured or the file is of a tool without the model.
-
-    Rounds are added up: each begins with other rows, and with the sequence elsewhere in its block.
-    """
-    runs = intervals(result, kind, rows)
-    if not runs:
-        return None
-    inserts = sum(run.metrics["inserts"] for run in runs)
+def modelled(plan: InsertPlan, kind: str, rows: int, runs: Sequence[Run]) -> Modelled:
     predictions = [predict(kind, conditions_of(run, plan.memory_bytes)) for run in runs]
-    images = [run.metrics["full_page_images"] for run in runs]
+    inserts, images = ([run.metrics[name] for run in runs] for name in ("inserts", "full_page_images"))
     images_model = [prediction.images for prediction in predictions]
-    wal = sum(run.metrics["wal_bytes"] for run in runs)
-    wal_model = fsum(found.wal_per_row * run.metrics["inserts"] for found, run in zip(predictions, runs, strict=True))
-    few = max(images + images_model) <= few_images(plan.clients)
-    return [
-        KEY_KINDS[kind].label,
-        rows,
-        wal / inserts,
-        wal_model / inserts,
-        off_percent(wal, wal_model),
-        sum(images) / inserts,
-        fsum(images_model) / inserts,
-        "few" if few else off_percent(sum(images), fsum(images_model)),
-    ]
+    wal_model = fsum(found.wal_per_row * count for found, count in zip(predictions, inserts, strict=True))
+    return Modelled(
+        kind, rows, sum(inserts), sum(run.metrics["wal_bytes"] for run in runs), wal_model, sum(images),
+        fsum(images_model), max(images + images_model) <= few_images(plan.clients),
+    )  # fmt: skip
 
 
 def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
     if result.server.get("checkpoints") is False:
         return []
-    sections = []
+    sections, few = [], few_images(plan.clients)
     for rows in sorted(plan.rows):
-        found = [compared_row(result, plan, kind, rows) for kind in plan.kinds if kind in USUAL_KINDS]
-        table = [row for row in found if row is not None]
-        if table:
-            title = f"Model against measurement, {rows:,} rows"
-            few = few_images(plan.clients)
-            note = f"few: no more than {few} images between two checkpoints, too few for a percentage"
-            caption = note if any(row[-1] == "few" for row in table) else ""
-            sections.append(Section(f"model_{rows}", title, COMPARED, table, caption))
+        measured = {kind: intervals(result, kind, rows) for kind in plan.kinds if kind in USUAL_KINDS}
+        lines = [modelled(plan, kind, rows, runs) for kind, runs in measured.items() if runs]
+        note = f"few: no more than {few} images between two checkpoints, too few for a percentage"
+        caption = note if any(line.few for line in lines) else ""
+        made = table(f"model_{rows}", f"Model against measurement, {rows:,} rows", COMPARED, lines, caption)
+        sections += [made] if lines else []
     return sections

@@ -1,23 +1,16 @@
 """The insert experiment as sections: a table a size, and the sizes side by side; then what else was measured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil, fsum
 from operator import attrgetter
 
-from inorder.lab.analysis.figures import last, median, per
+from inorder.lab.analysis.figures import by_round, last, median, middle_of, per
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.experiments.insert.details import (
-    DETAILS,
-    FEEDBACK,
-    LABEL,
-    clients_sections,
-    details_sections,
-    feedback_section,
-)
 from inorder.lab.experiments.insert.model import model_sections
-from inorder.lab.experiments.insert.pictures import by_size, over_time
 from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.experiments.insert.summary import (
+    CHECKPOINTS,
     WAL_PER_ROW,
     Line,
     hit_percent,
@@ -29,12 +22,176 @@ from inorder.lab.experiments.insert.summary import (
 from inorder.lab.experiments.insert.verdicts import verdicts
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
+from inorder.lab.report import plots
+from inorder.lab.report.plots import Axis, Chart, line_chart, percentile_chart
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, Value, data_only, number, percent, table, to_base
-from inorder.lab.results import Result
+from inorder.lab.results import Result, Run
+from inorder.lab.turn import Series
 from inorder.units import MB
 
 __all__ = ["sections", "verdicts"]
+
+MOST_SECONDS = 600  # that are drawn one by one; of a longer run each point is the mean of several
+LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
+
+PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
+
+DETAILS = (
+    *(
+        Figure(name, f"Latency below which {name[1:]} % of the transactions stay, ms (pgbench, every tenth logged).",
+               number(3), metric, name in ("p50", "p99", "p99.9"), value=median(metric),
+               better="less" if name in ("p50", "p99", "p99.9") else "")
+        for metric, name in PERCENTILES.items()
+    ),
+    Figure("records", "Bytes of WAL records per inserted row without full-page images (pg_waldump --stats).",
+           number(0, "B"), "record_bytes_per_row", bar=True, value=median(per("record_bytes", "inserts"))),
+    Figure("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
+           number(0, "B"), "image_bytes_per_row", bar=True, value=median(per("image_bytes", "inserts"))),
+    Figure("records, all", "The same bytes of a whole measurement, which hold more rows the faster a kind inserts.",
+           number(1, "MB"), "record_mb", terminal=False, value=median(per("record_bytes", MB))),
+    Figure("images, all", "Likewise of full-page images.", number(1, "MB"), "image_mb", terminal=False,
+           value=median(per("image_bytes", MB))),
+    Figure("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a measurement, divided by "
+           "its thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True,
+           value=median(per("touched_blocks", "inserts", 1000)), better="less"),
+    Figure("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
+           "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False,
+           value=median(per("read_bytes", "inserts"))),
+    Figure("written", "Likewise written out of them, without the checkpoint before the measurement.", number(0, "B"),
+           "written_bytes_per_row", terminal=False, value=median(per("written_bytes", "inserts"))),
+    Figure("busy", "Share of the time in which the device of the index was busy (/proc/diskstats).", number(0, "%"),
+           "device_busy_percent", value=median("device_busy_percent")),
+    Figure("await", "Milliseconds that a request to that device took (/proc/diskstats).", number(2, "ms"),
+           "device_await_ms", value=median("device_await_ms")),
+    Figure("requests", "Reads and writes of that device per insert, other programs' included.", number(3),
+           "device_requests_per_row", terminal=False, value=median(per("device_requests", "inserts"))),
+    Figure("writes/s", "Writes to that device per second.", number(), "device_writes_per_s", terminal=False,
+           value=median("device_writes_per_s")),
+    Figure("MB/s", "MB written to it per second.", number(1), "device_mb_per_s", terminal=False,
+           value=median(per("device_written_per_s", MB))),
+    Figure("queue", "Requests that waited for it or were served, on average.", number(2), "device_queue",
+           terminal=False, value=median("device_queue")),
+)  # fmt: skip
+
+
+def details_sections(rows: int, lines: Sequence[Line]) -> list[Section]:
+    found = table(
+        f"details_{rows}", f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
+        (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
+    )  # fmt: skip
+    records = found.columns.index(next(one for one in DETAILS if one.name == "records"))
+    seen = any(row[records] and row[records + 1] for row in found.rows)
+    caption = "" if seen else "WAL and blocks: this run did not read its WAL."
+    return [replace(found, caption=caption)] if any(value for row in found.rows for value in row[1:]) else []
+
+
+def latency_chart(lines: Sequence[Line]) -> Chart:
+    curves = [
+        (line.label, [middle_of(line.result, INSERT, line.kind, metric, line.rows) for metric in PERCENTILES], line.css)
+        for line in lines
+    ]
+    return percentile_chart("Latency by percentile", "ms", tuple(PERCENTILES.values()), curves)
+
+
+def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
+    if len(plan.clients) < 2:
+        return []
+    figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label")),
+               Figure("rows", "Rows in the table.", number(), value=attrgetter("rows"))]  # fmt: skip
+    figures += [Figure(f"{count} clients", "Inserts per second.", number(), bar=True, value=median("tps", step))
+                for count, step in plan.steps.items()]  # fmt: skip
+    lines = [Line(result, INSERT, kind, rows) for rows in sorted(plan.rows) for kind in plan.variants]
+    lines = [line for line in lines if any(median("tps", step)(line) for step in plan.steps.values())]
+    return [table("clients", "Inserts per second by number of clients", figures, lines)] if lines else []
+
+
+def between(run: Run) -> float | None:
+    return run.metrics["inserts"] / (1 + run.metrics[CHECKPOINTS]) if CHECKPOINTS in run.metrics else None
+
+
+FEEDBACK = (
+    Figure("checkpoints", "Checkpoints that WAL caused within a measurement, median of the rounds.", number(1),
+           CHECKPOINTS, value=median(CHECKPOINTS)),
+    Figure("rows between", "Rows between two checkpoints.", number(), value=median(between)),
+    Figure("WAL", "MB of WAL of a measurement.", number(1, "MB"), "wal_mb", value=median(per("wal_bytes", MB))),
+    Figure("FPI/row", "Full-page images per row.", number(4), "fpi_per_row",
+           value=median(per("full_page_images", "inserts"))),
+    Figure("WAL/row", "Bytes of WAL per row.", number(0, "B"), "wal_per_row",
+           value=median(per("wal_bytes", "inserts"))),
+)  # fmt: skip
+
+
+def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[Line]) -> Section:
+    caption = (
+        "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
+        "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
+    )
+    title = f"Checkpoints by WAL, max_wal_size {(plan.max_wal_size or 0) / MB:,.0f} MB: {rows:,} rows"
+    key = Figure("key", "Kind of key.", value=attrgetter("label"))
+    speed = Figure("inserts/s", "Median of the rounds.", number(), "tps", value=median("tps"))
+    return table(f"checkpoints_{rows}", title, (key, speed, *FEEDBACK), lines, caption)
+
+
+def over_time(result: Result, kinds: Sequence[Line]) -> Chart:
+    """Inserts per second, second by second, with all checkpoints: one before each round, and those that ended within.
+
+    Or a point a round where that is all.
+    """
+    caption = "Inserts per second"
+    rounds: dict[int, dict[str, Series]] = {}
+    for kind in kinds:
+        for run in result.select(INSERT, kind.kind, kind.rows):
+            rounds.setdefault(run.round, {})[kind.kind] = run.series
+    speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
+    ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
+    marks, start = [], 0
+    for _, by_kind in sorted(rounds.items()):  # as long as the longest in it, so that all begin together
+        marks.append(float(start))
+        for name, series in by_kind.items():
+            speeds[name] |= {start + second: tps for second, tps in enumerate(series.get("tps", []))}
+            ended[name] += [start + int(second) - 1 for second in series.get("checkpoints", [])]
+        start += max(len(series.get("tps", [])) for series in by_kind.values())
+    if start > len(marks):
+        each = ceil(start / MOST_SECONDS)
+        lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
+        drawn = "second by second" if each == 1 else f"means of {each} seconds"
+        marked = "; a diamond: a checkpoint ended" if any(ended.values()) else ""
+        mark = "a round begins with a checkpoint"
+        said = f"{caption}, {drawn}; the rounds end to end{marked}"
+        return Chart(said, Axis("seconds"), Axis(caption.lower()), lines, marks, mark, steps=True)
+    lines = [
+        plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
+        for kind in kinds
+    ]
+    return line_chart(f"{caption}, round by round", "round", caption.lower(), lines)
+
+
+def seconds_line(kind: Line, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
+    parts: dict[int, list[float]] = {}
+    for second, tps in speeds.items():
+        parts.setdefault(second // each * each, []).append(tps)
+    points = tuple((float(second), fsum(some) / len(some)) for second, some in parts.items())
+    moments = tuple(float(second // each * each) for second in ended)
+    return plots.Line(kind.label, points, kind.css, moments)
+
+
+def by_size(lines: Sequence[Sequence[Line]], memory_bytes: int) -> list[Chart]:
+    by_rows, by_memory = [], []
+    for kinds in lines:
+        label, css = kinds[0].label, kinds[0].css
+        by_rows.append(plots.Line(label, tuple((kind.rows, kind.tps) for kind in kinds), css))
+        by_memory.append(
+            plots.Line(label, tuple((k.index_bytes / memory_bytes, k.tps) for k in kinds if k.index_bytes), css)
+        )
+    y = "inserts per second"
+    return [
+        line_chart("Inserts per second by rows in the table, both logarithmic",
+                   "rows in the table before the first round", y, by_rows, True, True),
+        line_chart("Inserts per second by size of the index, in times the memory of the server, both logarithmic",
+                   "size of the index / shared buffers", y, by_memory, True, True),
+    ]  # fmt: skip
+
 
 # The names are as narrow as a terminal of 80 columns needs.
 COLUMNS = (

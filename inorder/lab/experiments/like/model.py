@@ -1,15 +1,15 @@
 """The model's cost of the key's index in a table like another; all else of its WAL is measured."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum
 
-from inorder.lab.analysis.figures import Metric, last_of, middle_of, per
+from inorder.lab.analysis.figures import Metric, Row, last_of, middle, middle_of, per
 from inorder.lab.analysis.model import Conditions, IndexCost, index_cost
 from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.sample import NEWEST
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
-from inorder.lab.report.section import Column, Section, Value, number
+from inorder.lab.report.section import Figure, Section, Value, number, table
 from inorder.lab.results import Result, Run
 
 PARTS = ("partition_rows", "partition_inserted", "partition_entries")
@@ -51,29 +51,27 @@ def predicted_wal(result: Result, plan: LikePlan, kind: str, base: str) -> float
     return None if own is None or every is None or of_key is None else every - of_key + own
 
 
-COLUMNS = (
-    Column("key", "Kind of key.", data="label"),
-    Column("WAL", "Bytes of WAL of the key's index for a transaction (pg_waldump).", number(0, "B"), "wal", bar=True),
-    Column("model", "The same by the model.", number(0, "B"), "wal_model", bar=True),
-    Column("images", "Full-page images of the key's index for a transaction.", number(4), "images"),
-    Column("images,\nmodel", "The same by the model.", number(4), "images_model"),
-    Column("splits\n/1000", "Page splits of the key's index in 1,000 transactions.", number(2), "splits"),
-    Column("splits,\nmodel", "The same by the model.", number(2), "splits_model"),
-)
+def of_index(figure: str, scale: float = 1.0) -> Callable[[Row], Value]:
+    """A figure of the key's index in the WAL, for a transaction."""
+    return lambda row: middle(per(f"wal_{figure} {key_index(row.kind)}", "inserts", scale))(row)
 
 
 def model_sections(result: Result, plan: LikePlan, kinds: Sequence[str]) -> list[Section]:
-    table: list[list[Value]] = []
-    for kind in kinds:
-        index, figures = key_index(kind), (("bytes", 1.0), ("images", 1.0), ("splits", 1000.0))
-        cells: list[Value] = []
-        for figure, scale in figures:
-            cells += [
-                middle_of(result, INSERT, kind, per(f"wal_{figure} {index}", "inserts", scale)),
-                middle_of(
-                    result, INSERT, kind, modelled(result, plan, "wal_bytes" if figure == "bytes" else figure, scale)
-                ),
-            ]
-        if cells[0] is not None and cells[1] is not None:
-            table.append([KEY_KINDS[kind].label, *cells])
-    return [Section("like_model", "The key's index: model against measurement", COLUMNS, table)] if table else []
+    def by_model(figure: str, scale: float = 1.0) -> Callable[[Row], Value]:
+        return middle(modelled(result, plan, figure, scale))
+
+    measured = (
+        Figure("key", "Kind of key.", data="label", value=lambda row: KEY_KINDS[row.kind].label),
+        Figure("WAL", "Bytes of WAL of the key's index for a transaction (pg_waldump).", number(0, "B"), "wal",
+               bar=True, value=of_index("bytes")),
+        Figure("model", "The same by the model.", number(0, "B"), "wal_model", bar=True, value=by_model("wal_bytes")),
+        Figure("images", "Full-page images of the key's index for a transaction.", number(4), "images",
+               value=of_index("images")),
+        Figure("images,\nmodel", "The same by the model.", number(4), "images_model", value=by_model("images")),
+        Figure("splits\n/1000", "Page splits of the key's index in 1,000 transactions.", number(2), "splits",
+               value=of_index("splits", 1000)),
+        Figure("splits,\nmodel", "The same by the model.", number(2), "splits_model", value=by_model("splits", 1000)),
+    )  # fmt: skip
+    lines = [Row(result, INSERT, kind) for kind in kinds]
+    known = [line for line in lines if None not in (measured[1].value(line), measured[2].value(line))]
+    return [table("like_model", "The key's index: model against measurement", measured, known)] if known else []
