@@ -28,8 +28,7 @@ from inorder.units import short
 SHORT = {"wal_bytes": "WAL", "full_page_images": "FPI", "index_reads": "reads", "touched_blocks": "blocks"}
 
 
-def significant(value: Any) -> str:
-    return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else f"{value:.4g}"
+significant = number(lambda size: 0 if size >= 1000 else ".4g")
 
 
 def where(one: Comparison) -> str:

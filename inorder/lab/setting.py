@@ -84,6 +84,10 @@ def rounds(usual: int, **more: Any) -> int:
     return count("Number of rounds.", 1, 1000, usual, **more)
 
 
+def seconds(usual: int, **more: Any) -> int:
+    return count("Seconds of each measurement.", 1, MOST_SECONDS, usual, metavar=SECONDS, **more)
+
+
 def threads() -> int:
     return count("Threads of pgbench.", 1, 1024, asked=False, factory=lambda: len(os.sched_getaffinity(0)))
 

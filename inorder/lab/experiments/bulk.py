@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -131,19 +132,18 @@ class BulkExperiment(Experiment[BulkPlan]):
         self.file = self.target.file_folder("copies") / "keys"
 
     def stages(self) -> list[Stage]:
-        return [Stage(self.turns_of(rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
+        return [Stage(partial(self.turns, rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
 
-    def turns_of(self, rows: int) -> Callable[[int], list[Turn]]:
+    def turns(self, rows: int, number: int) -> list[Turn]:
         """Every kind with so many rows; the order of the indexes built for comparison is of each round's own."""
-        return lambda number: [self.turn(kind, rows, number) for kind in self.plan.kinds]
-
-    def turn(self, kind: str, rows: int, number: int) -> Turn:
-        chosen = steps_of(self.plan.seed, rows, kind, number)
-        measured = {step: STEPS[step] for step in chosen if step in self.plan.steps}
-        return several(
-            measured, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
-            lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
-        )  # fmt: skip
+        turns = []
+        for kind in self.plan.kinds:
+            chosen = [step for step in steps_of(self.plan.seed, rows, kind, number) if step in self.plan.steps]
+            turns.append(several(
+                {step: STEPS[step] for step in chosen}, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
+                lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
+            ))  # fmt: skip
+        return turns
 
     def clear(self, kind: str) -> None:
         execute(self.control, *KINDS[kind].removal())

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.lab import setting
-from inorder.lab.analysis.figures import by_round, estimated, median
+from inorder.lab.analysis.figures import Row, by_round, estimated, median
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.plan import Plan
-from inorder.lab.report.section import Column, Figure, Section, Value, interval_text, number
+from inorder.lab.report.section import Figure, Section, Value, interval_text, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
@@ -222,61 +222,55 @@ FIGURES = (
 )
 
 
-def call_columns(spent: str, floor: str) -> tuple[Column, ...]:
+def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:
     return (
-        Column("generator", "The function, called in one statement for many values.", data="name"),
-        Column(
-            "ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
-            "call_ns", bar=True),
-        Column("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random"),
-        Column(
-            "bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
-            "insert_ns_per_row", bar=True),
-        Column(
-            "vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
-            interval_text, "insert_ratio",
-        ),
+        Figure("generator", "The function, called in one statement for many values.", data="name",
+               value=lambda row: row.kind),
+        Figure("ns/value", f"{spent} of a value, less those of {floor} (the floor). {SURE}", number(0, interval=True),
+               "call_ns", bar=True, value=lambda row: estimated(above_floor(row.result, row.kind).values())),
+        Figure("of random", "That to gen_random_uuid()'s in the same round.", as_part, "part_of_random",
+               value=lambda row: ratio_by_round(*(above_floor(row.result, one) for one in (row.kind, BASELINE_CALL)))),
+        Figure("bulk ns", f"{spent} of a row of INSERT … SELECT into a table with a primary key.", number(),
+               "insert_ns_per_row", bar=True,
+               value=lambda row: estimated(costs(row.result, INSERT, row.kind).values())),
+        Figure("vs nextval", f"That to bigint by nextval of a sequence with CACHE 100, in the same round. {SURE}",
+               interval_text, "insert_ratio",
+               value=lambda row: ratio_by_round(
+                   *(costs(row.result, INSERT, one) for one in (row.kind, BASELINE_INSERT)))),
     )  # fmt: skip
 
 
 def calls_section(result: Result) -> Section:
     cpu = by_cpu(result)
-    random, nextval = above_floor(result, BASELINE_CALL), costs(result, INSERT, BASELINE_INSERT)
-    rows: list[list[Value]] = []
-    for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR}):
-        calls, inserts = above_floor(result, name), costs(result, INSERT, name)
-        to_random, to_nextval = ratio_by_round(calls, random), ratio_by_round(inserts, nextval)
-        rows.append([name, estimated(calls.values()), to_random, estimated(inserts.values()), to_nextval])
     title = f"{'CPU time of the server process' if cpu else 'Time by the wall clock'}, median and interval"
     if floor := estimated(costs(result, CALL, FLOOR).values()):
         title += f". Floor, subtracted: {floor.median:.0f} ns a value"
     spent, floor_is = ("CPU nanoseconds", "a C function that returns a constant") if cpu else ("Nanoseconds", OWN_FLOOR)
-    return Section(
-        "generators",
-        title,
-        call_columns(spent, floor_is),
-        rows,
+    caption = (
         "of random: of gen_random_uuid(). bulk: a row of INSERT … SELECT with a primary key, "
-        "against bigint by nextval of a sequence with CACHE 100.",
+        "against bigint by nextval of a sequence with CACHE 100."
     )
+    lines = [Row(result, "", name) for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR})]
+    return table("generators", title, call_figures(spent, floor_is), lines, caption)
+
+
+def of_type(row: Row, name: str) -> dict[int, float]:
+    return costs(row.result, TASK, f"{name} {row.kind}")
 
 
 def task_section(result: Result) -> Section:
     spent, short = ("CPU nanoseconds", "CPU ns") if by_cpu(result) else ("Nanoseconds", "ns")
-    columns = (
-        Column("task", "What is done with the values: a million each."),
-        *(
-            Column(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True)
-            for name in TYPES
-        ),
-        Column("ratio", f"The second to the first, in the same round. {SURE}", interval_text),
-    )
-    rows: list[list[Value]] = []
-    for task, label in TASKS.items():
-        base, own = (costs(result, TASK, f"{type_name} {task}") for type_name in TYPES)
-        if base and own:
-            rows.append([label, estimated(base.values()), estimated(own.values()), ratio_by_round(own, base)])
-    return Section("tasks", f"Work with values, {short} a value", columns, rows)
+    figures = [Figure("task", "What is done with the values: a million each.", value=lambda row: TASKS[row.kind])]
+    figures += [
+        Figure(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True,
+               value=lambda row, name=name: estimated(of_type(row, name).values()))
+        for name in TYPES
+    ]  # fmt: skip
+    to_first = Figure("ratio", f"The second to the first, in the same round. {SURE}", interval_text,
+                      value=lambda row: ratio_by_round(*(of_type(row, name) for name in reversed(TYPES))))  # fmt: skip
+    lines = [Row(result, TASK, task) for task in TASKS]
+    measured = [line for line in lines if all(of_type(line, name) for name in TYPES)]
+    return table("tasks", f"Work with values, {short} a value", [*figures, to_first], measured)
 
 
 def sections(result: Result, _plan: GeneratorsPlan) -> Sequence[Section]:

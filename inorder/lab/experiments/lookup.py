@@ -113,7 +113,7 @@ class LookupExperiment(Experiment[LookupPlan]):
 
     def prepare(self) -> None:
         self.drawn: dict[str, Drawn] = {}
-        self.target.serve_small(Small(self.plan.memory_bytes))
+        self.serve_small()
         with self.target.connect() as session:
             self.target.create_schema(session)
             for kind in self.plan.kinds:
@@ -237,12 +237,9 @@ def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
 
 
 def memory(result: Result) -> str:
-    return f"The largest index is {times_memory(result)} the memory of the server."
-
-
-def times_memory(result: Result) -> str:
     sizes = [run.metrics["index_bytes"] for run in result.select(FILL)]
-    return f"{max(sizes, default=0) / result.plan['memory_bytes']:.1f} times"
+    times = max(sizes, default=0) / result.plan["memory_bytes"]
+    return f"The largest index is {times:.1f} times the memory of the server."
 
 
 def sections(result: Result, plan: LookupPlan) -> Sequence[Section]:

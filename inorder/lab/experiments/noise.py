@@ -23,7 +23,7 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.plan import Plan
-from inorder.lab.report.section import Column, Figure, Section, Value, number, ratio, table
+from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
@@ -47,9 +47,7 @@ class NoisePlan(Plan):
     tables: int = setting.count("Equal tables of each kind of key.", 2, MOST_TABLES, 3)
     rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
     rounds: int = setting.rounds(99, quick=6, full=90)
-    seconds: int = setting.count(
-        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=10, metavar=setting.SECONDS
-    )
+    seconds: int = setting.seconds(1, full=10)
     inserts: int | None = insert_tables.inserts()
     clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
     threads: int = setting.threads()
@@ -173,35 +171,31 @@ def verdict(value: Estimate) -> str:
 
 def scatter_section(result: Result, plan: NoisePlan) -> Section:
     values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
+    caption = "Pairing within the round takes away what lies between rounds; what lies within them is left."
     return table(
-        "scatter",
-        "Scatter of equal measurements",
-        SCATTER,
-        [line for line in values if len(line[1])],
-        "Pairing within the round takes away what lies between rounds; what lies within them is left.",
+        "scatter", "Scatter of equal measurements", SCATTER, [line for line in values if len(line[1])], caption
     )
+
+
+RESOLUTION = (
+    Figure("key", "kind of key", value=lambda line: KEY_KINDS[line[0]].label),
+    *(
+        Figure(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%"), bar=True,
+               value=lambda line, rounds=rounds: smallest_found(line[1], rounds))
+        for rounds in ROUNDS
+    ),
+    Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),
+           value=lambda line: rounds_for(line[1])),
+)  # fmt: skip
 
 
 def resolution_section(result: Result, plan: NoisePlan) -> Section:
-    rows: list[list[Value]] = []
-    for kind in plan.kinds:
-        values = complete_rounds(result, plan, kind)
-        if len(values) >= LEAST_ROUNDS:
-            logs = paired_logs(values)
-            rows.append([KEY_KINDS[kind].label, *(smallest_found(logs, rounds) for rounds in ROUNDS), rounds_for(logs)])
-    return Section(
-        "resolution",
-        f"The smallest difference found {100 * FOUND:.0f} times in 100",
-        (
-            Column("key", "kind of key"),
-            *(Column(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%"), bar=True) for rounds in ROUNDS),
-            Column(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds")),
-        ),
-        rows,
-        "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
-        if rows
-        else f"Not known: this takes {LEAST_ROUNDS} rounds that every table has.",
-    )
+    values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
+    lines = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
+    caption = "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
+    unknown = f"Not known: this takes {LEAST_ROUNDS} rounds that every table has."
+    title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
+    return table("resolution", title, RESOLUTION, lines, caption if lines else unknown)
 
 
 def words(found: Sequence[tuple[str, Estimate]]) -> str:

@@ -5,6 +5,7 @@ row, an insert of many.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
-from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.text import plural
 
 SELECT = "select"
@@ -44,9 +45,7 @@ class SequencePlan(Plan):
         "CACHE of the sequences.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"
     )
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 100_000)
-    seconds: int = setting.count(
-        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 2, quick=1, metavar=setting.SECONDS
-    )
+    seconds: int = setting.seconds(2, quick=1)
     rounds: int = setting.rounds(6, full=15)
     synchronous_commit: str = setting.synchronous_commit("on")
     threads: int = setting.threads()
@@ -109,20 +108,17 @@ class SequenceExperiment(Experiment[SequencePlan]):
             self.control.execute(f"CREATE SEQUENCE {SCHEMA}.{kind_of(cache)} CACHE {cache}".encode())
 
     def stages(self) -> list[Stage]:
-        loads = [
-            self.load_turn(statement, kind, clients)
+        rows = self.plan.rows
+        turns = [
+            single(step_of(statement, clients), kind, 0, f"{statement}, {kind}, {clients} clients",
+                   partial(self.load, statement, kind, clients))
             for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
         ]  # fmt: skip
-        return [Stage(every_round([*loads, *map(self.bulk_turn, self.plan.kinds)]), self.plan.rounds)]
-
-    def load_turn(self, statement: str, kind: str, clients: int) -> Turn:
-        text = f"{statement}, {kind}, {clients} clients"
-        step = step_of(statement, clients)
-        return single(step, kind, 0, text, lambda seed: self.load(statement, kind, clients, seed))
-
-    def bulk_turn(self, kind: str) -> Turn:
-        rows = self.plan.rows
-        return single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", lambda _seed: self.bulk(kind))
+        turns += [
+            single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", partial(self.bulk, kind))
+            for kind in self.plan.kinds
+        ]
+        return [Stage(every_round(turns), self.plan.rounds)]
 
     def outcome(self, metrics: Metrics) -> str:
         return f"{metrics['tps']:,.0f} TPS" if "tps" in metrics else f"{1000 * metrics['seconds']:.1f} ms"
@@ -146,7 +142,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
         return path
 
-    def bulk(self, kind: str) -> Metrics:
+    def bulk(self, kind: str, _seed: int = 0) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
@@ -180,23 +176,22 @@ def words(step: str, kind: str) -> str:
     return f"{statement} {label(kind)}, {plural(int(many), 'client')}" if many else label(kind)
 
 
+def of_inserts(result: Result, plan: SequencePlan, kind: str, base: str, words: str) -> list[Compared]:
+    return [
+        Compared("TPS", f"{words} with {plural(many, 'client')}",
+                 ratios_of(result, step_of(INSERT, many), kind, base, "tps"), speed=True)
+        for many in sorted(plan.clients)
+    ]  # fmt: skip
+
+
 def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]:
     kind = kind_of(min(plan.caches))
-    by_step = {step_of(INSERT, many): many for many in sorted(plan.clients)}
-    compared = [
-        Compared(
-            "TPS",
-            f"a constant with {plural(many, 'client')}",
-            ratios_of(result, step, kind, CONSTANT, "tps"),
-            True,
-        )
-        for step, many in by_step.items()
-    ]
     bulk = Compared("CPU time", "a constant", ratios_of(result, BULK, kind, CONSTANT, "cpu_seconds"))
     more = f"{plan.rows:,} rows by one INSERT … SELECT: {bulk.words}." if bulk.found else ""
     shown = ((name, median_of(result, step_of(INSERT, max(plan.clients)), one, "tps"), PLAIN)
              for name, one in (("a constant", CONSTANT), (label(kind), kind)))  # fmt: skip
     holds = f"{label(kind)}; a row a transaction, no index, {commits(plan)}. P2: nextval is not the bottleneck."
+    compared = of_inserts(result, plan, kind, CONSTANT, "a constant")
     return [
         *costs(question, compared, holds, bars_of(shown, number(0, "TPS")), more),
         *(one for cache in sorted(plan.caches)[1:] for one in cache_verdict(result, plan, cache)),
@@ -205,14 +200,9 @@ def verdicts(result: Result, plan: SequencePlan, question: str) -> list[Verdict]
 
 def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdict]:
     least, kind = kind_of(min(plan.caches)), kind_of(cache)
-    by_step = {step_of(INSERT, many): many for many in sorted(plan.clients)}
-    compared = [
-        Compared(
-            "TPS", f"CACHE {cache} with {plural(many, 'client')}", ratios_of(result, step, least, kind, "tps"), True
-        )
-        for step, many in by_step.items()
-    ]
-    gaps = [gap.median for step in by_step if (gap := median_of(result, step, kind, "gaps"))]
+    compared = of_inserts(result, plan, least, kind, f"CACHE {cache}")
+    found = (median_of(result, step_of(INSERT, many), kind, "gaps") for many in plan.clients)
+    gaps = [gap.median for gap in found if gap]
     left = f"It left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
     holds = f"{left}P2 asks whether CACHE is needed at all, and advises against it unless it is: {label(least)}."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)

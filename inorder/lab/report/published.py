@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder.lab.analysis.figures import Metric, Row, median, to
-from inorder.lab.report.section import Figure, Section, Value, figures, number, table, text, to_base
+from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
 from inorder.lab.results import Result, Run
 
 STUDIES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -123,9 +123,7 @@ def of_cell(name: str) -> Callable[[PublishedRow], Value]:
     return lambda line: getattr(line.cell, name)
 
 
-def shown(value: Value) -> str:
-    return f"{value:,.12g}" if isinstance(value, int | float) else text(value)
-
+shown = number(lambda _size: ",.12g")
 
 COLUMNS = (
     Figure("figure", "Of what it is.", value=lambda line: line.label),

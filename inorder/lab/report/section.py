@@ -15,7 +15,7 @@ from inorder.lab.report.plots import Chart
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int]  # behind the point, of any number or by its size
+Digits = int | Callable[[float], int | str]  # behind the point, or a format; of any number, or by its size
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
@@ -28,6 +28,8 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
     ('2.00 [1.00–3.00]', '0.40 (once)')
     >>> number(1, "%", sign="+")(4.0), [figures(value) for value in (0.0512, 1.234, 56.78, 1234.5, 0.0)]
     ('+4.0 %', ['0.051', '1.23', '56.8', '1,234', '0'])
+    >>> number(0, "%", interval=True)(Estimate(59.0, 58.0, 60.0, 6)), number(lambda size: ".4g")(0.123456)
+    ('59 % [58–60 %]', '0.1235')
     >>> percent(76.04), percent(Estimate(99.83, 99.0, 99.9, 6)), percent(100.0)
     ('76 %', '99.8 %', '100 %')
     """
@@ -37,11 +39,12 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
             return value or ""
         one = value.median if isinstance(value, Estimate) else value
         some = digits if isinstance(digits, int) else digits(abs(one))
-        shown = f"{one:{sign},.{some}f}"
+        form, behind = some if isinstance(some, str) else f",.{some}f", f" {unit}" if unit else ""
+        shown = f"{one:{sign}{form}}{behind}"
         if not interval or not isinstance(value, Estimate):
-            return shown + (f" {unit}" if unit else "")
+            return shown
         known = value.low is not None and value.high is not None
-        return f"{shown} [{value.low:,.{some}f}–{value.high:,.{some}f}]" if known else f"{shown} (once)"
+        return f"{shown} [{value.low:{form}}–{value.high:{form}}{behind}]" if known else f"{shown} (once)"
 
     return show
 

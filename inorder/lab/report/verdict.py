@@ -85,11 +85,7 @@ def capital(words: str) -> str:
 
 
 times = number(lambda size: 2 if size < 10 else 1, interval=True)
-
-
-def percent_text(found: Estimate, interval: bool = True) -> str:
-    shown = f" [{100 * found.low:.0f}–{100 * found.high:.0f} %]" if interval and found.low and found.high else ""
-    return f"{100 * found.median:.0f} %{shown}"
+percent = number(0, "%", interval=True)
 
 
 @dataclass(frozen=True)
@@ -151,9 +147,11 @@ class Compared:
         if enough and found.low is not None and found.high is not None and not found.differs_from(1.0):
             return f"no difference in {self.metric} from {self.base} found; up to {self.possible} is possible"
         factor = f"{times(found if enough else found.median)} times"
-        share = f"{percent_text(found, enough)} of" if self.speed else factor
+        if self.speed:
+            in_percent = estimated(100 * value for value in self.ratios.values()) if enough else 100 * found.median
+            factor = f"{percent(in_percent)} of"
         few = "" if enough or self.counted else f" in {plural(found.rounds, 'round')}"
-        return f"{share} the {self.metric} of {self.base}{few}"
+        return f"{factor} the {self.metric} of {self.base}{few}"
 
     @property
     def possible(self) -> str:

@@ -32,9 +32,7 @@ class InsertPlan(Plan):
         quick=(100_000, 1_000_000), full=(1000, 1_000_000, 10_000_000, 50_000_000, 100_000_000),
     )  # fmt: skip
     rounds: int = setting.rounds(99, quick=6, full=6)
-    seconds: int = setting.count(
-        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 1, full=60, metavar=setting.SECONDS
-    )
+    seconds: int = setting.seconds(1, full=60)
     inserts: int | None = insert_tables.inserts()
     clients: tuple[int, ...] = setting.counts(
         "Sessions of pgbench, several comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True

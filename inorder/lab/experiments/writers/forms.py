@@ -162,8 +162,6 @@ class WritersPlan(Plan):
     clients: tuple[int, ...] = setting.counts(
         "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
     )
-    seconds: int = setting.count(
-        "Seconds of each measurement.", 1, setting.MOST_SECONDS, 5, quick=1, full=20, metavar=setting.SECONDS
-    )
+    seconds: int = setting.seconds(5, quick=1, full=20)
     rounds: int = setting.rounds(6, quick=2, full=9)
     threads: int = setting.threads()
