@@ -11,7 +11,15 @@ from inorder.lab.analysis.figures import Metric, Row, median, to
 from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
 from inorder.lab.results import Result, Run
 
-STUDIES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
+    tables = [{"experiment": experiment, "name": name} | said for experiment, some in about.items()
+              if isinstance(some, dict) for name, said in some.items()]  # fmt: skip
+    return {name: words for name, words in about.items() if isinstance(words, str)} | {"tables": tables}
+
+
+FILE = Path(__file__).with_suffix(".toml")
+STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
 SMALLEST = 10_000  # rows of a table here that may stand beside a study's empty one
 RATIO = "ratio"
 
