@@ -68,18 +68,15 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     sessions = [begun(kind, size, out / usual_name(name), host) for name, kind in kinds.items()]
     require_own(page, [session.result for session in sessions])
     require_writable(page)
+    aside = Console(stderr=True)
     try:
         for session in sessions:
-            run_or_keep(session)
+            if session.result.complete:
+                aside.print(f"{session.file}: complete already", highlight=False, markup=False)
+            else:
+                run_and_show(session, None, "table")
     finally:  # once, since drawing the charts of all takes seconds
         done = [Labelled(one.file.name, one.result) for one in sessions if one.result.runs or one.result.complete]
         if done:
             html.write(distinct(done), page)
-            Console(stderr=True).print(f"Written: {page}", highlight=False, markup=False)
-
-
-def run_or_keep(session: Session) -> None:
-    if session.result.complete:
-        Console(stderr=True).print(f"{session.file}: complete already", highlight=False, markup=False)
-    else:
-        run_and_show(session, None, "table")
+            aside.print(f"Written: {page}", highlight=False, markup=False)

@@ -13,7 +13,6 @@ from inorder.errors import InputError
 from inorder.lab.experiments import experiment_named
 from inorder.lab.hosts import host_for
 from inorder.lab.journal import load, load_all
-from inorder.lab.plan import Plan
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.side_by_side import Labelled
@@ -49,19 +48,15 @@ def lab_resume(
         plan.require_allowed(own=dsn is not None)
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
+    if source is not None and "source" not in settings_of(kind.Plan):
+        raise InputError("--source is of runs on tables like another (lab run like)")
     if source is not None:
-        plan = with_source(plan, source)
+        plan = replace(plan, source=source)
     require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
     plan = kind.completed(plan, dsn is not None).plan
     host = host_for(kind, dsn, bindir)
     host.resume(kind, plan, result)
     run_and_show(Session(kind, plan, host, result, file), page, output)
-
-
-def with_source(plan: Plan, dsn: str) -> Plan:
-    if "source" not in settings_of(type(plan)):
-        raise InputError("--source is of runs on tables like another (lab run like)")
-    return replace(plan, **{"source": dsn})  # type: ignore[arg-type]
 
 
 @click.command("report")

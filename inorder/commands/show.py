@@ -26,7 +26,7 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
     elif output == "markdown":
         click.echo("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
     else:
-        click.echo(formats.WRITERS[output](records(results)))
+        show_sections((), output, records(results))
     if page:
         html.write(results, page)
 

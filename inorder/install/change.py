@@ -17,26 +17,16 @@ Row = Mapping[str, Any]
 
 
 def install(target: Target, kind: str) -> Installed:
-    {C: create_extension, SQL: run_script}[kind](target)
+    name = sql.Identifier(target.schema)
+    if kind == SQL:
+        target.run(edition.script(target.sources, target.schema))
+    else:
+        if target.offer().schema_owner is None:
+            target.run(sql.SQL("CREATE SCHEMA {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC").format(name))
+        target.run(sql.SQL("CREATE EXTENSION inorder SCHEMA {}").format(name))
     installed = target.offer().installed
     assert installed is not None
     return installed
-
-
-def create_schema(target: Target) -> None:
-    """The schema of the public functions of an extension, if it is not there."""
-    if target.offer().schema_owner is None:
-        name = sql.Identifier(target.schema)
-        target.run(sql.SQL("CREATE SCHEMA {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC").format(name))
-
-
-def create_extension(target: Target) -> None:
-    create_schema(target)
-    target.run(sql.SQL("CREATE EXTENSION inorder SCHEMA {}").format(sql.Identifier(target.schema)))
-
-
-def run_script(target: Target) -> None:
-    target.run(edition.script(target.sources, target.schema))
 
 
 def upgrade(target: Target, installed: Installed) -> Installed:

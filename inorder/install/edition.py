@@ -196,16 +196,11 @@ def remove_rows(text: str) -> str:
                   r"UPDATE inorder_internal.removable_\1\2 SET removed = true", text)  # fmt: skip
 
 
-def without_schema(text: str, statements: tuple[str, ...]) -> str:
-    """The script without these statements about the schema of the public functions, which is there already."""
-    return re.sub(rf"^({'|'.join(statements)}) @extschema@[^;]*;\n", "", text, flags=re.M)
-
-
 def script(sources: Path, schema: str) -> str:
     text = parts(sources)
     # The schema of the tests is there already.
     if schema == "public":
-        text = without_schema(text, OF_SCHEMA)
+        text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
     return filled(text, sources, schema)
 
 

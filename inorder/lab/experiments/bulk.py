@@ -5,7 +5,7 @@ Each kind goes through all steps before the next begins, since most steps need w
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.report.published import of_table, published_sections
-from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
+from inorder.lab.report.section import Figure, Section, figures, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
@@ -215,12 +215,13 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
     for rows in sorted(plan.rows):
         found += [
             replace(steps_section(result, plan, rows, TIMED), main=rows == max(plan.rows)),
-            ratio_section(result, plan, rows),
+            table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS,
+                  rows_of(result, plan, rows, (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN)), how_sure(result)),
             index_section(result, plan, rows),
             steps_section(result, plan, rows, WAL),
             steps_section(result, plan, rows, IMAGES),
             sizes_section(result, plan, rows),
-        ]
+        ]  # fmt: skip
     return [*found, *published_sections(result, words)]
 
 
@@ -270,16 +271,13 @@ def key(meaning: str) -> Figure:
     return Figure("key", meaning, value=lambda row: KINDS[row.kind].label)
 
 
-def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
-    return lambda row: one.value(replace(row, step=step))
-
-
 def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
     columns = [key("kind of key; of one column, the primary key")]
     columns += [
-        Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True, value=in_step(one, step))
+        Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True,
+               value=lambda row, step=step: one.value(replace(row, step=step)))
         for step, label in STEPS.items()
-    ]
+    ]  # fmt: skip
     return table(f"bulk-{one.data}-{rows}", f"{short(rows)} rows: {one.name}", columns, rows_of(result, plan, rows))
 
 
@@ -291,13 +289,6 @@ RATIOS = (
     Figure("CPU vs bigint", "the same of the server process's CPU time", ratio, value=to(BASELINE, CPU),
            better="less"),
 )  # fmt: skip
-
-
-def ratio_section(result: Result, plan: BulkPlan, rows: int) -> Section:
-    lines = rows_of(result, plan, rows, (WITH_KEY, NO_INDEX, ADD_KEY, COPY_IN))
-    return table(f"bulk-ratio-{rows}", f"{short(rows)} rows: times as long as bigint", RATIOS, lines, how_sure(result))
-
-
 WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
 SIZES = (
     key("kind of key"),

@@ -19,7 +19,7 @@ from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, interval_text, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results import Result, Run
-from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
+from inorder.lab.turn import Metrics, Stage, every_round, single
 
 # The steps: make values, insert rows whose keys are made, work with values.
 CALL, INSERT, TASK = "call", "insert", "task"
@@ -139,17 +139,16 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     def stages(self) -> list[Stage]:
         calls = [name for name in CALLS if name in self.plan.calls or name in (FLOOR, *SINCE)]
+        steps = (
+            (CALL, self.plan.values, self.call, [name for name in calls if name not in self.missing]),
+            (INSERT, self.plan.rows, self.insert, [name for name in INSERTS if name in calls]),
+            (TASK, self.plan.values, self.task, self.plan.tasks),
+        )
         turns = [
-            *(self.turn(CALL, name) for name in calls if name not in self.missing),
-            *(self.turn(INSERT, name) for name in INSERTS if name in calls),
-            *(self.turn(TASK, name) for name in self.plan.tasks),
-        ]
+            single(step, name, amount, f"{step} {name}", lambda _seed, name=name, measure=measure: measure(name))
+            for step, amount, measure, names in steps for name in names
+        ]  # fmt: skip
         return [Stage(every_round(turns), self.plan.rounds, warm_up=True)]
-
-    def turn(self, step: str, name: str) -> Turn:
-        amount = self.plan.rows if step == INSERT else self.plan.values
-        measure = {CALL: self.call, INSERT: self.insert, TASK: self.task}[step]
-        return single(step, name, amount, f"{step} {name}", lambda _seed: measure(name))
 
     def expression(self, name: str) -> str:
         return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]

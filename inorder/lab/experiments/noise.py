@@ -6,7 +6,7 @@ calling it one is wrong.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from math import log
 from string import ascii_uppercase
@@ -27,7 +27,7 @@ from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
 from inorder.text import plural
 from inorder.units import MB
 
@@ -90,14 +90,14 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     def stages(self) -> list[Stage]:
         rows = self.plan.rows
-        turns = [self.turn(name, f"{rows:,} rows: {copy.label}") for name, copy in self.plan.copies().items()]
+        turns = [
+            single(INSERT, name, rows, f"{rows:,} rows: {copy.label}", partial(self.measure, name))
+            for name, copy in self.plan.copies().items()
+        ]
         return [
             self.tables.fill_stage(rows, kept=False),
             Stage(every_round(turns), self.plan.rounds, begin=self.tables.serve_for_measuring),
         ]
-
-    def turn(self, name: str, label: str) -> Turn:
-        return single(INSERT, name, self.plan.rows, label, lambda seed: self.measure(name, seed))
 
     def measure(self, name: str, seed: int) -> Measured:
         load = load_of(self.plan.clients, self.plan.threads, self.plan.seconds, self.plan.inserts)

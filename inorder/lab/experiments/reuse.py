@@ -8,9 +8,10 @@ age leave every page half empty.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
@@ -25,7 +26,7 @@ from inorder.lab.report.section import Figure, Section, number, table
 from inorder.lab.report.verdict import Verdict, bars_of
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.server_settings import fill_settings
-from inorder.lab.turn import Measured, Metrics, Series, Stage, Turn, every_round, single
+from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
 from inorder.units import MB
 
 KEPT = 1.3  # times as large as before: the new tenth is there before the old one is deleted, and leaves are not full
@@ -126,19 +127,18 @@ class ReuseExperiment(Experiment[ReusePlan]):
             self.target.create_schema(session)
 
     def stages(self) -> list[Stage]:
-        turns = [self.turn(kind, deleted) for deleted in DELETED for kind in self.plan.kinds]
+        turns = [
+            single(deleted, kind, self.plan.rows, f"{KINDS[kind]}, deleting {words}",
+                   partial(self.measure, kind, deleted))
+            for deleted, words in DELETED.items() for kind in self.plan.kinds
+        ]  # fmt: skip
         return [Stage(every_round(turns), self.plan.rounds, whole=False)]
-
-    def turn(self, kind: str, deleted: str) -> Turn:
-        """One kind with one way to delete; all kinds of a round lose the same rows."""
-        label = f"{KINDS[kind]}, deleting {DELETED[deleted]}"
-        return single(deleted, kind, self.plan.rows, label, lambda _seed: self.measure(kind, deleted))
 
     def outcome(self, metrics: Metrics) -> str:
         filled, end = (metrics[name] / MB for name in ("index_bytes_filled", "index_bytes"))
         return f"index {filled:,.1f} MB, in the end {end:,.1f} MB"
 
-    def measure(self, kind: str, deleted: str) -> Measured:
+    def measure(self, kind: str, deleted: str, _seed: int) -> Measured:
         key = KeyKind(kind, kind, self.plan.column(kind))
         self.show_step(f"filling with {self.plan.rows:,} rows")
         with self.target.connect() as session:
@@ -152,7 +152,9 @@ class ReuseExperiment(Experiment[ReusePlan]):
             with self.target.counted(control, key) as counted, self.target.connect() as session:
                 series, first = self.turn_over(session, key, deleted, started)
                 elapsed = time.monotonic() - started
-                self.check_rows(session, key)
+                (rows,) = one_row(session, f"SELECT count(*) FROM {key.table}")
+                if rows != BATCHES * self.plan.batch:
+                    raise InorderError(f"{key.table} has {rows:,} rows instead of {BATCHES * self.plan.batch:,}")
             control.execute(f"DROP TABLE {key.table}".encode())
         metrics |= first | totals(series) | {"inserts": float(self.plan.turns * self.plan.batch)}
         metrics |= {name: counted[name] for name in ("wal_bytes", "full_page_images") if name in counted}
@@ -208,11 +210,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
         gone = session.execute(statement.encode()).rowcount
         if gone != batch:
             raise InorderError(f"turn {turn} deleted {gone:,} rows instead of {batch:,}")
-
-    def check_rows(self, session: Connection, key: KeyKind) -> None:
-        row = session.execute(f"SELECT count(*) FROM {key.table}".encode()).fetchone()
-        if row != (BATCHES * self.plan.batch,):
-            raise InorderError(f"{key.table} has {row} rows instead of {BATCHES * self.plan.batch:,}")
 
     def wraps(self, kind: str, elapsed: float) -> Metrics:
         if kind == "time":

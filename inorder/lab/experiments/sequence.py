@@ -168,7 +168,9 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
 
 def sections(result: Result, plan: SequencePlan) -> list[Section]:
-    return [load_section(result, plan), bulk_section(result, plan), *published_sections(result, words)]
+    bulk = table("sequence-bulk", f"{plan.rows:,} rows by one INSERT … SELECT, without an index", BULK_FIGURES,
+                 [Row(result, BULK, kind) for kind in kinds_shown(plan)])  # fmt: skip
+    return [load_section(result, plan), bulk, *published_sections(result, words)]
 
 
 def words(step: str, kind: str) -> str:
@@ -256,8 +258,3 @@ BULK_FIGURES = (
            better="less"),
 )  # fmt: skip
 FIGURES = (*LOAD, *BULK_FIGURES)
-
-
-def bulk_section(result: Result, plan: SequencePlan) -> Section:
-    title = f"{plan.rows:,} rows by one INSERT … SELECT, without an index"
-    return table("sequence-bulk", title, BULK_FIGURES, [Row(result, BULK, kind) for kind in kinds_shown(plan)])

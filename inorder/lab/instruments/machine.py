@@ -18,11 +18,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def cpu_model(cpuinfo: str) -> str:
-    names = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def commit() -> str | None:
     source = checkout_folder()
     if source is None:
@@ -43,8 +38,10 @@ def available_cores() -> int:
 
 def describe_machine(data: Path) -> dict[str, Any]:
     pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return {
-        "cpu": cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")),
+        "cpu": models[0] if models else platform.machine(),
         "cores": available_cores(),
         "memory_bytes": pages * page_size,
         "kernel": platform.release(),

@@ -7,6 +7,7 @@ table: after many rows arrived while one transaction was open, which still is; a
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from statistics import median
 from typing import ClassVar
 
@@ -109,8 +110,14 @@ class FeedExperiment(Experiment[FeedPlan]):
     # --- what is measured -----------------------------------------------------
 
     def stages(self) -> list[Stage]:
-        turns = [self.write_turn(step, kind) for step in tables.WRITES for kind in tables.WRITTEN]
-        turns += [self.read_turn(step, kind) for step in tables.SUMMARIES for kind in tables.READERS]
+        turns = [
+            single(step, kind, self.plan.written[step], f"{form.label}, {words}", partial(self.write, step, kind))
+            for step, words in tables.WRITES.items() for kind, form in tables.WRITTEN.items()
+        ]  # fmt: skip
+        turns += [
+            single(step, kind, self.plan.read_rows, f"{reader}, {words}", partial(self.read, step, kind))
+            for step, words in tables.SUMMARIES.items() for kind, reader in tables.READERS.items()
+        ]  # fmt: skip
         return [
             Stage(every_round(turns), self.plan.rounds, begin=self.fill, warm_up=True),
             Stage(lambda number: [self.query_turn(number)], self.plan.rounds),
@@ -119,11 +126,7 @@ class FeedExperiment(Experiment[FeedPlan]):
     def outcome(self, metrics: Metrics) -> str:
         return f"{1000 * metrics['seconds']:.3f} ms" if "calls" in metrics else ""
 
-    def write_turn(self, step: str, kind: str) -> Turn:
-        label = f"{tables.WRITTEN[kind].label}, {tables.WRITES[step]}"
-        return single(step, kind, self.plan.written[step], label, lambda _seed: self.write(step, kind))
-
-    def write(self, step: str, kind: str) -> Metrics:
+    def write(self, step: str, kind: str, _seed: int = 0) -> Metrics:
         form, rows = tables.WRITTEN[kind], self.plan.written[step]
         each = 1 if step == tables.SINGLE else BATCH_ROWS
         self.execute(*form.statements(WRITTEN_TABLE))
@@ -138,11 +141,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.execute(f"DROP TABLE {WRITTEN_TABLE}")
         return metrics
 
-    def read_turn(self, step: str, kind: str) -> Turn:
-        label = f"{tables.READERS[kind]}, {tables.SUMMARIES[step]}"
-        return single(step, kind, self.plan.read_rows, label, lambda _seed: self.read(step, kind))
-
-    def read(self, step: str, kind: str) -> Metrics:
+    def read(self, step: str, kind: str, _seed: int = 0) -> Metrics:
         summary = tables.SUMMARY_TABLES[step]
         self.execute(f"CREATE TABLE {SCHEMA}.summary ({summary.columns})")
         form = kind.partition("_")[0]

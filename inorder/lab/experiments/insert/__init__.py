@@ -52,7 +52,11 @@ class InsertExperiment(Experiment[InsertPlan]):
     def stages_of(self, rows: int) -> list[Stage]:
         """Fill; every kind with every number of clients once a round; sizes, which are not of one moment."""
         loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
-        sizes = [self.sizes_turn(kind, rows) for kind in self.plan.variants]
+        sizes = [
+            single(SIZES, kind, rows, f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}",
+                   lambda _seed, kind=kind: self.tables.sizes(kind))
+            for kind in self.plan.variants
+        ]  # fmt: skip
         return [
             self.tables.fill_stage(rows),
             Stage(every_round(loads), self.plan.rounds, begin=self.tables.serve_for_measuring),
@@ -63,10 +67,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
         label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
         return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))
-
-    def sizes_turn(self, kind: str, rows: int) -> Turn:
-        label = f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}"
-        return single(SIZES, kind, rows, label, lambda _seed: self.tables.sizes(kind))
 
     def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
         load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)
