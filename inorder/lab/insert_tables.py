@@ -217,7 +217,7 @@ class InsertTables:
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
         return dict(self.target.counters(connection, kind)) | read_block_io(connection) | read_checkpoints(connection)
 
-    def sizes(self, name: str) -> Metrics:
+    def sizes(self, name: str, _seed: int = 0) -> Metrics:
         """Sizes with leaf density, and the rows there are; the density takes reading all of the index."""
         self.target.end_throttling()
         with self.target.connect() as connection:

@@ -5,7 +5,7 @@ Each kind goes through all steps before the next begins, since most steps need w
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.report.published import of_table, published_sections
-from inorder.lab.report.section import Figure, Section, figures, number, ratio, table
+from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.report.wording import how_sure
 from inorder.lab.results import Result
@@ -271,11 +271,15 @@ def key(meaning: str) -> Figure:
     return Figure("key", meaning, value=lambda row: KINDS[row.kind].label)
 
 
+def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
+    return lambda row: one.value(replace(row, step=step))
+
+
 def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
     columns = [key("kind of key; of one column, the primary key")]
     columns += [
         Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True,
-               value=lambda row, step=step: one.value(replace(row, step=step)))
+               value=in_step(one, step))
         for step, label in STEPS.items()
     ]  # fmt: skip
     return table(f"bulk-{one.data}-{rows}", f"{short(rows)} rows: {one.name}", columns, rows_of(result, plan, rows))

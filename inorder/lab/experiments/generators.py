@@ -4,8 +4,9 @@ Every generator is timed in every round, in shuffled order, together with a C fu
 floor, which is subtracted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
@@ -145,7 +146,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
             (TASK, self.plan.values, self.task, self.plan.tasks),
         )
         turns = [
-            single(step, name, amount, f"{step} {name}", lambda _seed, name=name, measure=measure: measure(name))
+            single(step, name, amount, f"{step} {name}", partial(measure, name))
             for step, amount, measure, names in steps for name in names
         ]  # fmt: skip
         return [Stage(every_round(turns), self.plan.rounds, warm_up=True)]
@@ -153,18 +154,18 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     def expression(self, name: str) -> str:
         return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]
 
-    def call(self, name: str) -> Metrics:
+    def call(self, name: str, _seed: int = 0) -> Metrics:
         """Evaluate it once a row; count() of it costs the same for every one."""
         return self.timed(f"SELECT count({self.expression(name)}) FROM generate_series(1, {self.plan.values})")
 
-    def insert(self, name: str) -> Metrics:
+    def insert(self, name: str, _seed: int = 0) -> Metrics:
         table = f"{SCHEMA}.{'number' if name == BASELINE_INSERT else 'uuid'}_keys"
         self.execute(f"TRUNCATE {table}")
         self.target.checkpoint(self.session)
         rows = f"SELECT {self.expression(name)} FROM generate_series(1, {self.plan.rows})"
         return self.timed(f"INSERT INTO {table} {rows}")
 
-    def task(self, name: str) -> Metrics:
+    def task(self, name: str, _seed: int = 0) -> Metrics:
         type_name, task = name.split()
         values = self.plan.values
         if task in BY_C_FUNCTION:
@@ -253,8 +254,8 @@ def calls_section(result: Result) -> Section:
     return table("generators", title, call_figures(spent, floor_is), lines, caption)
 
 
-def of_type(row: Row, name: str) -> dict[int, float]:
-    return costs(row.result, TASK, f"{name} {row.kind}")
+def of_type(name: str) -> Callable[[Row], Estimate | None]:
+    return lambda row: estimated(costs(row.result, TASK, f"{name} {row.kind}").values())
 
 
 def task_section(result: Result) -> Section:
@@ -262,13 +263,14 @@ def task_section(result: Result) -> Section:
     figures = [Figure("task", "What is done with the values: a million each.", value=lambda row: TASKS[row.kind])]
     figures += [
         Figure(name, f"{spent} of a value of type {name}. {SURE}", number(0, interval=True), bar=True,
-               value=lambda row, name=name: estimated(of_type(row, name).values()))
+               value=of_type(name))
         for name in TYPES
     ]  # fmt: skip
     to_first = Figure("ratio", f"The second to the first, in the same round. {SURE}", interval_text,
-                      value=lambda row: ratio_by_round(*(of_type(row, name) for name in reversed(TYPES))))  # fmt: skip
+                      value=lambda row: ratio_by_round(
+                          *(costs(row.result, TASK, f"{name} {row.kind}") for name in reversed(TYPES))))  # fmt: skip
     lines = [Row(result, TASK, task) for task in TASKS]
-    measured = [line for line in lines if all(of_type(line, name) for name in TYPES)]
+    measured = [line for line in lines if all(of_type(name)(line) for name in TYPES)]
     return table("tasks", f"Work with values, {short} a value", [*figures, to_first], measured)
 
 

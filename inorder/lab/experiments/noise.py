@@ -4,7 +4,7 @@ Tables of one kind of key are the same but for their names, so whatever differen
 calling it one is wrong.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -177,11 +177,15 @@ def scatter_section(result: Result, plan: NoisePlan) -> Section:
     )
 
 
+def resolved(rounds: int) -> Callable[[tuple[str, Sequence[float]]], float | None]:
+    return lambda line: smallest_found(line[1], rounds)
+
+
 RESOLUTION = (
     Figure("key", "kind of key", value=lambda line: KEY_KINDS[line[0]].label),
     *(
         Figure(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%"), bar=True,
-               value=lambda line, rounds=rounds: smallest_found(line[1], rounds))
+               value=resolved(rounds))
         for rounds in ROUNDS
     ),
     Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),

@@ -54,7 +54,7 @@ class InsertExperiment(Experiment[InsertPlan]):
         loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
         sizes = [
             single(SIZES, kind, rows, f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}",
-                   lambda _seed, kind=kind: self.tables.sizes(kind))
+                   partial(self.tables.sizes, kind))
             for kind in self.plan.variants
         ]  # fmt: skip
         return [

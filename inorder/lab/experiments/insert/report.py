@@ -1,6 +1,6 @@
 """The insert experiment as sections: a table a size, and the sizes side by side; then what else was measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, fsum
 from operator import attrgetter
@@ -25,7 +25,7 @@ from inorder.lab.keys import INDEX_KINDS, KEY_KINDS
 from inorder.lab.report import plots
 from inorder.lab.report.plots import Axis, Chart, line_chart, percentile_chart
 from inorder.lab.report.published import published_sections
-from inorder.lab.report.section import Figure, Section, data_only, number, percent, table, to_base
+from inorder.lab.report.section import Figure, Section, Value, data_only, number, percent, table, to_base
 from inorder.lab.results import Result, Run
 from inorder.lab.turn import Series
 from inorder.units import MB
@@ -243,6 +243,10 @@ def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Li
     )
 
 
+def speed_at(rows: int) -> Callable[[Line], Value]:
+    return lambda line: median("tps")(replace(line, rows=rows))
+
+
 def growth_section(plan: InsertPlan, sizes: dict[int, list[Line]]) -> Section:
     by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
                for name in plan.variants}  # fmt: skip
@@ -250,7 +254,7 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[Line]]) -> Section:
     figures = [Figure("key", "Kind of key of the table.", value=attrgetter("label"))]
     figures += [
         Figure(f"{rows:,} rows", "Inserts per second into a table of so many rows, median of the rounds.", number(),
-               bar=True, value=lambda line, rows=rows: median("tps")(replace(line, rows=rows)))
+               bar=True, value=speed_at(rows))
         for rows in sizes
     ]  # fmt: skip
     title, charts = "Does it get slower as the table grows?", by_size(lines, plan.memory_bytes)
