@@ -4,6 +4,7 @@ The same statement with a constant and with nextval of sequences that differ in 
 row, an insert of many.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -115,8 +116,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
             for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
         ]  # fmt: skip
         turns += [
-            single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", partial(self.bulk, kind))
-            for kind in self.plan.kinds
+            single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", self.bulk_turn(kind)) for kind in self.plan.kinds
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
 
@@ -142,7 +142,10 @@ class SequenceExperiment(Experiment[SequencePlan]):
         path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
         return path
 
-    def bulk(self, kind: str, _seed: int = 0) -> Metrics:
+    def bulk_turn(self, kind: str) -> Callable[[int], Metrics]:
+        return lambda _seed: self.bulk(kind)
+
+    def bulk(self, kind: str) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
