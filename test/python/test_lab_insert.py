@@ -70,7 +70,7 @@ class TablesOnPaper(InsertTables):
         self.asked.append(("measure", name, load.clients, load.transactions))
         return Measured({"tps": float(seed)})
 
-    def sizes(self, name: str) -> Metrics:
+    def sizes(self, name: str, _seed: int = 0) -> Metrics:
         self.asked.append(("sizes", name))
         return {"index_bytes": 8192.0}
 
