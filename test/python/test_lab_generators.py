@@ -13,7 +13,7 @@ class WithoutV7(GeneratorsExperiment):
     missing = ("uuidv7",)
 
 
-def called(_name: str) -> Metrics:
+def called(_name: str, _seed: int) -> Metrics:
     return {"seconds": 2.0, "cpu_seconds": 1.0}
 
 
@@ -23,7 +23,7 @@ OnPaper = on_paper(WithoutV7, call=called, insert=called, task=called)
 def test_a_round_warms_up_and_each_has_the_floor() -> None:
     result, bench = run_on_paper(OnPaper, GeneratorsPlan(rounds=3))
     each = [*(name for name in CALLS if name != "uuidv7"), *INSERTS, *EVERY_TASK]
-    assert Counter(name for (name,) in bench.asked) == {name: 4 * count for name, count in Counter(each).items()}
+    assert Counter(name for name, _ in bench.asked) == {name: 4 * count for name, count in Counter(each).items()}
     assert Counter(run.kind for run in result.runs) == {name: 3 * count for name, count in Counter(each).items()}
     assert [run.round for run in result.select("call", FLOOR)] == [1, 2, 3]
 
