@@ -34,7 +34,8 @@ def rows(connection: Connection, *statements: str) -> list[tuple[object, ...]]:
 def database(cluster: Cluster, owner: str = "") -> Iterator[Connection]:
     name = f"edition_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
-        rows(admin, f"CREATE DATABASE {name} TEMPLATE template0" + (f" OWNER {owner}" if owner else ""))
+        owned = f"OWNER {owner}" if owner else ""
+        rows(admin, f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy {owned}")
         try:
             with connect(f"{cluster.dsn} dbname={name}") as connection:
                 yield connection

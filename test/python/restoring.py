@@ -90,7 +90,7 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
 def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
     with connect(target.dsn) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
-        connection.execute(f'CREATE DATABASE "{into}"'.encode())
+        connection.execute(f'CREATE DATABASE "{into}" STRATEGY file_copy'.encode())
     file = str(folder / "dump")
     dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr

@@ -118,7 +118,7 @@ class Page:
     def new_database(self) -> None:
         with connect(self.cluster.dsn) as admin:
             admin.execute("DROP DATABASE IF EXISTS examples WITH (FORCE)")
-            admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template}".encode())
+            admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template} STRATEGY file_copy".encode())
 
     def run(self, block: Block) -> None:
         """One block: it must succeed, unless the page shows an error, and print what the page shows."""

@@ -42,7 +42,7 @@ def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
     made = Pair(*clusters, f"pair_{next(NAMES)}")
     for cluster in clusters:
         with connect(cluster.dsn) as admin:
-            admin.execute(f"CREATE DATABASE {made.name} TEMPLATE template0".encode())
+            admin.execute(f"CREATE DATABASE {made.name} TEMPLATE template0 STRATEGY file_copy".encode())
     yield made
     made.drop()
 

@@ -64,7 +64,7 @@ def installed(server: Server, cluster: Cluster) -> Iterator[str]:
 def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
     """The edition in the hands of its users: a table with a feed."""
     with connect(cluster.dsn) as admin:
-        run(admin, f"CREATE DATABASE plain TEMPLATE {installed} OWNER plain_installer")
+        run(admin, f"CREATE DATABASE plain TEMPLATE {installed} OWNER plain_installer STRATEGY file_copy")
     with connect(f"{cluster.dsn} dbname=plain") as connection:
         run(
             connection, "CREATE SCHEMA app AUTHORIZATION plain_owner",

@@ -56,7 +56,7 @@ class Place:
         """A database of a role of its own, which creates the extension there; the way to it."""
         name = f"d{next(NUMBER)}"
         with connect(self.cluster.dsn) as admin:
-            execute(admin, f"CREATE DATABASE {name} OWNER installer")
+            execute(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy")
         dsn = f"{self.cluster.dsn} dbname={name}"
         with connect(dsn) as connection:
             execute(connection, *LEAKS, "SET ROLE installer")
@@ -226,7 +226,7 @@ def edition(place: Place) -> Callable[..., str]:
     def make(*scripts: Path) -> str:
         name = f"d{next(NUMBER)}"
         with connect(place.cluster.dsn) as admin:
-            execute(admin, f"CREATE DATABASE {name} OWNER installer", "ALTER ROLE installer LOGIN")
+            execute(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy", "ALTER ROLE installer LOGIN")
             execute(admin, f"ALTER DATABASE {name} SET search_path = public, inorder")
         for script in scripts:
             sql_edition.install(place.cluster.original, place.cluster, script, name, "installer")
