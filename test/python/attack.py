@@ -83,7 +83,7 @@ def database(cluster: Cluster, *rights: str, template: str = "template1") -> Ite
                 "CREATE ROLE monitor LOGIN",
             )
             execute(admin, "GRANT pg_monitor TO monitor")
-        execute(admin, f"CREATE DATABASE {name} TEMPLATE {template}")
+        execute(admin, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         for right in rights:
             execute(admin, right.format(database=name))
     dsn = f"{cluster.dsn} dbname={name}"

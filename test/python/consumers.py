@@ -61,7 +61,7 @@ class Shop:
         with connect(cluster.dsn) as admin:
             for name, origin in (("shop", template), ("mail", "template0")):
                 admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
-                admin.execute(f"CREATE DATABASE {name} TEMPLATE {origin}".encode())
+                admin.execute(f"CREATE DATABASE {name} TEMPLATE {origin} STRATEGY file_copy".encode())
         self.source, self.sink = connect(f"{cluster.dsn} dbname=shop"), connect(f"{cluster.dsn} dbname=mail")
         self.source.execute(text("docs/clients/source.sql").encode())
         self.sink.execute(text("docs/clients/sink.sql").encode())
@@ -78,7 +78,7 @@ class Shop:
         """Transactions of some rows, of which one in ten is rolled back, until told to end."""
         generator = random.Random(seed)
         with connect(f"{self.cluster.dsn} dbname=shop") as connection:
-            while not self.ended.wait(0.005):
+            while not self.ended.wait(0.02):
                 with connection.transaction(force_rollback=(undone := generator.random() < 0.1)):
                     keys = self.insert(connection, [f"body {seed}"] * generator.randint(1, 20))
                 if not undone:
