@@ -18,6 +18,7 @@ PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 SQL_SOURCES = \
     header.sql \
     keys/keys.sql \
+    keys/mask.sql \
     types/uuid_v1.sql \
     types/time_bounds.sql \
     types/uuid_extras.sql \
@@ -76,6 +77,7 @@ REGRESS = \
     time_keys \
     v7 \
     xact \
+    mask \
     uuid_v1 \
     time_bounds \
     snapshot \
@@ -146,6 +148,11 @@ srcdir := $(HERE)
 VPATH  :=
 vpath %.c $(HERE)
 vpath %.control $(HERE)
+endif
+
+# AES for masks (src/keys/mask.c): if the server has OpenSSL, and its headers are there.
+ifeq (yes,$(shell echo '\#include <openssl/evp.h>' | $(CC) $(CPPFLAGS) -xc -E - >/dev/null 2>&1 && echo yes))
+SHLIB_LINK += $(filter -lcrypto,$(LIBS))
 endif
 
 # Servers built with gcc 14 or later record this warning among their own flags;

@@ -27,7 +27,7 @@ html_theme_options = {"light_css_variables": {"content-padding": "2em"}}
 
 # By part, in the order in which they are read. Pages that none names are in the last part.
 PARTS = {
-    "Keys": ("keys", "choose", "advice", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
+    "Keys": ("keys", "choose", "advice", "mask", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
     "Lab": ("lab", "check", "sets", "model", "results/README"),
     "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
              "changes", "count", "recipes", "lake", "security"),

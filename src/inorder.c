@@ -15,6 +15,7 @@
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
+ *	  mask.c		uuid_mask, uuid_unmask
  *	  lab.c			what the lab needs to time the others
  *
  * types/: the type uuid_v1, and what compares keys with times

@@ -29,6 +29,7 @@
 /* From the Unix epoch to the one of timestamptz, 2000-01-01: 10957 days */
 #define POSTGRES_EPOCH_US	(INT64CONST(10957) * 86400 * 1000000)
 
+#define UUID_VERSION_RANDOM 4
 #define UUID_VERSION_TIME	7
 #define UUID_VERSION_CUSTOM 8
 

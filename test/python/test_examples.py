@@ -133,6 +133,8 @@ class Page:
         )  # fmt: skip
         where = f"{block.document}:{block.line}"
         printed = re.sub(r"^psql:<stdin>:\d+: ", "", done.stdout, flags=re.MULTILINE)
+        if "this server cannot mask keys" in printed:
+            pytest.skip(f"{where}: the server has no OpenSSL")
         assert fails or done.returncode == 0, f"{where}: {done.stdout}"
         if block.prints is not None:
             assert is_printed(block.prints, printed), f"{where} prints\n{printed}"

@@ -55,6 +55,54 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
     assert scalar(connection, statement, MANY) == MANY
 
 
+# By another AES, one block at a time: contrib's.
+MASK_BY_PGCRYPTO = """
+CREATE FUNCTION pg_temp.mask(id uuid, key bytea) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+    block bytea := set_byte(uuid_send(id), 6, get_byte(uuid_send(id), 6) & 15 | 64);
+BEGIN
+    LOOP
+        block := encrypt(block, key, 'aes-ecb/pad:none');
+        EXIT WHEN get_byte(block, 6) & 240 = 64 AND get_byte(block, 8) & 192 = 128;
+    END LOOP;
+    RETURN encode(block, 'hex')::uuid;
+END $$
+"""
+
+
+@pytest.fixture
+def can_mask(connection: Connection) -> None:
+    try:
+        connection.execute("SELECT uuid_mask(uuid_v7_nextval(), sha256(''))")
+    except psycopg.errors.FeatureNotSupported as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("can_mask")
+def test_each_mask_is_undone(connection: Connection) -> None:
+    statement = (
+        "SELECT count(*) FROM (SELECT uuid_v7_nextval() AS id, substr(sha256('a'), 1, 16) AS key "
+        "                      FROM generate_series(1, %s) OFFSET 0) AS made "
+        "WHERE uuid_unmask(uuid_mask(id, key), key) = id"
+    )
+    assert scalar(connection, statement, MANY) == MANY
+
+
+@pytest.mark.usefixtures("can_mask")
+def test_masks_are_those_of_another_library(connection: Connection) -> None:
+    if not scalar(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pgcrypto'"):
+        pytest.skip("the server has no pgcrypto")
+    connection.execute("CREATE EXTENSION IF NOT EXISTS pgcrypto")
+    connection.execute(MASK_BY_PGCRYPTO.encode())
+    statement = (
+        "SELECT count(*) FROM (SELECT uuid_v7_nextval() AS id, "
+        "                             substr(sha256(n::text::bytea), 1, 16 * (1 + n % 2)) AS key "
+        "                      FROM generate_series(1, 300) AS n OFFSET 0) AS made "
+        "WHERE uuid_mask(id, key) <> pg_temp.mask(id, key)"
+    )
+    assert scalar(connection, statement) == 0
+
+
 def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) -> None:
     endless = "SELECT count({}) FROM generate_series(1, 1000000000000)"
     connection.execute("CREATE SEQUENCE IF NOT EXISTS many CACHE 1000")
