@@ -23,6 +23,8 @@
 #endif
 #endif
 
+#include "miscadmin.h"
+
 #include "keys/uuid_datum.h"
 
 PG_FUNCTION_INFO_V1(uuid_mask);
@@ -115,6 +117,7 @@ walk(EVP_CIPHER_CTX *cipher, UuidWords words)
 	uuid_store(&block, words);
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (unlikely(!EVP_CipherUpdate(cipher, block.data, &written, block.data, UUID_LEN)))
 			elog(ERROR, "AES failed");
 		words = uuid_load(&block);
