@@ -1,11 +1,12 @@
-"""Batches as Parquet files in a directory: a file for each batch, named by it, complete or not there."""
+"""Batches as Parquet files in a directory: a file for each batch, or for each of its folders, named by the batch."""
 
 import hashlib
 import os
+import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 from psycopg.abc import Buffer
@@ -14,6 +15,7 @@ from pyarrow import parquet
 from inorder.errors import InorderError, InputError
 from inorder.files import sync_folder, write_whole
 from inorder.tail.formats import FORMATS
+from inorder.tail.partitions import split
 from inorder.tail.request import MOST_ROWS, Request
 from inorder.tail.sinks import Report, Sink
 from inorder.tail.sources import Source
@@ -22,6 +24,35 @@ from inorder.tail.state import Mark
 CLAIM = ".inorder"  # the file that says whose directory it is
 GROUP_BYTES = 64 * 1024 * 1024  # of Arrow, of the rows that are compressed together
 ROW_BYTES = 100  # of a file, before one is known
+
+
+class Part:
+    """The rows of a batch that go to one folder: a file beside its place until it is on the disk."""
+
+    def __init__(self, folder: Path, name: str, schema: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        self.place, self.partial = folder / f"{name}.parquet", folder / f".{name}.partial"
+        self.partial.unlink(missing_ok=True)  # of a run that was killed
+        self.file = self.partial.open("xb")
+        self.writer = parquet.ParquetWriter(self.file, schema, compression="zstd")
+
+    def sync(self) -> int:
+        """The size of the file when it is on the disk."""
+        self.writer.close()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def arrive(self) -> None:
+        os.replace(self.partial, self.place)
+        sync_folder(self.place.parent)
+        self.file.close()
+
+    def forget(self) -> None:
+        with suppress(OSError, pa.ArrowException):
+            self.writer.close()  # else it would write its end when it is collected
+        self.file.close()
+        self.partial.unlink(missing_ok=True)
 
 
 class ParquetSink(Sink):
@@ -36,9 +67,11 @@ class ParquetSink(Sink):
         self.accepts = False
         self.name = ""
         self.is_claimed = False
-        self.file: IO[bytes] | None = None
-        self.writer: Any = None
+        self.parts: dict[str, Part] = {}  # by folder; that of the directory itself is ""
         self.group: list[Any] = []  # batches that are not written yet
+        if request.partition_by is not None:  # each part is an open file
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         try:
             self.directory.mkdir(exist_ok=True)
         except OSError as error:
@@ -61,19 +94,31 @@ class ParquetSink(Sink):
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
         for left in self.directory.glob(f"{CLAIM}.*.partial"):  # by a run that was killed
             left.unlink(missing_ok=True)
-        write_whole(claim, f"{self.reader(source)}\n{self.last}\n")
+        self.write_claim(source, self.last)
+
+    def write_claim(self, source: Source, last: str) -> None:
+        lines = [self.reader(source), last, str(self.request.partition_by or "")]
+        write_whole(self.directory / CLAIM, "".join(f"{line}\n" for line in lines))
 
     def refuse_others(self, source: Source) -> None:
         """An error if the directory has files of another reader, or this one begins anew beside its files."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
+            by = str(self.request.partition_by or "")
+            known = claim.read_text(encoding="utf-8", errors="replace") if claim.exists() else f"{reader}\n\n{by}"
+            other, _last, other_by, *_ = [*known.split("\n"), "", ""]
             if other != reader:
                 raise InputError(
                     f"{self.directory} has the files of the {other}, not of the {reader}\n"
                     f"HINT:  Give each a directory of its own; or change {claim}, if it is the same under another name."
                 )
-            if source.is_new and any(self.directory.glob("*.parquet")):
+            if other_by != by and any(self.directory.rglob("*.parquet")):
+                raise InputError(
+                    f"{self.directory} is partitioned by {other_by or 'nothing'}, not by {by or 'nothing'}: a batch "
+                    "that comes again would be in it twice\n"
+                    "HINT:  Use --partition-by as before, or give an empty directory."
+                )
+            if source.is_new and any(self.files("*.parquet")):
                 raise InputError(
                     f"{self.directory} has Parquet files, and the {reader} is new: rows would be in it twice\n"
                     "HINT:  Give an empty directory."
@@ -89,16 +134,15 @@ class ParquetSink(Sink):
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """An error if the directory has files that this reader does not know of, or has forgotten."""
-        in_place = self.directory / f"{name}.parquet"
         if self.request.position is None:
-            if name != self.last and in_place.exists():
+            if name != self.last and (in_place := next(self.files(f"{name}.parquet"), None)):
                 raise InputError(
                     f"{in_place} exists, and batch {name} of feed '{self.request.feed}' is another one\n"
                     "HINT:  The directory has files of another feed of this name: give an empty one."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.known and not self.accepts:
             raise InputError(
-                f"{self.directory} has {self.last}.parquet, of which {self.request.position} does not know: it is a "
+                f"{self.directory} has batch {self.last}, of which {self.request.position} does not know: it is a "
                 "copy from before that batch, or has written elsewhere since\n"
                 "HINT:  Put the newest copy back. Or give an empty directory. Or remove the files with rows after that "
                 "position, which come again, and use --accept-output."
@@ -115,17 +159,11 @@ class ParquetSink(Sink):
             self.claim(self.source)
             self.is_claimed = True
 
-    @property
-    def partial(self) -> Path:
-        return self.directory / f".{self.name}.partial"
+    def files(self, pattern: str) -> Iterator[Path]:
+        return self.directory.glob(pattern if self.request.partition_by is None else f"*/{pattern}")
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Into a file beside that of the batch, in groups of many rows."""
-        if self.writer is None:
-            self.partial.unlink(missing_ok=True)  # of a run that was killed
-            with self.explained():
-                self.file = self.partial.open("xb")
-            self.writer = parquet.ParquetWriter(self.file, rows.schema, compression="zstd")
+        """Into files beside those of the batch, in groups of many rows."""
         self.group.append(rows)
         if sum(batch.nbytes for batch in self.group) >= GROUP_BYTES:
             self.write_group()
@@ -133,39 +171,41 @@ class ParquetSink(Sink):
         self.report(len(rows))
 
     def write_group(self) -> None:
-        group, self.group = self.group, []
+        if not self.group:
+            return
+        group, self.group = pa.Table.from_batches(self.group), []
+        by = self.request.partition_by
         with self.explained():
-            self.writer.write_table(pa.Table.from_batches(group))
+            for folder, rows in [("", group)] if by is None else split(group, by):
+                if folder not in self.parts:
+                    self.parts[folder] = Part(self.directory / folder, self.name, group.schema)
+                self.parts[folder].writer.write_table(rows)
 
     def again(self) -> None:
         self.forget()
         self.rows = 0
 
     def forget(self) -> None:
-        self.writer, self.group = None, []
-        if self.file is not None:
-            self.file.close()
-            self.file = None
-            self.partial.unlink(missing_ok=True)
+        self.group = []
+        for part in self.parts.values():
+            part.forget()
+        self.parts = {}
 
     def arrive(self) -> None:
-        """Put the file in its place when it is on the disk."""
-        assert self.source is not None and self.file is not None
+        """Put the files in their places when all are on the disk."""
+        assert self.source is not None
         self.write_group()
         with self.explained():
-            self.writer.close()
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            size = self.file.tell()
+            sizes = [part.sync() for part in self.parts.values()]
             # First: a file that is there is that of this batch, or of one before.
-            write_whole(self.directory / CLAIM, f"{self.reader(self.source)}\n{self.name}\n")
-            os.replace(self.partial, self.directory / f"{self.name}.parquet")
+            self.write_claim(self.source, self.name)
+            for part in self.parts.values():
+                part.arrive()
             sync_folder(self.directory)
-        self.file.close()
-        self.file = self.writer = None
+        self.parts = {}
         self.last = self.given = self.name
         self.known = digest_of(self.name)
-        self.aim(size)
+        self.aim(sum(sizes) // len(sizes))
 
     def aim(self, size: int) -> None:
         """As many rows in the next batch as a file of the size that was asked for has, going by this one."""
@@ -177,6 +217,9 @@ class ParquetSink(Sink):
     def explained(self) -> Iterator[None]:
         try:
             yield
+        except InputError:
+            self.forget()
+            raise
         except (OSError, pa.ArrowException) as error:
             self.forget()
             raise InorderError(f"cannot write {self.directory / self.name}.parquet: {error}") from error
