@@ -18,6 +18,7 @@ PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 SQL_SOURCES = \
     header.sql \
     keys/keys.sql \
+    keys/after_random.sql \
     keys/mask.sql \
     types/uuid_v1.sql \
     types/time_bounds.sql \
@@ -77,6 +78,7 @@ REGRESS = \
     time_keys \
     v7 \
     xact \
+    after_random \
     mask \
     uuid_v1 \
     time_bounds \

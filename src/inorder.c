@@ -13,7 +13,7 @@
  *	  uuid_layout.h	where the bits of every key lie (pure arithmetic)
  *	  uuid_datum.c	between those bits and uuid values of the server
  *	  sequential.c	uuid_sequence_nextval, uuid_time_nextval
- *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor
+ *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor, uuid_after_random_nextval
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
  *	  mask.c		uuid_mask, uuid_unmask
  *	  lab.c			what the lab needs to time the others

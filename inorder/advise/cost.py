@@ -75,9 +75,6 @@ class Compared:
     least_share: float
     most_share: float
 
-    def cost(self, kind: str) -> Cost:
-        return next(cost for cost in self.costs if cost.kind == kind)
-
 
 def other_wal(load: Load, other: Other, within: float) -> float:
     """Bytes of WAL of another index between two checkpoints: records, splits, images."""

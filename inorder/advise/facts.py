@@ -39,7 +39,6 @@ def identifier(*names: str) -> str:
 
 @dataclass(frozen=True)
 class Index:
-    leaf: int
     name: str
     method: str
     is_primary: bool
@@ -50,7 +49,6 @@ class Index:
 
 @dataclass(frozen=True)
 class Column:
-    leaf: int
     number: int
     name: str
     type: str
@@ -61,7 +59,6 @@ class Column:
 
 @dataclass
 class Statistic:
-    leaf: int
     number: int
     distinct_values: float = 0.0
     correlation: float | None = None
@@ -104,7 +101,7 @@ class Leaf:
         return (found, column) if found and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
 
     def statistic(self, column: Column) -> Statistic:
-        return self.statistics.get(column.number) or Statistic(self.leaf, column.number)
+        return self.statistics.get(column.number) or Statistic(column.number)
 
 
 @dataclass(frozen=True)
@@ -174,7 +171,7 @@ class Reader:
         leaves = {row["leaf"]: Leaf(**row, counted={name: row[name] for name in COUNTERS}) for row in tables}
 
         def parts(kind: type[Part], rows: list[dict[str, Any]]) -> list[tuple[Leaf, Part]]:
-            return [(leaves[row["leaf"]], kind(**row)) for row in rows if row["leaf"] in leaves]
+            return [(leaves[leaf], kind(**row)) for row in rows if (leaf := row.pop("leaf")) in leaves]
 
         for leaf, index in parts(Index, self.rows("advise_indexes")):
             leaf.indexes.append(index)
@@ -224,7 +221,7 @@ class Reader:
             "percent": sql.Literal(min(100.0, 100 * SAMPLED_PAGES / max(1.0, leaf.pages))),
         }  # fmt: skip
         rows = self.rows_if_seen(f"rows of {listed([leaf.quoted])}", "advise_sample", **parts)
-        leaf.statistics[column.number] = Statistic(leaf.leaf, column.number, found=[row["value"] for row in rows])
+        leaf.statistics[column.number] = Statistic(column.number, found=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
         """Values of keys, of a sample where ANALYZE has left none or the role may not read them; say where none are."""

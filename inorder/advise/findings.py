@@ -3,18 +3,17 @@
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from importlib.resources import files
 from itertools import groupby
-from math import fsum, inf
+from math import ceil, fsum, inf, log2
 
 from psycopg import sql
 
 from inorder.advise import uuids
-from inorder.advise.cost import DAY, KINDS, RANDOM, Compared, Cost, Load, Other, compared
-from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, Statement, identifier
+from inorder.advise.cost import DAY, KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, identifier
 from inorder.advise.statements import Place, counted, polled
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
@@ -30,6 +29,7 @@ TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
 EXACT = "Counts the table once, and adds a guard that keeps it insert-only."
 ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
 SHOWN = 3  # statements, of several
+SURE_BITS = 7  # one in 2^7 that a random key begins with as many ones as keys that are to come after all
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,11 @@ class Finding:
     risk: str
     verify: str
     measure: str
+    page: str
     evidence: tuple[Evidence, ...]
     remedy: tuple[str, ...]
     saves: float = 0.0
     costs: tuple[Cost, ...] = ()
-
-    @property
-    def page(self) -> str:
-        return f"docs/advice.md#{self.id}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def finding(
     costs: tuple[Cost, ...] = (), **values: object,
 ) -> Finding:  # fmt: skip
     values |= {"table": table, "shell": shlex.quote(table), "literal": literal(table)}
-    texts = {name: text.format(**values) for name, text in WORDS[id].items()}
+    texts = {name: text.format(**values) for name, text in WORDS[id].items()} | {"page": f"docs/advice.md#{id}"}
     return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), saves=saves, costs=costs)
 
 
@@ -161,13 +158,14 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
         elif found.least_share < 1 - 1 / LITTLE:
             yield Left(table, f"the key is not what costs: ordered ones would save {shares(found)} of its WAL")
         else:
-            now, ordered = found.cost(RANDOM), found.cost("v7")
+            now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
             yield finding(
                 "random-key", table, evidence_of_keys(facts, some), switched(facts, first), found.saved_per_day,
                 found.costs, column=first.column.name, index=first.index.name, size=size_text(PAGE * pages_of(some)),
                 wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
                 ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
                 ordered_size=size_text(ordered.index_bytes), share=shares(found),
+                ones=min(48, max(16, ceil(log2(1 + max(one.leaf.rows for one in some))) + SURE_BITS)),
                 server=f" The whole server writes {size_text(facts.wal * DAY)} a day." if facts.wal else "",
             )  # fmt: skip
 
@@ -227,25 +225,18 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
 
 @dataclass
 class Read:
-    """A table, one of its partitions, a column or "", and the statements that read it."""
+    """A table, one of its partitions, a column or "", and what is known of all statements that read it."""
 
     leaf: Leaf
     column: str
-    statements: list[Statement]
-
-    @property
-    def calls(self) -> float:
-        return fsum(one.calls for one in self.statements)
-
-    @property
-    def seconds(self) -> float:
-        return fsum(one.seconds for one in self.statements)
+    texts: list[str] = field(default_factory=list)
+    calls: float = 0.0
+    seconds: float = 0.0
 
     @property
     def evidence(self) -> list[Evidence]:
-        texts = [" ".join(one.text.split()) for one in self.statements[:SHOWN]]
         each = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
-        return [Evidence(text, "pg_stat_statements") for text in (*texts, each)]
+        return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
 
 
 def reads(facts: Facts, find: Callable[[str], Place | None]) -> list[Read]:
@@ -256,7 +247,10 @@ def reads(facts: Facts, find: Callable[[str], Place | None]) -> list[Read]:
     for statement in (one for one in facts.statements if one.calls >= LEAST_CALLS):
         place = find(statement.text)
         if place and (leaf := largest.get((place.schema, place.table))):
-            found.setdefault((leaf.quoted, place.column), Read(leaf, place.column, [])).statements.append(statement)
+            read = found.setdefault((leaf.quoted, place.column), Read(leaf, place.column))
+            read.texts.append(" ".join(statement.text.split()))
+            read.calls += statement.calls
+            read.seconds += statement.seconds
     return list(found.values())
 
 
@@ -273,10 +267,9 @@ def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Fi
             continue
         changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
         remedy = [f"SELECT feed_prepare({literal(table)})", f"SELECT feed_create('reader', {literal(table)})"]
-        made = partial(finding, table=table, column=read.column)
         rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
-        yield made(
-            "polling-reader", remedy=remedy, way="created" if column.type in TIMES else "id",
+        yield finding(
+            "polling-reader", table, remedy=remedy, column=read.column, way="created" if column.type in TIMES else "id",
             evidence=[*read.evidence, rows],
             kept=f" It refuses what happens here, too: rows are {changed}." if changed else "",
         )  # fmt: skip
@@ -284,7 +277,7 @@ def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Fi
             name = identifier(*column.sequence)
             evidence = [*read.evidence, Evidence(f"CACHE {column.cached} of {name}", "pg_sequence")]
             remedy = [f"ALTER SEQUENCE {name} CACHE 1", *remedy]
-            yield made("cached-sequence", remedy=remedy, evidence=evidence, cached=column.cached)
+            yield finding("cached-sequence", table, evidence, remedy, column=read.column, cached=column.cached)
 
 
 def counts(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ class Advice:
         facts = self.facts
         return {
             "server": asdict(facts.server) | {"counted": facts.counted, "checkpoint_seconds": facts.checkpoint},
-            "findings": [asdict(one) | {"page": one.page} for one in self.findings],
+            "findings": [asdict(one) for one in self.findings],
             "leave": [asdict(one) for one in self.left],
             "not_seen": facts.unseen,
         }

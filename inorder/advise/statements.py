@@ -23,18 +23,15 @@ class Place:
     column: str = ""
 
 
-def names_of(text: str) -> list[str]:
-    """The parts of a name as the server reads them.
+def place_of(text: str, column: str = "") -> Place:
+    """The last two parts of a name, as the server reads them.
 
-    >>> names_of('App . "Big ""1"" table".id')
-    ['app', 'Big "1" table', 'id']
+    >>> place_of('db . App . "Big ""1"" table"'), place_of("ID").table
+    (Place(schema='app', table='Big "1" table', column=''), 'id')
     """
     found = re.findall(NAME, text, re.IGNORECASE)
-    return [one[1:-1].replace('""', '"') if one.startswith('"') else one.lower() for one in found]
-
-
-def place_of(names: list[str], column: str = "") -> Place:
-    return Place(names[-2] if len(names) > 1 else "", names[-1], column)
+    names = ["", *(one[1:-1].replace('""', '"') if one.startswith('"') else one.lower() for one in found)]
+    return Place(names[-2], names[-1], column)
 
 
 def polled(text: str) -> Place | None:
@@ -52,9 +49,9 @@ def polled(text: str) -> Place | None:
     table, order = FROM.search(text), ORDER.search(text)
     if not table or not order or BELOW_A_HORIZON.search(text):
         return None
-    column = names_of(order[1])[-1]
-    compared = (names_of(one or other)[-1] for one, other in GREATER.findall(text))
-    return place_of(names_of(table[1]), column) if column in compared else None
+    column = place_of(order[1]).table
+    compared = (place_of(one or other).table for one, other in GREATER.findall(text))
+    return place_of(table[1], column) if column in compared else None
 
 
 def counted(text: str) -> Place | None:
@@ -64,4 +61,4 @@ def counted(text: str) -> Place | None:
     (Place(schema='app', table='events', column=''), None)
     """
     found = COUNT.fullmatch(text)
-    return place_of(names_of(found[1])) if found else None
+    return place_of(found[1]) if found else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
-MIXED, IN_ORDER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "version 8", ""
+MIXED, IN_ORDER, AFTER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "after random", "version 8", ""
 
 # Functions that make keys, of the server, of inorder, of uuid-ossp, pg_uuidv7 and sequential_uuids.
 MAKERS = {
@@ -15,6 +15,7 @@ MAKERS = {
     **dict.fromkeys(("uuid_generate_v1", "uuid_generate_v1mc", "uuid_v1_nextval"), V1),
     **dict.fromkeys(("uuid_time_nextval", "uuid_sequence_nextval"), PREFIXED),
     "uuid_xact_nextval": XACT,
+    "uuid_after_random_nextval": AFTER,
 }
 VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
@@ -63,8 +64,8 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     >>> random = [f"{n:02x}000000-0000-4000-8000-000000000000" for n in range(0, 200, 10)]
     >>> [keys_of(*given, now).kind for given in ((random, [], 0.1), (random, [], 0.99), ([], ["uuidv7"], None))]
     ['version 4', 'in order', 'version 7']
-    >>> keys_of(random, ["uuidv7"], 0.1, now).kind
-    'versions 4 and 7'
+    >>> [keys_of(random, [maker], 0.1, now).kind for maker in ("uuidv7", "uuid_after_random_nextval")]
+    ['versions 4 and 7', 'after random']
     >>> mixed = keys_of([*random, *(f"0198c000-0000-7000-8000-0000000000{n:02x}" for n in range(20))], [], None, now)
     >>> mixed.kind, mixed.share, f"{mixed.since:%Y-%m-%d}"
     ('versions 4 and 7', 0.5, '2025-08-19')
@@ -76,7 +77,7 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
     """
     made = next((MAKERS[name] for name in makers if name in MAKERS), UNKNOWN)
     found = [key for key in map(digits, values) if key]
-    if len(found) < max(LEAST_VALUES, (1 - SOME) * len(values)):
+    if made == AFTER or len(found) < max(LEAST_VALUES, (1 - SOME) * len(values)):
         return Keys(made)
     shares = {version: sum(key[12] == version for key in found) / len(found) for version in VERSIONS}
     times = [time for key in found if key[12] == "7" and (time := time_of(key)).year >= 2020 and time <= now]

@@ -20,7 +20,8 @@ from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
 WITHOUT = {
-    "header", "mask", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds", "uuid_extras", "rights",
+    "header", "after_random", "mask", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds",
+    "uuid_extras", "rights",
 }  # fmt: skip
 
 # Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it

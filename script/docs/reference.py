@@ -19,6 +19,7 @@ The comments of the extension's objects, as psql shows them by `\\df+` and `\\dd
 # The files of sql/ that have what users call, in the order of the page, and what it is about there.
 SECTIONS = {
     "keys": "Keys",
+    "after_random": "Keys for tables full of random ones",
     "mask": "Masks of keys",
     "uuid_v1": "The type uuid_v1",
     "time_bounds": "Comparing keys with a time",

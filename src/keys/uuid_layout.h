@@ -184,7 +184,7 @@ v7_clock_tick(int64 seconds, int32 nanoseconds)
 typedef struct V7State
 {
 	uint64		tick;
-	uint64		tail;			/* the last 62 bits */
+	uint64		tail;			/* the last bits, 62 in version 7 */
 } V7State;
 
 /*
@@ -193,27 +193,28 @@ typedef struct V7State
  * The plain form takes the clock and 62 random bits.  It fails when the clock
  * stands still (25 million calls a second share a tick among six) or steps
  * back.  So within a tick that is not newer than the last one the tail grows
- * by a random step of up to 2^48 instead.  A tick holds 2^14 such steps or
- * more on average; when they are used up, the tick is moved on by one, which
- * is 244 ns.
+ * by a random step instead, of up to 2^48 in 62 bits.  A tick holds 2^14 such
+ * steps or more on average; when they are used up, the tick is moved on by
+ * one, which is 244 ns.
  */
-#define V7_STEP_BITS 48
+#define V7_TAIL_BITS 62
+#define V7_STEPS_BITS 14
 
 static inline void
-v7_advance(V7State *last, uint64 tick, uint64 random)
+v7_advance(V7State *last, uint64 tick, uint64 random, int tail_bits)
 {
 	if (likely(tick > last->tick))
 	{
 		last->tick = tick;
-		last->tail = random & UUID_FIELD62_MAX;
+		last->tail = random & LOW_BITS(tail_bits);
 		return;
 	}
 
-	last->tail += (random & LOW_BITS(V7_STEP_BITS)) + 1;
-	if (last->tail > UUID_FIELD62_MAX)
+	last->tail += (random & LOW_BITS(tail_bits - V7_STEPS_BITS)) + 1;
+	if (last->tail > LOW_BITS(tail_bits))
 	{
 		last->tick++;
-		last->tail = random & UUID_FIELD62_MAX;
+		last->tail = random & LOW_BITS(tail_bits);
 	}
 }
 
@@ -227,6 +228,34 @@ static inline uint64
 v7_key_tick(UuidWords key)
 {
 	return (key.high >> 16) * V7_TICKS_PER_MS + (key.high & UUID_FIELD12_MAX);
+}
+
+/* ---------------------------------------------------------------------------
+ * After random keys: one bits, then 54 bits of a tick, the rest random (version 8)
+ * ---------------------------------------------------------------------------
+ *
+ * Of n random keys n / 2^ones begin with as many one bits.  54 bits of tick last
+ * until 2109; they begin in the first 60 bits and go on in the last 62.
+ */
+#define AFTER_ONES_MIN		16
+#define AFTER_ONES_MAX		48
+#define AFTER_TICK_BITS		54
+#define AFTER_SECONDS_MAX	((int64) (LOW_BITS(AFTER_TICK_BITS) / V7_TICKS_PER_MS / 1000))
+
+static inline int
+after_tail_bits(int ones)
+{
+	return 122 - ones - AFTER_TICK_BITS;
+}
+
+static inline UuidWords
+after_key(int ones, uint64 tick, uint64 tail)
+{
+	int			tick_low_bits = AFTER_TICK_BITS - (60 - ones);
+	uint64		field60 = LOW_BITS(ones) << (60 - ones) | tick >> tick_low_bits;
+	uint64		field62 = (tick & LOW_BITS(tick_low_bits)) << after_tail_bits(ones) | tail;
+
+	return uuid_compose(field60 >> 12, field60 & UUID_FIELD12_MAX, field62, UUID_VERSION_CUSTOM);
 }
 
 /* ---------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 /*
  * v7.c
- *	  Version-7 UUIDs that never decrease within a session, and their time.
+ *	  Version-7 UUIDs that never decrease within a session, and their time;
+ *	  and keys that ascend likewise, after all random ones.
  *
  * How a key follows the last one is v7_advance() in uuid_layout.h.  The state
  * is one backend's; a parallel worker would have its own, which is why
- * uuid_v7_nextval() is PARALLEL RESTRICTED.
+ * the two generators are PARALLEL RESTRICTED.
  */
 #include "postgres.h"
 
@@ -17,6 +18,7 @@
 #include "keys/uuid_datum.h"
 
 PG_FUNCTION_INFO_V1(uuid_v7_nextval);
+PG_FUNCTION_INFO_V1(uuid_after_random_nextval);
 PG_FUNCTION_INFO_V1(uuid_v7_time);
 PG_FUNCTION_INFO_V1(uuid_v7_floor);
 
@@ -24,18 +26,19 @@ PG_FUNCTION_INFO_V1(uuid_v7_floor);
 #define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
 
 static V7State last_key;
+static V7State last_after_key;
 
 static uint64
-current_tick(void)
+current_tick(int64 seconds_max)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (unlikely(now.tv_sec < 0 || now.tv_sec >= V7_SECONDS_MAX))
+	if (unlikely(now.tv_sec < 0 || now.tv_sec >= seconds_max))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("the system clock shows %lld seconds since 1970, a version-7 UUID holds 0 to %lld",
-						(long long) now.tv_sec, (long long) V7_SECONDS_MAX - 1)));
+				 errmsg("the system clock shows %lld seconds since 1970, a key holds 0 to %lld",
+						(long long) now.tv_sec, (long long) seconds_max - 1)));
 	return v7_clock_tick(now.tv_sec, (int32) now.tv_nsec);
 }
 
@@ -43,8 +46,26 @@ current_tick(void)
 Datum
 uuid_v7_nextval(PG_FUNCTION_ARGS)
 {
-	v7_advance(&last_key, current_tick(), entropy_word());
+	v7_advance(&last_key, current_tick(V7_SECONDS_MAX), entropy_word(), V7_TAIL_BITS);
 	return uuid_datum(v7_key(last_key.tick, last_key.tail));
+}
+
+/*
+ * uuid_after_random_nextval(leading_ones int)
+ *
+ * A session that changes the argument goes on from the tick that it has reached.
+ */
+Datum
+uuid_after_random_nextval(PG_FUNCTION_ARGS)
+{
+	int32		ones = PG_GETARG_INT32(0);
+
+	if (unlikely(ones < AFTER_ONES_MIN || ones > AFTER_ONES_MAX))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("leading_ones must be between %d and %d, not %d", AFTER_ONES_MIN, AFTER_ONES_MAX, ones)));
+	v7_advance(&last_after_key, current_tick(AFTER_SECONDS_MAX), entropy_word(), after_tail_bits(ones));
+	return uuid_datum(after_key(ones, last_after_key.tick, last_after_key.tail));
 }
 
 /* uuid_v7_time(uuid) -> timestamptz */

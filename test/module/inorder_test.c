@@ -106,7 +106,7 @@ test_v7(PG_FUNCTION_ARGS)
 {
 	static V7State state;
 
-	v7_advance(&state, v7_clock_tick(PG_GETARG_INT64(0), PG_GETARG_INT32(1)), entropy_word());
+	v7_advance(&state, v7_clock_tick(PG_GETARG_INT64(0), PG_GETARG_INT32(1)), entropy_word(), V7_TAIL_BITS);
 	return uuid_datum(v7_key(state.tick, state.tail));
 }
 

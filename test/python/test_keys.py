@@ -19,7 +19,8 @@ from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
 MANY = 10_000_000 if LONG_RUN else 200_000
-GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()", "uuid_sequence_nextval('many')")
+GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()", "uuid_sequence_nextval('many')",
+              "uuid_after_random_nextval()")  # fmt: skip
 
 
 def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:

@@ -18,7 +18,7 @@ from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
-from inorder.lab.keys import SCHEMA, KeyKind
+from inorder.lab.keys import KeyKind
 from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
@@ -30,13 +30,12 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# What the column's default becomes once the table is full. Keys of ``after`` are of version 8: 48 one bits, which no
-# random key has at its beginning (one in 2^48 would), then a counter; so they sort behind every random key.
+# What the column's default becomes once the table is full.
 GENERATORS = {
     "random": "gen_random_uuid()",
     "v7": "uuid_v7_nextval()",
     "time": "uuid_time_nextval(1)",
-    "after": "('ffffffff-ffff-8000-8000-' || lpad(to_hex(nextval('{schema}.after_keys')), 12, '0'))::uuid",
+    "after": "uuid_after_random_nextval()",
 }
 
 KINDS = {
@@ -45,7 +44,7 @@ KINDS = {
         KeyKind("random", "random as before", "uuid"),
         KeyKind("v7", "version 7", "uuid"),
         KeyKind("time", "time-prefixed", "uuid"),
-        KeyKind("after", "after all random", "uuid", "CREATE SEQUENCE IF NOT EXISTS {schema}.after_keys"),
+        KeyKind("after", "after all random", "uuid"),
     )
 }
 
@@ -151,8 +150,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 high = min(low + FILL_BATCH - 1, self.plan.rows)
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
-            generator = GENERATORS[key.name].format(schema=SCHEMA)
-            session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {generator}".encode())
+            session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name]}".encode())
             self.target.checkpoint(session)  # so that the stop has little left to write
         return {"seconds": time.perf_counter() - started}
 
