@@ -1,7 +1,8 @@
 """The rows of a batch as Arrow, read in one transaction of a connection of ADBC beside the session that found it."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 
 import adbc_driver_manager
 import psycopg
@@ -26,14 +27,17 @@ class ArrowReader:
     The hint is that of the error for a value that Arrow has not; without one the value is null.
     """
 
-    def __init__(self, hint: str | None, fields: Fields = fields_of, settings: Sequence[str] = ()) -> None:
-        self.hint, self.fields, self.settings = hint, fields, settings
+    def __init__(
+        self, hint: str | None, fields: Fields = fields_of, settings: Sequence[str] = (), rows: str = "reader_rows"
+    ) -> None:
+        self.hint, self.fields, self.settings, self.kept = hint, fields, settings, query(rows)
         self.connections: dict[Session, Connection] = {}
         self.columns: dict[tuple[Session, int], list[Column]] = {}
 
     def of_batch(self, session: Session, table: Table, batch: str) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a batch that the reader keeps, as JSON."""
-        return self.rows(session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch))
+        parts = {"inorder": session.schema, "table": table.oid, "batch": batch}
+        return self.rows(session, table, lambda connection: kept_rows(connection, self.kept, **parts))
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
         with as_of_the_session():
@@ -94,9 +98,24 @@ def read(
         raise changed(table)
 
 
-def kept_rows(connection: Connection, inorder: sql.Identifier, table: int, batch: str) -> sql.Composable:
-    (text,) = connection.row(query("reader_rows"), inorder=inorder, table=table, batch=batch)
+def kept_rows(connection: Connection, question: sql.SQL, **parts: object) -> sql.Composable:
+    (text,) = connection.row(question, **parts)
     return sql.SQL(f"({text})")
+
+
+def fields_of_changes(columns: list[Column], fields: Fields = fields_of) -> list[Field]:
+    """Before the columns of a table what is to be done with a row, and its version, under names that none of them has.
+
+    >>> [field.name for field in fields_of_changes([Column("op", "integer", "int4")])]
+    ['op_', 'version', 'op']
+    """
+    taken = {column.name for column in columns}
+    first = [Column(name_beside("op", taken), "text", "text"), Column(name_beside("version", taken), "bigint", "int8")]
+    return fields([*first, *columns])
+
+
+def name_beside(wanted: str, taken: Collection[str]) -> str:
+    return next(name for n in count() if (name := wanted + "_" * n) not in taken)
 
 
 def schema_of(fields: Sequence[Field]) -> pa.Schema:

@@ -3,6 +3,10 @@ SELECT b.transactions, b.rows_estimated
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
+-- reader_changes: The query for the changes of a batch kept by the reader.
+SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
+                                      {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
+
 -- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
 -- one of the server's, its modifier, and likewise the type of an array's elements; whether it is in the primary key;
 -- and of an enum, or of an array of one, its labels, of a composite its fields.

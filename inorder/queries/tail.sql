@@ -12,6 +12,24 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_cat
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
+-- tail_changes: The same for the changes of a table, by a position in their log, and whether the batch has all that has
+-- ended. If there is none, whether changes may have gone past the log is looked at nevertheless.
+SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
+       a.transactions OPERATOR(pg_catalog.@>) latest.transactions
+FROM ({columns}) AS t
+CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
+CROSS JOIN LATERAL {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog.regclass, p,
+                                              {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
+CROSS JOIN LATERAL {inorder}.reader_changes_query(t.relation, b) AS q(text)
+CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
+CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS latest
+WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
+
+-- tail_changes_again: The query for the changes of a batch kept by the reader, and what of them is wanted.
+SELECT {inorder}.reader_changes_query(t.relation, b), t.columns
+FROM ({columns}) AS t
+CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
+
 -- tail_ended: The transactions that have ended on a node.
 SELECT {inorder}.ended_transactions(0)::pg_catalog.text
 
@@ -44,7 +62,7 @@ SELECT {inorder}.feed_wait({name}::pg_catalog.text, least(
 
 -- tail_json: How the rows of a table become JSON, if this transaction has locked it. A value of a type that is not the
 -- server's, or has one in it, is the text that its output function writes: row_to_json() would call a cast that the
--- type's owner made.
+-- type's owner made. Changes have two columns before them, whose names no column has.
 WITH RECURSIVE part AS (
     SELECT a.attnum, a.attname, a.atttypid AS type, true AS is_whole
     FROM pg_catalog.pg_attribute AS a
@@ -56,6 +74,13 @@ WITH RECURSIVE part AS (
         VALUES (t.typbasetype), (t.typelem)
         UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute AS a
                   WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS w(type)
+), before AS (
+    SELECT pg_catalog.string_agg(pg_catalog.concat('e.', w.name, pg_catalog.repeat('_', (
+               SELECT pg_catalog.min(n) FROM pg_catalog.generate_series(0, 1600) AS n
+               WHERE pg_catalog.concat(w.name, pg_catalog.repeat('_', n)) NOT IN (SELECT p.attname FROM part AS p))),
+               ', '), '' ORDER BY place) AS columns
+    FROM pg_catalog.unnest('{{op,version}}'::pg_catalog.text[]) WITH ORDINALITY AS w(name, place)
+    WHERE {of_changes}
 ), known AS (
     SELECT p.*, t.typtype, t.typdelim,
            t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc AS is_array
@@ -76,8 +101,8 @@ SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
                      'pg_catalog.chr(13), '' '')'
                 ELSE '%s::pg_catalog.text' END,
            CASE WHEN pg_catalog.bool_or(is_text)
-                THEN pg_catalog.format('(SELECT pg_catalog.row_to_json(j.*) FROM (SELECT %s) AS j)',
-                    pg_catalog.string_agg(pg_catalog.format(
+                THEN pg_catalog.format('(SELECT pg_catalog.row_to_json(j.*) FROM (SELECT %s%s) AS j)',
+                    (SELECT b.columns FROM before AS b), pg_catalog.string_agg(pg_catalog.format(
                         CASE WHEN is_text THEN 'CASE WHEN pg_catalog.num_nulls(e.%1$s) OPERATOR(pg_catalog.=) 0 '
                                                'THEN pg_catalog.format(''%%s'', e.%1$s)%2$s END AS %1$s'
                              ELSE 'e.%1$s' END,
@@ -99,6 +124,15 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
            (pg_catalog.jsonb_strip_nulls({after}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text) END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
+
+-- tail_log: The log of the changes of a table: it has the name and schema of the function that writes it.
+SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
+FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
+JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid
+                             AND c.relname OPERATOR(pg_catalog.=) f.proname
+WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
+  AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
 
 -- tail_parts: The parts of a batch, in its order; null if it has no transactions.
 SELECT pg_catalog.json_agg(part::pg_catalog.jsonb)::pg_catalog.text

@@ -36,6 +36,15 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )
 @dsn_option()
 @option(
+    "--changes", is_flag=True,
+    excludes={
+        "--feed": "a feed's changes are read by changes_batch_rows()", "--jobs": "a batch is read in one snapshot",
+        "--order-by": "a row is as it is now, in no order", "--shards": "changes of distributed tables are not logged",
+    },
+    help="Read what a copy of TABLE has to do: rows with op, which is upsert, delete or resync, and version. "
+         "changes_enable() logs the changes, also of rows that are updated or deleted.",
+)  # fmt: skip
+@option(
     "--order-by", metavar="COLUMN", excludes={
         "--whole-transactions": "", "--shards": "the values of several nodes have no common order",
     },

@@ -108,8 +108,8 @@ class Format:
     frames: int = 0  # messages of the server that are no rows
     is_arrow: bool = False
 
-    def wanted(self, table: Table) -> sql.Composed:
-        return self.columns.format(table=table.oid)
+    def wanted(self, table: Table, of_changes: bool = False) -> sql.Composed:
+        return self.columns.format(table=table.oid, of_changes=of_changes)
 
     def size(self, block: Any) -> int:
         """Bytes of what the server sent at a time: rows, or a batch of Arrow."""

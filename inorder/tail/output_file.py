@@ -229,6 +229,12 @@ class FileSink(Sink):
                 "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
             )
 
+    def take_back(self) -> None:
+        if self.rows:
+            self.check()
+            self.file.cut(self.start)
+        self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
+
     def close(self) -> None:
         """Take back half a batch now, rather than in the next run."""
         if self.rows and self.is_ours and self.file.before(self.start) == self.recent_at_start:

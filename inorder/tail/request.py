@@ -49,6 +49,7 @@ class Request:
     position: Path | None
     feed: str | None
     owner: str | None = None  # of the feed
+    changes: bool = False  # of a table that is updated and deleted from
     output: str = "json"
     directory: Path | None = None  # of Parquet files
     target_file_size: int | None = None  # of each of them

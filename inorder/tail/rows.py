@@ -26,9 +26,10 @@ PATIENCE_OF_A_JOB = "SET LOCAL lock_timeout = '1s'"
 def arrow_of(request: Request, *settings: str) -> "ArrowReader | None":
     if not FORMATS[request.output].is_arrow:
         return None
-    from inorder.arrow.reader import ArrowReader  # noqa: PLC0415  # for who asks for it
+    from inorder.arrow.reader import ArrowReader, fields_of_changes  # noqa: PLC0415  # for who asks for it
 
-    return ArrowReader(MISFIT if request.misfits == "error" else None, settings=settings)
+    of_changes = {"fields": fields_of_changes, "rows": "reader_changes"} if request.changes else {}
+    return ArrowReader(MISFIT if request.misfits == "error" else None, settings=settings, **of_changes)
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:
@@ -62,10 +63,11 @@ class PartReader:
 
 def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
-    answer: list[bytes | None] | None = None,
+    answer: list[bytes | None] | None = None, of_changes: bool = False,
 ) -> Generator[Any, None, None]:  # fmt: skip
     """The rows of a batch, by the query that the server has given in this stream, or gives now, and once more after."""
-    again = session.statement(query("tail_again"), columns=form.wanted(table), batch=as_text(batch))
+    question = query("tail_changes_again" if of_changes else "tail_again")
+    again = session.statement(question, columns=form.wanted(table, of_changes), batch=as_text(batch))
     if stream is None:
         stream = session.asked(table, again)
         answer = stream.begin()

@@ -10,6 +10,7 @@ from inorder.connection.reconnect import forever, once
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import finishing_first, uninterrupted
 from inorder.sources import installer
+from inorder.tail.changes import ChangesSource
 from inorder.tail.feed import FeedSource
 from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
@@ -67,7 +68,8 @@ def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
     file = stack.enter_context(PositionFile(request.position))
     if request.shards:
         return stack.enter_context(closing(ShardsSource(request, file, sink.sync)))
-    return stack.enter_context(closing(TableSource(request, request.table, file, file.read(decode), sink.sync)))
+    kind = ChangesSource if request.changes else TableSource
+    return stack.enter_context(closing(kind(request, request.table, file, file.read(decode), sink.sync)))
 
 
 class Delivery:
@@ -133,6 +135,8 @@ class Delivery:
     def take(self, batch: Batch) -> int:
         """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
         self.sink.again()
+        if not self.source.is_fixed:
+            self.sink.take_back()
         count = 0
         with closing(self.source.pieces(batch)) as pieces:
             for header, rows in pieces:

@@ -70,6 +70,10 @@ class Sink:
     def again(self) -> None:
         """The batch is read from its beginning once more: forget its rows if that is possible, else count them."""
 
+    def take_back(self) -> None:
+        """Forget what it has of the batch, which now has other rows; what is on a terminal stays."""
+        self.rows = 0
+
     def finish(self) -> None:
         """End the batch: return when the rows have arrived."""
         self.arrive()

@@ -64,6 +64,7 @@ class Source:
     max_rows: int  # of the next batch
     is_new = False  # whether this run begins to read
     is_behind = False  # the last batch was full
+    is_fixed = True  # a batch has the same rows each time
     output: Mark | None = None  # where the rows of the last run ended, if it was in a file
     begun: str | None = None  # how the batch begins that is half in that file
 
@@ -121,6 +122,8 @@ class Source:
 
 
 class TableSource(Source):
+    question = "tail_batch"
+
     def __init__(
         self, request: Request, name: str, file: PositionFile, saved: State | None, sync_output: Callable[[], None]
     ) -> None:
@@ -144,7 +147,8 @@ class TableSource(Source):
         self.session = session
         self.stream = None
         self.jobs.close()
-        self.table = table = session.table(self.name)
+        self.table = session.table(self.name)
+        self.numbered = table = self.numbered_table()
         if self.state is None:
             start, order_by = self.request.start, self.request.order_by
             (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
@@ -153,6 +157,10 @@ class TableSource(Source):
             require_position_in(table, self.state, self.file)
             self.check_order(self.state)
             self.check_kept(self.state)
+
+    def numbered_table(self) -> Table:
+        """The table that positions are in."""
+        return self.table
 
     def check_order(self, state: State) -> None:
         kept = order_of(state.position)
@@ -210,8 +218,8 @@ class TableSource(Source):
     def ask(self, position: Json, max_rows: int) -> Stream:
         self.asked = max_rows
         question = self.session.statement(
-            query("tail_batch"), columns=self.form.wanted(self.table), position=as_text(position), max_rows=max_rows,
-            whole=self.request.whole,
+            query(self.question), columns=self.form.wanted(self.table, self.request.changes), log=self.numbered.oid,
+            position=as_text(position), max_rows=max_rows, whole=self.request.whole,
         )  # fmt: skip
         return self.session.asked(self.table, question)
 
@@ -222,7 +230,9 @@ class TableSource(Source):
             yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch))
             return
         stream, self.stream = self.stream, None
-        yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query)
+        yield from copied(
+            self.session, self.table, self.form, batch.batch, stream, self.query, self.request.changes
+        )
 
     def end_question(self) -> None:
         """The rows are read elsewhere: end the transaction in which the batch was found."""
@@ -311,7 +321,7 @@ class TableSource(Source):
         self.state = replace(self.present, position=batch.after, pending=None)
 
     def wait(self) -> None:
-        self.session.row(query("tail_wait"), table=self.table.oid, position=as_text(self.present.position))
+        self.session.row(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))
 
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:

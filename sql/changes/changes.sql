@@ -80,23 +80,24 @@ BEGIN
     INTO is_equal, is_same FROM inorder_internal.changed_key(relation) AS k;
 END $$;
 
--- A row of a table in the rows of changes: of one that is deleted its key.
-CREATE FUNCTION inorder_internal.changed_row(relation regclass, form text, key_form text)
+-- The columns of a table in the rows of changes: of one that is deleted its key.
+CREATE FUNCTION inorder_internal.changed_columns(relation regclass, form text, key_form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT format('ROW(%s)', string_agg(
-                format(CASE WHEN k.place IS NULL THEN form ELSE key_form END, a.attname, k.place), ', '
-                ORDER BY a.attnum))
+    RETURN (SELECT string_agg(format(CASE WHEN k.place IS NULL THEN form ELSE key_form END, a.attname, k.place), ', '
+                              ORDER BY a.attnum)
             FROM pg_attribute AS a LEFT JOIN inorder_internal.changed_key(relation) AS k ON k.name = a.attname
             WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);
 END $$;
 
 -- The query for changes, by the query for the rows of a batch of the log: what is to be done with a row, the version of
--- the snapshot, and the row. After a marker all rows come; otherwise those that are deleted come first,
--- since a sink may take a key that was deleted, and the one that is there now, for equal.
-CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, batch_query text)
+-- the snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
+-- come first, since a sink may take a key that was deleted, and the one that is there now, for equal.
+CREATE FUNCTION inorder_internal.changes_query(
+    relation regclass, t inorder_internal.feed_table, batch_query text, form text
+)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -109,7 +110,7 @@ DECLARE
     source text := inorder_internal.named(relation);
     typed text := inorder_internal.typed(
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
-    whole_row text := inorder_internal.changed_row(relation, 'e.%I', 'e.%I');
+    whole_row text := format(form, inorder_internal.changed_columns(relation, 'e.%I', 'e.%I'));
     first_key text := (SELECT quote_ident(k.name) FROM inorder_internal.changed_key(relation) AS k WHERE k.place = 1);
     version text := format('%L::pg_catalog.int8', inorder_internal.version_of(t));
     marked text := 'EXISTS (SELECT FROM k WHERE k.c1 IS NULL)';
@@ -117,13 +118,13 @@ BEGIN
     -- The key is looked up for each row by the index, whatever the planner thinks of the number of keys.
     RETURN concat(
         'WITH k AS MATERIALIZED (SELECT DISTINCT ', keys, ' FROM (', batch_query, ') AS e) ',
-        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', whole_row, ' AS changed',
+        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', whole_row,
         ' FROM (SELECT FROM k WHERE k.c1 IS NULL) AS m LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE false) AS e ON true UNION ALL SELECT ''upsert''::pg_catalog.text, ', version, ', ', whole_row,
         ' FROM ', source, ' WHERE ', typed, marked, ' UNION ALL (SELECT o.op, ', version, ', ',
-        inorder_internal.changed_row(
+        format(form, inorder_internal.changed_columns(
             relation, 'x.%I',
-            'CASE WHEN o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text THEN x.%I ELSE k.c%s END'),
+            'CASE WHEN o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text THEN x.%I ELSE k.c%s END')),
         ' FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source, ' WHERE ', typed, conditions.is_equal,
         ' OFFSET 0) AS e ON true CROSS JOIN LATERAL pg_catalog.unnest(CASE WHEN e.', first_key,
         ' IS NULL THEN ''{delete}''::pg_catalog.text[] WHEN ', conditions.is_same,
@@ -158,7 +159,7 @@ BEGIN
     r := inorder_internal.unfinished_rows(caller, name, number, owner);
     t := r.t;
     members := r.members;
-    query := inorder_internal.changes_query(relation, t, r.query);
+    query := inorder_internal.changes_query(relation, t, r.query, 'ROW(%s) AS changed');
 END $$;
 
 -- The changes that come next of a feed, which is locked.
@@ -179,8 +180,33 @@ BEGIN
     END IF;
     IF (feed.next).has_rows THEN
         query := inorder_internal.changes_query(relation, t, inorder_internal.found_query(
-            t, (feed.next).batch, NULL, 'e.*', false));
+            t, (feed.next).batch, NULL, 'e.*', false), 'ROW(%s) AS changed');
     END IF;
+END $$;
+
+-- The query for the changes of a batch that the reader keeps, for who runs it.
+CREATE FUNCTION inorder_internal.query_of_changes(caller oid, relation regclass, batch @extschema@.feed_batch)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    log regclass := inorder_internal.log_of(relation);
+    row_type oid := (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
+    keys text;
+BEGIN
+    IF log IS NULL THEN
+        RAISE 'the changes of % are not logged', coalesce(relation::text, 'null')
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = format('Let the owner call changes_enable(%L).', relation);
+    END IF;
+    PERFORM inorder_internal.followed(caller, log, row_type);
+    keys := (inorder_internal.query_of_batch(caller, log, batch)).query;
+    PERFORM inorder_internal.check_names(relation);
+    RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
+                  inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),
+                  inorder_internal.name_beside('op', c.names), inorder_internal.name_beside('version', c.names),
+                  inorder_internal.typed(relation, NULL))
+    FROM (SELECT array_agg(a.attname) AS names FROM pg_attribute AS a WHERE a.attrelid = relation) AS c;
 END $$;
 
 CREATE FUNCTION @extschema@.changes_read(
@@ -215,3 +241,29 @@ Requires the privileges to move the feed, and to read the table and the log. In 
 'in the same transaction, a copy that has all batches is the table in that snapshot; in READ COMMITTED it becomes the '
 'table. Errors: those of feed_batch_rows, for both tables; and object_not_in_prerequisite_state if changes may have '
 'gone past the log: see changes_resync.';
+
+CREATE FUNCTION inorder_internal.query_of_changes(relation regclass, batch @extschema@.feed_batch)
+RETURNS text
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.reader_changes_query(relation regclass, batch @extschema@.feed_batch)
+RETURNS text
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    -- Settings of the caller's, which stay until the transaction ends.
+    SELECT CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
+                            set_config('enable_memoize'::text, 'off'::text, true),
+                            set_config('constraint_exclusion'::text, 'off'::text, true),
+                            set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
+                            set_config('enable_seqscan'::text, 'off'::text, true),
+                            set_config('enable_bitmapscan'::text, 'off'::text, true)) IS NOT NULL
+                THEN inorder_internal.query_of_changes(relation, batch) END;
+END;
+COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_batch) IS
+'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
+'rows: the position and the batch are of the log, by reader_start and reader_next_batch; relation is the table. The '
+'rows have op and version, as those of changes_batch_rows, and the columns of the table; of a deleted one only the '
+'key is not null. A batch without transactions has none, and is looked at all the same.
+Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
+'of reader_batch_query, for both tables, and object_not_in_prerequisite_state if the changes are not logged, or some '
+'may have gone past the log: see changes_resync.';
