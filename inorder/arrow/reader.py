@@ -30,14 +30,15 @@ class ArrowReader:
     def __init__(
         self, hint: str | None, fields: Fields = fields_of, settings: Sequence[str] = (), rows: str = "reader_rows"
     ) -> None:
-        self.hint, self.fields, self.settings, self.kept = hint, fields, settings, query(rows)
+        self.hint, self.fields, self.settings, self.kept = hint, fields, settings, rows
         self.connections: dict[Session, Connection] = {}
         self.columns: dict[tuple[Session, int], list[Column]] = {}
 
     def of_batch(self, session: Session, table: Table, batch: str) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a batch that the reader keeps, as JSON."""
-        parts = {"inorder": session.schema, "table": table.oid, "batch": batch}
-        return self.rows(session, table, lambda connection: kept_rows(connection, self.kept, **parts))
+        return self.rows(
+            session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept)
+        )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
         with as_of_the_session():
@@ -98,8 +99,10 @@ def read(
         raise changed(table)
 
 
-def kept_rows(connection: Connection, question: sql.SQL, **parts: object) -> sql.Composable:
-    (text,) = connection.row(question, **parts)
+def kept_rows(
+    connection: Connection, inorder: sql.Identifier, table: int, batch: str, question: str = "reader_rows"
+) -> sql.Composable:
+    (text,) = connection.row(query(question), inorder=inorder, table=table, batch=batch)
     return sql.SQL(f"({text})")
 
 

@@ -233,7 +233,7 @@ class FileSink(Sink):
         if self.rows:
             self.check()
             self.file.cut(self.start)
-        self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
+            self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
         """Take back half a batch now, rather than in the next run."""

@@ -28,8 +28,10 @@ def arrow_of(request: Request, *settings: str) -> "ArrowReader | None":
         return None
     from inorder.arrow.reader import ArrowReader, fields_of_changes  # noqa: PLC0415  # for who asks for it
 
-    of_changes = {"fields": fields_of_changes, "rows": "reader_changes"} if request.changes else {}
-    return ArrowReader(MISFIT if request.misfits == "error" else None, settings=settings, **of_changes)
+    hint = MISFIT if request.misfits == "error" else None
+    if request.changes:
+        return ArrowReader(hint, fields_of_changes, settings, "reader_changes")
+    return ArrowReader(hint, settings=settings)
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:

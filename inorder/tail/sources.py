@@ -230,9 +230,7 @@ class TableSource(Source):
             yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch))
             return
         stream, self.stream = self.stream, None
-        yield from copied(
-            self.session, self.table, self.form, batch.batch, stream, self.query, self.request.changes
-        )
+        yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, self.request.changes)
 
     def end_question(self) -> None:
         """The rows are read elsewhere: end the transaction in which the batch was found."""

@@ -1,0 +1,234 @@
+"""inorder tail --changes: what it writes makes a copy of the table, whoever is killed."""
+
+import csv
+import io
+import json
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.tail.changes import ChangesSource
+from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
+from inorder.tail.sources import Batch
+from inorder.tail.state import Mark, State, decode
+
+from conftest import LONG_RUN
+from copies import Change, Copy
+from ground import roles, run
+from tail_runs import Tail
+from waiting import PATIENCE, wait_for, wait_for_more
+
+pytestmark = pytest.mark.server
+
+CHANGES = ("t", "--changes", "--position", "p")
+POLL = ("--follow", "--interval", "20ms")
+KILLS = 20 if LONG_RUN else 6
+ROWS = 200_000  # in one batch
+BEGUN = 2_000_000  # bytes of it
+STEPS = (
+    "INSERT INTO t VALUES (21, 'new')", "UPDATE t SET note = 'second' WHERE id <= 10", "DELETE FROM t WHERE id = 3",
+    "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7", "TRUNCATE t; INSERT INTO t VALUES (1, 'after')",
+    "INSERT INTO t SELECT n, 'last' FROM generate_series(2, 5) AS n", "SELECT changes_resync('t')",
+)  # fmt: skip
+
+
+WRITES = (
+    "INSERT INTO t SELECT n, 'new' FROM generate_series(%s::int, %s) AS n ON CONFLICT DO NOTHING",
+    "UPDATE t SET note = note || 'x' WHERE id BETWEEN %s::int + 3 AND %s",
+    "DELETE FROM t WHERE id BETWEEN %s::int + 9 AND %s",
+)
+
+
+def prepare(connection: Connection) -> None:
+    run(connection, "CREATE TABLE t (id int PRIMARY KEY, note text)",
+        "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 20) AS n", "SELECT changes_enable('t')")  # fmt: skip
+
+
+@pytest.fixture
+def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
+    prepare(fresh)
+    return Tail(cluster, tmp_path, fresh.info.dbname)
+
+
+def change(row: dict[str, object]) -> Change:
+    op, version = str(row.pop("op")), int(str(row.pop("version")))
+    return op, version, row, (str(row["id"]),)
+
+
+def of_json(text: str) -> list[Change]:
+    return [change(json.loads(line)) for line in text.splitlines()]
+
+
+def of_csv(text: str) -> list[Change]:
+    return [change(dict(row) | {"id": int(row["id"] or 0)}) for row in csv.DictReader(io.StringIO(text))]
+
+
+def copied(changes: list[Change]) -> Copy:
+    copy = Copy()
+    copy.apply(changes)
+    return copy
+
+
+@pytest.mark.editions
+def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
+    copies = {"json": Copy(), "csv": Copy()}
+    for number, step in enumerate(("", *STEPS)):
+        run(fresh, *step.split("; "))
+        for form, read in (("json", of_json), ("csv", of_csv)):
+            found = read(tail("t", "--changes", "--position", form, "--format", form))
+            assert (found[0][0] == "resync") == (number in (0, 5, 7))
+            copies[form].apply(found)
+            assert copies[form].rows == copies[form].table_now(fresh)
+    assert tail("t", "--changes", "--position", "json") == ""
+
+
+@pytest.mark.editions
+def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) -> None:
+    """A batch has fewer rows than the log where a key changed twice: that is no sign of the end."""
+    assert copied(of_json(tail(*CHANGES))).rows == Copy().table_now(fresh)
+    for note in range(9):
+        run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")
+    run(fresh, "DELETE FROM t WHERE id = 20")
+    found = of_json(tail(*CHANGES, "--batch-rows", "6"))
+    assert {(op, *key) for op, _, _, key in found} == {
+        ("upsert", "1"), ("upsert", "2"), ("upsert", "3"), ("delete", "20")
+    }  # fmt: skip
+    assert tail(*CHANGES) == ""
+
+
+def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("adbc_driver_postgresql")
+    files = ("t", "--changes", "--position", "place", "--format", "parquet", "--directory", "files")
+    for step in STEPS:
+        run(fresh, *step.split("; "))
+        tail(*files, "--batch-rows", "5")
+    found = parquet.read_table(tail.folder / "files").to_pylist()
+    # The version orders the files, whose names do not.
+    found.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
+    assert copied([change(row) for row in found]).rows == Copy().table_now(fresh)
+    streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
+    assert streamed.schema.names == ["op", "version", "id", "note"]
+    assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
+
+
+@pytest.mark.editions
+def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
+    """Also where a type of the user's is written as text, whose columns are listed."""
+    run(fresh, "CREATE TYPE mood AS ENUM ('good', 'bad')", "CREATE TABLE u (op int PRIMARY KEY, version mood, op_ int)",
+        "INSERT INTO u VALUES (1, 'bad', 7)", "SELECT changes_enable('u')")  # fmt: skip
+    (marker, row) = map(json.loads, tail("u", "--changes", "--position", "u").splitlines())
+    assert [*row] == ["op__", "version_", "op", "version", "op_"] and row["op__"] == "upsert"
+    assert [*row.values()][2:] == [1, "bad", 7] and marker["op__"] == "resync" and marker["op"] is None
+
+
+REFUSED = {
+    ("--jobs", "2"): "--changes excludes --jobs", ("--shards",): "--changes excludes --shards",
+    ("--order-by", "id"): "--changes excludes --order-by", ("--feed", "f"): "--changes excludes --feed",
+}  # fmt: skip
+
+
+def test_what_cannot_be_is_one_sentence(tail: Tail, fresh: Connection) -> None:
+    for options, words in REFUSED.items():
+        assert words in tail(*CHANGES, *options, code=2)
+    run(fresh, "CREATE TABLE u (id int PRIMARY KEY)")
+    assert "the changes of public.u are not logged" in tail("u", "--changes", "--position", "u", code=2)
+    tail(*CHANGES)
+    run(fresh, "SELECT changes_enable('u')")
+    assert "p is the position in public.t_changes" in tail("u_changes", "--position", "p", code=2)
+    run(fresh, "ALTER TABLE t ADD COLUMN more int")
+    assert "may have changed past its log" in tail(*CHANGES, code=2)
+    run(fresh, "SELECT changes_resync('t')")
+    assert of_json(tail(*CHANGES))[0][0] == "resync"
+
+
+def test_a_reader_needs_both_tables(tail: Tail, fresh: Connection) -> None:
+    with roles(fresh, "changes_reader"):
+        run(fresh, "GRANT SELECT ON t TO changes_reader")
+        role = (*CHANGES, "--dsn", "options='-c role=changes_reader'")
+        assert "t_changes" in tail(*role, code=2)
+        run(fresh, "GRANT SELECT ON t_changes TO changes_reader")
+        assert copied(of_json(tail(*role))).rows == Copy().table_now(fresh)
+
+
+def end_sessions(connection: Connection) -> None:
+    run(connection, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inorder' "
+                    "AND pid <> pg_backend_pid() AND datname = current_database() AND query ~ 'COPY'")  # fmt: skip
+
+
+@contextmanager
+def written(dsn: str) -> Iterator[None]:
+    """A writer that changes the table until the end."""
+    stop = threading.Event()
+
+    def write() -> None:
+        rng = random.Random(7)
+        with connect(dsn) as connection:
+            while not stop.is_set():
+                first = rng.randrange(300)
+                for text in WRITES:
+                    connection.execute(text.encode(), [first, first + 15])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("command", [(), ("--exec", "cat >> out")], ids=["file", "command"])
+def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, command: tuple[str, ...]) -> None:
+    out = tail.folder / "out"
+    out.touch()
+    with written(f"{cluster.dsn} dbname={fresh.info.dbname}"):
+        for number in range(KILLS):
+            to = "other" if command else "out"
+            with tail.started(*CHANGES, *POLL, "--batch-rows", "40", *command, to=to) as running:
+                wait_for_more(out)
+                running.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
+                running.wait(PATIENCE)
+    tail.appended(*CHANGES, *command, to="other" if command else "out")
+    assert copied(of_json(out.read_text())).rows == Copy().table_now(fresh)
+
+
+def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> None:
+    """Its rows are others then: those of before leave the file, which is then that of the next run, too."""
+    run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
+    out = tail.folder / "out"
+    with tail.started(*CHANGES, *POLL, to="out") as running:
+        wait_for(lambda: out.stat().st_size > BEGUN)
+        running.send_signal(signal.SIGSTOP)
+        end_sessions(fresh)
+        run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
+        running.send_signal(signal.SIGCONT)
+        wait_for(lambda: out.stat().st_size < BEGUN)
+        wait_for(lambda: out.stat().st_size > BEGUN)
+        running.kill()
+        running.wait(PATIENCE)
+    tail.appended(*CHANGES)
+    found = of_json(out.read_text())
+    assert [op for op, *_ in found].count("resync") == 1
+    assert copied(found).rows == Copy().table_now(fresh)
+
+
+def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
+    """A batch that was begun a moment ago begins otherwise now: by what the file says the output is known after a kill."""
+    with PositionFile(tmp_path / "p") as file:
+        request = Request(dsn="", table="t", position=tmp_path / "p", feed=None, changes=True)
+        source = ChangesSource(request, "t", file, State("d", "t", {"transactions": "{}"}), lambda: None)
+        batch = Batch({"transactions": "{[3,4)}"}, {"transactions": "{[0,4)}"})
+        for start in ("00", "01"):
+            source.begin(batch, start, Mark(0, "0" * 64))
+            kept = file.read(decode)
+            assert kept and kept.pending and kept.pending.start == start
