@@ -15,9 +15,20 @@ from inorder.text import lines, print_statement
 @option("--method", type=click.Choice(["brin", "btree"]), default="brin",
         help="Index on the column: brin costs writers least; btree makes small batches cheap, and inorder feeds "
              "exact. With brin a lag is shown as '3 s or 0': whether all is read is not known.")  # fmt: skip
+@option("--changes", is_flag=True,
+        excludes=dict.fromkeys(("--column", "--method", "--drop-column"), "the table gets no column"),
+        help="Let a copy follow a table that is updated and deleted from: changes_enable() logs its changes. The first "
+             "batch of a reader is the whole table.")  # fmt: skip
+@option("--feed", metavar="NAME", requires="--changes",
+        excludes={"--undo": "feed_drop() drops a feed"},
+        help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
-@option("--undo", is_flag=True, help="Drop the guard, and the index that prepare has made.")
+@option(
+    "--undo",
+    is_flag=True,
+    help="Drop the guard, and the index that prepare has made. With --changes: the triggers, not the log.",
+)
 @option("--drop-column", is_flag=True, requires="--undo",
         help="With --undo: drop the column, and the numbers of all rows with it.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Print the statements that remain to be done, and do nothing.")
@@ -25,9 +36,9 @@ from inorder.text import lines, print_statement
 def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
 
-    Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; before that, names
-    the privileges that the role lacks. A statement that does not get its lock in time is tried again. What an
-    interrupted run has done is not done again.
+    Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; with --changes logs
+    the changes instead. Before that, names the privileges that the role lacks. A statement that does not get its lock
+    in time is tried again. What an interrupted run has done is not done again.
     """
     # Loads the driver, which the help does not need.
     from inorder.prepare.steps import Request, listed  # noqa: PLC0415
@@ -39,5 +50,10 @@ def prepare(dry_run: bool, **options: Any) -> None:
             print_statement(f"{statement};")
         return
     run(request, lambda text: click.echo(lines(text), err=True))
-    done = "as it was before" if request.drop_column else "not guarded" if request.undo else "readable"
-    click.echo(f"{request.table} is {done}")
+    click.echo(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")
+
+
+def outcome(changes: bool, undo: bool, drop_column: bool) -> str:
+    if changes:
+        return "no longer logged; its log is kept" if undo else "logged: see inorder tail --changes"
+    return "as it was before" if drop_column else "not guarded" if undo else "readable"

@@ -18,6 +18,8 @@ from inorder.text import one_line
 # What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
+FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
+CHANGES_FUNCTIONS = ["changes_enable", "changes_disable", "feed_create"]
 # Nothing of a session is left to the defaults of the role or of the database.
 SETTINGS = (
     "SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
@@ -34,6 +36,8 @@ class Request:
     undo: bool
     drop_column: bool
     dsn: str
+    changes: bool = False
+    feed: str | None = None  # of the changes
 
 
 def is_concurrent(statement: str) -> bool:
@@ -55,7 +59,12 @@ class Preparation:
 
     def statements(self) -> list[str]:
         parts = {"table": self.table.oid, "column": self.request.column}
-        if self.request.undo:
+        if self.request.changes:
+            rows = self.session.rows(
+                query("prepare_changes"), schema=self.session.schema_name, quoted=self.table.quoted,
+                undo=self.request.undo, feed=self.request.feed,
+            )  # fmt: skip
+        elif self.request.undo:
             rows = self.session.rows(
                 query("prepare_undo"), schema=self.session.schema_name, quoted=self.table.quoted,
                 drop_column=self.request.drop_column, **parts,
@@ -68,13 +77,17 @@ class Preparation:
         """An error that names every privilege that one of them needs and the role lacks, before the first one."""
         rows = self.session.rows(
             query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name,
-            creates_indexes=any(statement.startswith("CREATE INDEX") for statement in statements),
+            creates=any(statement.startswith("CREATE INDEX") for statement in statements) or self.makes_log(),
+            functions=CHANGES_FUNCTIONS if self.request.changes else FEED_FUNCTIONS,
         )  # fmt: skip
         if rows:
             raise InputError(
                 f"table {self.table.shown} cannot be prepared by this role, which lacks: "
                 f"{one_line('; '.join(str(row[0]) for row in rows))}\nHINT:  Nothing was done."
             )
+
+    def makes_log(self) -> bool:
+        return self.request.changes and not self.request.undo
 
     def run(self) -> None:
         """All of them, or a word about what is done."""

@@ -1,5 +1,16 @@
+-- prepare_changes: The statement that logs the changes of a table, and makes a feed of them unless there is one, in one
+-- transaction; or the one that undoes it.
+SELECT pg_catalog.format(
+    CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
+         WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
+             SELECT FROM {inorder}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) {feed}::pg_catalog.text
+                AND f.owner OPERATOR(pg_catalog.=) CURRENT_USER)
+         THEN 'SELECT %1$I.changes_enable(%2$L::pg_catalog.regclass)'
+         ELSE 'SELECT %1$I.feed_create(%3$L::pg_catalog.text, %1$I.changes_enable(%2$L::pg_catalog.regclass))' END,
+    {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text)
+
 -- prepare_lacks: What the role lacks for the statements, a line each: for those on the table and its partitions, for
--- those that create indexes on them, and for those that call inorder.
+-- those that create indexes or a log beside them, and for those that call inorder.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL
@@ -18,10 +29,10 @@ WITH RECURSIVE tree AS (
     SELECT pg_catalog.format('%s on schema %I', p.privilege, s.nspname)
     FROM place AS s CROSS JOIN pg_catalog.unnest('{{USAGE,CREATE}}'::pg_catalog.text[]) AS p(privilege)
     WHERE NOT pg_catalog.has_schema_privilege(s.oid, p.privilege)
-      AND ({creates_indexes} OR p.privilege OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text)
+      AND ({creates} OR p.privilege OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text)
     UNION ALL
     SELECT pg_catalog.format('CREATE on tablespace %I', s.spcname) FROM pg_catalog.pg_tablespace AS s
-    WHERE {creates_indexes} AND NOT pg_catalog.has_tablespace_privilege(s.oid, 'CREATE'::pg_catalog.text)
+    WHERE {creates} AND NOT pg_catalog.has_tablespace_privilege(s.oid, 'CREATE'::pg_catalog.text)
       AND s.spcname OPERATOR(pg_catalog.=) pg_catalog.current_setting('default_tablespace')::pg_catalog.name
       AND s.oid OPERATOR(pg_catalog.<>) (SELECT d.dattablespace FROM pg_catalog.pg_database AS d
                                          WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
@@ -29,7 +40,7 @@ WITH RECURSIVE tree AS (
     SELECT pg_catalog.format('EXECUTE on function %s', f.oid::pg_catalog.regprocedure)
     FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
     WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
-      AND f.proname OPERATOR(pg_catalog.=) ANY ('{{feed_enable,feed_disable,feed_guard,xact_id}}'::pg_catalog.name[])
+      AND f.proname OPERATOR(pg_catalog.=) ANY ({functions}::pg_catalog.name[])
       AND NOT pg_catalog.has_function_privilege(f.oid, 'EXECUTE'::pg_catalog.text)
 )
 SELECT l.what FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"

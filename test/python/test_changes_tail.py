@@ -223,7 +223,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
 
 
 def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
-    """A batch that was begun a moment ago begins otherwise now: by what the file says the output is known after a kill."""
+    """It was begun a moment ago, and begins otherwise now: by that the output is known after a kill."""
     with PositionFile(tmp_path / "p") as file:
         request = Request(dsn="", table="t", position=tmp_path / "p", feed=None, changes=True)
         source = ChangesSource(request, "t", file, State("d", "t", {"transactions": "{}"}), lambda: None)

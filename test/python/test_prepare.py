@@ -9,6 +9,8 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
+from copies import Copy
+from ground import roles
 from tail_runs import Tail
 from waiting import PATIENCE, wait_for
 
@@ -186,3 +188,35 @@ BAD_INPUT = [
 def test_bad_input(prepare: Tail, old: Connection) -> None:
     said = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
     assert [one for one in said if one[1] not in one[2]] == []
+
+
+def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
+    """What is written while it waits is in the first batch, and what is written after it in those that follow."""
+    with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
+        writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
+        with prepare.started("old", "--changes", "--feed", "copy", "--tries", "100") as running:
+            wait_for(lambda: scalar(old, WAITS) is True)
+            old.execute("SET lock_timeout = '10s'")
+            old.execute("DELETE FROM old WHERE k = 2")  # behind it
+            writer.execute("COMMIT")
+            assert running.wait(PATIENCE) == 0
+    copy = Copy("old", "copy", ("k",))
+    copy.follow(old)
+    old.execute("UPDATE old SET n = 7 WHERE k = 3")
+    copy.follow(old)
+    assert len(copy.rows) == 8
+    assert [line.split(".")[1] for line in run(prepare, "--changes", "--feed", "copy")] == ["changes_enable('public"]
+    assert prepare("old", "--changes", "--undo", "--dry-run").startswith("SELECT public.changes_disable(")
+    run(prepare, "--changes", "--undo")
+    assert scalar(old, "SELECT to_regprocedure('old_changes()')") is None
+
+
+def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
+    with roles(old, "changes_keeper"):
+        old.execute("GRANT SELECT ON old TO changes_keeper")
+        message = prepare("old", "--changes", "--dsn", "options='-c role=changes_keeper'", code=2)
+        assert "lacks: CREATE on schema public; ownership of table public.old" in message
+    assert "--changes excludes --method: the table gets no column" in prepare(
+        "old", "--changes", "--method", "brin", code=2
+    )
+    assert "--feed requires --changes" in prepare("old", "--feed", "f", code=2)

@@ -92,6 +92,24 @@ SELECT op, changed FROM changes_read('copy', null::things, 1) ORDER BY op = 'res
 SELECT op, changed FROM changes_read('copy', null::things) ORDER BY op = 'resync' DESC, op, changed;
 SELECT error_of('SELECT op FROM changes_read(''copy'', null::things) LIMIT 1');
 
+-- By a position that the reader keeps, and a query that it runs.
+SELECT reader_start('things_changes') AS position \gset
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT reader_next_batch('things_changes', :'position') AS batch \gset
+SELECT reader_changes_query('things', :'batch') AS query \gset
+SELECT op, id, note FROM (:query) AS e ORDER BY op, id;
+SELECT reader_changes_query('things', :'batch') = :'query' AS same;
+COMMIT;
+DELETE FROM things WHERE id = 6;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT reader_next_batch('things_changes', reader_advance(:'position', :'batch')) AS batch \gset
+SELECT reader_changes_query('things', :'batch') AS query \gset
+SELECT op, id, note FROM (:query) AS e;
+SELECT error_of(format('SELECT reader_changes_query(%L, %L)', r, :'batch')) FROM unnest('{things_changes,feeds}'::text[]) AS r;
+SELECT error_of('SELECT reader_changes_query(''things'', NULL)');
+COMMIT;
+SELECT error_of(format('SELECT reader_changes_query(''things'', %L)', :'batch'));
+
 -- What cannot be logged.
 CREATE TABLE no_key (id int);
 CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
