@@ -112,6 +112,21 @@ class Reader:
     def table(self) -> Table:
         return self.ask(lambda _, table: table)
 
+    def log(self) -> "Reader":
+        """A reader of the log of the table's changes, in the same session."""
+        log = self.ask(lambda session, table: session.log(table))
+        return Reader(self.lazy, log.quoted, self.accept_origin)
+
+    def require_logged(self, log: "Reader", position: str) -> None:
+        """An error if changes may have gone past the log."""
+        number, after = log.table().oid, log.usable(position)
+
+        def step(session: Session, table: Table) -> None:
+            with in_one_snapshot(session):
+                session.row(query("reader_changes_next"), table=table.oid, log=number, position=after)
+
+        self.ask(step)
+
     def columns(self) -> list[Column]:
         rows = self.ask(lambda session, table: session.rows(query("reader_columns"), table=table.oid))
         return columns_of(rows)

@@ -1,6 +1,6 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -130,8 +130,17 @@ class Session:
         rows = self.rows(query("table"), oid=found[0])
         if not rows:
             raise InputError(f"table {name} does not exist")
-        oid, schema, relation, quoted, database = rows[0]
-        return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+        return table_of(rows[0])
+
+    def log(self, table: Table) -> Table:
+        """The log of the changes of a table."""
+        rows = self.rows(query("log_of_changes"), table=table.oid)
+        if not rows:
+            raise InputError(
+                f"the changes of {table.shown} are not logged\n"
+                "HINT:  Let the owner call changes_enable(), or inorder prepare --changes."
+            )
+        return table_of(rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
         """A query in a transaction that is left open, in which nobody changes the columns of a table.
@@ -158,6 +167,11 @@ class Session:
 
     def message(self, *statements: sql.Composable) -> bytes:
         return sql.SQL("\n;").join(statements).as_bytes(self.connection)
+
+
+def table_of(row: Sequence[object]) -> Table:
+    oid, schema, relation, quoted, database = row
+    return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
 
 def same_server(session: Session) -> str:

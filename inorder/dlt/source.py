@@ -9,10 +9,11 @@ from typing import Any
 
 import dlt
 import pyarrow as pa
+import pyarrow.compute as pc
 from dlt.extract import DltResource
 
 from inorder.arrow.expressions import DIMENSIONS, LIST
-from inorder.arrow.reader import ArrowReader
+from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
 from inorder.arrow.types import Field, as_text, field_of, list_of
 from inorder.connection.reading import Column, Reader, explained_here
 from inorder.errors import InputError
@@ -29,9 +30,13 @@ def feed_table(
     max_rows: int = DEFAULT_ROWS,
     max_batches: int | None = None,
     accept_origin: bool = False,
+    changes: bool = False,
     **hints: Any,
 ) -> DltResource:
     """The rows of an insert-only table that were committed since the last run, as a resource.
+
+    With changes, those of a table that is updated and deleted from, of which changes_enable() logs the changes: they
+    are merged by the primary key, also deleted ones.
 
     dsn is a connection string of libpq. start is where the first run begins: at the ``beginning``, or ``now`` for rows
     that commit later. A run ends with the transactions that had ended when it began, or after max_batches batches of
@@ -47,17 +52,55 @@ def feed_table(
 
     def rows() -> Iterator[pa.Table]:
         given = by_column(hints.get("columns"))
-        reader, arrow = Reader(dsn, table, accept_origin), ArrowReader(MISFIT, partial(fields_for, given))
+        fields = partial(fields_for, given)
+        reader = Reader(dsn, table, accept_origin)
+        arrow = ArrowReader(MISFIT, partial(fields_of_changes, fields=fields), rows="reader_changes") if changes else (
+            ArrowReader(MISFIT, fields))  # fmt: skip
+        state = dlt.current.resource_state()
         try:
             found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
-            for batch in batches(reader, arrow, dlt.current.resource_state(), start, max_rows, max_batches):
-                yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
+            positions = reader.log() if changes else reader
+            read = batches(positions, arrow, state, start, max_rows, max_batches, reader)
+            if changes:
+                yield from copied(reader, positions, state, read, found)
+            else:
+                for batch in read:
+                    yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
         finally:
             arrow.close()
             reader.close()
 
-    defaults = {"name": table.rpartition(".")[2].strip('"'), "write_disposition": "append"}
+    defaults = {
+        "name": table.rpartition(".")[2].strip('"'), "write_disposition": "merge" if changes else "append"
+    }  # fmt: skip
     return dlt.resource(rows, **defaults | hints)
+
+
+def copied(
+    reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], found: dict[str, Any]
+) -> Iterator[pa.Table]:
+    """The changes, to be merged. A batch with the whole table is a package of its own, which replaces what was."""
+    key = [column.name for column in reader.columns() if column.is_key]
+    before = state.get("position")
+    if before is not None:
+        reader.require_logged(positions, before)
+    for number, batch in enumerate(read):
+        op, version, *_names = batch.column_names
+        is_whole = batch[op][0].as_py() == "resync"
+        if is_whole and number:
+            state["position"] = before
+            return
+        before = state["position"]
+        deleted = name_beside("deleted", batch.column_names)
+        rows = batch.slice(1) if is_whole else batch
+        rows = rows.set_column(0, deleted, pc.equal(rows[op], "delete"))
+        marks = found | {deleted: {"hard_delete": True}, version: {"dedup_sort": "desc"}}
+        disposition = "replace" if is_whole else "merge"
+        yield dlt.mark.with_hints(
+            rows, dlt.mark.make_hints(columns=marks, primary_key=key, write_disposition=disposition)
+        )
+        if is_whole:
+            return
 
 
 def by_column(hints: Any) -> dict[str, Any]:
@@ -111,9 +154,12 @@ def is_extension(kind: pa.DataType) -> bool:
 
 
 def batches(
-    reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None
-) -> Iterator[pa.Table]:
-    """The rows of batch after batch; the state has the position after those that are handed out.
+    reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
+    table: Reader | None = None,
+) -> Iterator[pa.Table]:  # fmt: skip
+    """The rows of batch after batch, of another table if positions are in its log.
+
+    The state has the position after those that are handed out.
 
     A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit).
     """
@@ -129,7 +175,7 @@ def batches(
             return
         with explained_here():
             found = [rows for part in reader.slices(state["position"], after)
-                     for rows in arrow.of_batch(*reader.opened(), part.batch)]  # fmt: skip
+                     for rows in arrow.of_batch(*(table or reader).opened(), part.batch)]  # fmt: skip
         state["position"] = after
         yield pa.Table.from_batches(found)
         done += 1

@@ -7,6 +7,12 @@ FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
+-- reader_changes_next: An error if changes of a table may have gone past its log, to which a position belongs.
+SELECT {inorder}.reader_changes_query(
+    {table}::pg_catalog.oid::pg_catalog.regclass,
+    {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog.regclass,
+                                {position}::pg_catalog.jsonb::{inorder}.feed_position)) IS NOT NULL
+
 -- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
 -- one of the server's, its modifier, and likewise the type of an array's elements; whether it is in the primary key;
 -- and of an enum, or of an array of one, its labels, of a composite its fields.

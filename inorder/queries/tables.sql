@@ -36,6 +36,15 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND l.granted
                  AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())
 
+-- log_of_changes: The log of the changes of a table: it has the name and schema of the function that writes it.
+SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
+FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
+JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid
+                             AND c.relname OPERATOR(pg_catalog.=) f.proname
+WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
+  AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
+
 -- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
 -- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the
 -- session is idle.

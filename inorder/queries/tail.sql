@@ -125,15 +125,6 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_log: The log of the changes of a table: it has the name and schema of the function that writes it.
-SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
-FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
-JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
-JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid
-                             AND c.relname OPERATOR(pg_catalog.=) f.proname
-WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
-  AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
-
 -- tail_parts: The parts of a batch, in its order; null if it has no transactions.
 SELECT pg_catalog.json_agg(part::pg_catalog.jsonb)::pg_catalog.text
 FROM CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from inorder.connection.database import query
 from inorder.connection.session import Table
-from inorder.errors import InputError
 from inorder.tail.sources import Batch, TableSource
 from inorder.tail.state import Mark
 
@@ -14,14 +12,7 @@ class ChangesSource(TableSource):
     is_fixed = False
 
     def numbered_table(self) -> Table:
-        rows = self.session.rows(query("tail_log"), table=self.table.oid)
-        if not rows:
-            raise InputError(
-                f"the changes of {self.table.shown} are not logged\n"
-                "HINT:  Let the owner call changes_enable(), or inorder prepare --changes."
-            )
-        oid, schema, name, quoted, database = rows[0]
-        return Table(int(str(oid)), str(schema), str(name), str(quoted), str(database))
+        return self.session.log(self.table)
 
     def found(self) -> Batch | None:
         """Rows of the table are none of the log, by whose number a full batch would be known."""

@@ -21,6 +21,7 @@ from inorder.tail.state import Mark, State, decode
 
 from conftest import LONG_RUN
 from copies import Change, Copy
+from examples import blocks
 from ground import roles, run
 from tail_runs import Tail
 from waiting import PATIENCE, wait_for, wait_for_more
@@ -232,3 +233,17 @@ def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
             source.begin(batch, start, Mark(0, "0" * 64))
             kept = file.read(decode)
             assert kept and kept.pending and kept.pending.start == start
+
+
+def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
+    """That of docs/changes.md, whose table has the same key."""
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("adbc_driver_postgresql")
+    (view,) = (one.text for one in blocks("docs/changes.md") if one.text.startswith("CREATE VIEW"))
+    with duckdb.connect() as lake:
+        for step in ("", *STEPS):
+            run(fresh, *step.split("; "))
+            tail(*CHANGES, "--batch-rows", "3", "--format", "parquet", "--directory", "lake")
+            lake.execute(view.replace("CREATE", "CREATE OR REPLACE").replace("lake/", f"{tail.folder}/lake/"))
+            found = lake.execute("FROM customers ORDER BY id").fetchall()
+            assert found == fresh.execute("TABLE t ORDER BY id").fetchall()

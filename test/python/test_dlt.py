@@ -15,6 +15,7 @@ from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 
 from examples import python_with
+from ground import run
 from tail_runs import insert
 
 NEEDED = "the extra 'dlt' is not installed: script/engines installs it, and runs this"
@@ -213,3 +214,32 @@ def test_the_first_example_of_the_manual(pipeline: Pipeline) -> None:
                    env=os.environ | {"RUNTIME__DLTHUB_TELEMETRY": "false"})  # fmt: skip
     with duckdb.connect(str(pipeline.folder / "shop_events.duckdb"), read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM shop.events").fetchall() == [(10,)]
+
+
+STEPS = (
+    (), ("DELETE FROM t WHERE id = 2", "UPDATE t SET note = 'y' WHERE id > 3", "UPDATE t SET id = 9 WHERE id = 1"),
+    ("INSERT INTO t VALUES (2, 7, 'again')", "UPDATE t SET note = 'z' WHERE id = 3", "DELETE FROM t WHERE id = 3"),
+    ("UPDATE t SET note = 'w' WHERE id > 3", "TRUNCATE t", "INSERT INTO t VALUES (1, 1, 'new')"),
+    ("INSERT INTO t VALUES (2, 1, 'new')", "SELECT changes_resync('t')", "DELETE FROM t WHERE id = 1"),
+)  # fmt: skip
+
+
+def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+    """By few rows at a time; the whole table, which comes alone, takes the place of what was there."""
+    run(fresh, "CREATE TABLE t (id int PRIMARY KEY, version int, note text)",
+        "INSERT INTO t SELECT n, 0, 'x' FROM generate_series(1, 5) AS n", "SELECT changes_enable('t')")  # fmt: skip
+    lake = f"{tmp_path}/lake.duckdb"
+    pipeline = source.dlt.pipeline(
+        "shop", pipelines_dir=str(tmp_path), dataset_name="shop", destination=source.dlt.destinations.duckdb(lake)
+    )
+    dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
+    for statements in STEPS:
+        run(fresh, *statements)
+        for _ in range(2):  # a run ends before the whole table, and after it
+            pipeline.run(source.feed_table(dsn, "t", changes=True, max_rows=4))
+        with duckdb.connect(lake) as loaded:
+            found = loaded.execute("SELECT id, version, note FROM shop.t ORDER BY id").fetchall()
+        assert found == fresh.execute("SELECT id, version, note FROM t ORDER BY id").fetchall()
+    run(fresh, "ALTER TABLE t ADD COLUMN more int")
+    with pytest.raises(Exception, match="may have changed past its log"):
+        pipeline.run(source.feed_table(dsn, "t", changes=True))
