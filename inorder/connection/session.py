@@ -36,8 +36,9 @@ def absence(database: str, other: tuple[object, ...] | None) -> str:
     return (
         f"the SQL edition of inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"
-        "HINT: Let the owner of the database install it. Who owns it can change what its functions do: so it is called "
-        "only if that is a superuser, the owner of the database, or the current role."
+        "HINT: Let the owner of the database install it, and connect as no superuser. Who owns it can change what its "
+        "functions do: so it is called only if that is a superuser, the current role, or the owner of the database, "
+        "whom a superuser does not trust."
     )
 
 

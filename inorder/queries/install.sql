@@ -7,6 +7,7 @@ WHERE e.extname = 'inorder'
               WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0
                 AND (r.rolsuper OR r.rolname = CURRENT_USER
                      OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
+                                 JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
                                  WHERE d.datname = pg_catalog.current_database())))
 
 -- install_callers: Functions of the user's whose text calls public functions of inorder, without a dependency; and
@@ -151,6 +152,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
                  AND (n.oid = e.extnamespace OR e.oid IS NULL AND n.nspname = s.sql_schema)
                  AND (r.rolsuper OR r.rolname = current_user
                       OR r.oid = (SELECT d.datdba FROM pg_database AS d
+                                  JOIN pg_roles AS c ON c.rolname = current_user AND NOT c.rolsuper
                                   WHERE d.datname = current_database()))) AS is_trusted_owner,
        quote_ident({schema}) <> {schema} AS is_keyword,
        a.default_version AS c_version,
@@ -304,7 +306,8 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
 WHERE i.nspname = 'inorder_internal'
 
 -- sql_edition_schema: Where the functions of the SQL edition are, and whether the server is a standby. Only if it
--- belongs to whom the caller trusts in any case: himself, the owner of the database, or a superuser.
+-- belongs to whom the caller trusts in any case: himself, a superuser, or the owner of the database, whom a superuser
+-- does not trust: the owner would become one.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery()
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
@@ -312,4 +315,6 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_roles AS r ON r.oid = i.nspowner
 WHERE i.nspname = 'inorder_internal'
   AND (r.rolsuper OR r.rolname = CURRENT_USER
-       OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
+       OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
+                   JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
+                   WHERE d.datname = pg_catalog.current_database()))

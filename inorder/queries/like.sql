@@ -57,22 +57,18 @@ FROM pg_index AS x
 WHERE x.indrelid = %(table)s::oid AND x.indislive AND (x.indisvalid OR i.relkind = 'I')
 ORDER BY x.indisprimary DESC, i.relname;
 
--- like_others: Functions that a query of a table may call although it does not name them: the planner evaluates
--- constant expressions in indexes, extended statistics and partition keys. Those of superusers and of the reader are
--- left out.
+-- like_owners: Roles that own a table, one of its partitions or children, or a schema of these, but for superusers and
+-- the reader. They could put another table in its place, and code into an index, by which the planner runs it.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::oid AS oid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = oid
-), part AS (
-    SELECT 'pg_class'::regclass AS class, oid FROM tree
-    UNION ALL SELECT 'pg_class'::regclass, indexrelid FROM pg_index JOIN tree ON indrelid = oid
-    UNION ALL SELECT 'pg_statistic_ext'::regclass, s.oid FROM pg_statistic_ext AS s JOIN tree ON stxrelid = tree.oid
 )
-SELECT DISTINCT p.oid::regprocedure::text
-FROM part
-     JOIN pg_depend AS d ON d.classid = part.class AND d.objid = part.oid
-     LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
-     JOIN pg_proc AS p ON p.oid = CASE WHEN d.refclassid = 'pg_proc'::regclass THEN d.refobjid ELSE o.oprcode END
-     JOIN pg_roles AS r ON r.oid = p.proowner OR r.oid = o.oprowner
+SELECT DISTINCT r.rolname::text
+FROM tree
+     JOIN pg_class AS c ON c.oid = tree.oid
+     JOIN pg_namespace AS n ON n.oid = c.relnamespace
+     JOIN pg_database AS d ON d.datname = current_database()
+     JOIN pg_roles AS r
+         ON r.oid IN (c.relowner, CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END)
 WHERE NOT r.rolsuper AND r.rolname <> current_user
 ORDER BY 1;
 

@@ -71,6 +71,17 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
 
 
 @pytest.mark.server
+def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
+    cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection
+) -> None:
+    tool.install("--edition", SQL)
+    assert tool.run("feeds").returncode == 0
+    for command in ("feeds", "install --verify"):
+        refused = Tool(cluster, tmp_path, empty).run(*command.split())
+        assert refused.returncode == 2 and b"belongs to role 'edition_owner'" in refused.stderr
+
+
+@pytest.mark.server
 def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
     rows(
         empty,

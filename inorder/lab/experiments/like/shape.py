@@ -15,6 +15,7 @@ from inorder.connection.database import Connection, connect_as_user, one_row, qu
 from inorder.connection.session import explained
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
+from inorder.text import one_line
 
 SEQUENCE = re.compile(r"nextval\(")
 CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_timestamp)\(\)|^\(?(CURRENT_|LOCAL)")
@@ -180,17 +181,13 @@ class Draw:
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
     def require_own(self, connection: Connection) -> None:
-        """An error if reading it runs what others have made, or its name leads elsewhere."""
+        """An error if others could let its reader run code, or lead its name elsewhere."""
+        if others := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
+            raise InputError(f"{self.table}, a partition or a schema of it belongs to {one_line(', '.join(others))}, "
+                             "who could let readers run code; HINT: Read it as its owner.")  # fmt: skip
         connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
         if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
             raise InputError(f"{self.table} was renamed meanwhile")
-        # The planner sees an index that was made since the snapshot of this transaction; so does a later one.
-        with source(resolved(connection)) as later:
-            later.execute(SETTINGS.encode())
-            others = [str(name) for (name,) in rows(later, "like_others", self.oid)]
-        if others:
-            raise InputError(f"reading {self.table} may run {', '.join(others)} of another role, by an index, "
-                             f"partition key or statistics; HINT: Read it as its owner.")  # fmt: skip
 
     def row_count(self, connection: Connection) -> float:
         rows = self.drawn(connection) * 100 / self.percent
