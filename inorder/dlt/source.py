@@ -22,6 +22,15 @@ DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
 MISFIT = "As text it is loaded: columns={{{column!r}: {{'data_type': 'text'}}}}"
 
 
+def require_allowed(start: str, max_rows: int, max_batches: int | None) -> None:
+    if not 1 <= max_rows <= MOST_ROWS:
+        raise InputError(f"max_rows is {max_rows} and must be from 1 to {MOST_ROWS:,}")
+    if max_batches is not None and max_batches < 1:
+        raise InputError(f"max_batches is {max_batches} and must be at least 1")
+    if start not in ("beginning", "now"):
+        raise InputError(f"start is {start!r} and must be beginning or now")
+
+
 def feed_table(
     dsn: str,
     table: str,
@@ -43,12 +52,7 @@ def feed_table(
     max_rows rows. accept_origin continues after a switchover or pg_upgrade. The hints are those of ``dlt.resource``:
     name (by default that of the table), write_disposition (append), primary_key and so on.
     """
-    if not 1 <= max_rows <= MOST_ROWS:
-        raise InputError(f"max_rows is {max_rows} and must be from 1 to {MOST_ROWS:,}")
-    if max_batches is not None and max_batches < 1:
-        raise InputError(f"max_batches is {max_batches} and must be at least 1")
-    if start not in ("beginning", "now"):
-        raise InputError(f"start is {start!r} and must be beginning or now")
+    require_allowed(start, max_rows, max_batches)
 
     def rows() -> Iterator[pa.Table]:
         given = by_column(hints.get("columns"))
