@@ -3,7 +3,7 @@
 dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -56,20 +56,13 @@ def feed_table(
 
     def rows() -> Iterator[pa.Table]:
         given = by_column(hints.get("columns"))
-        fields = partial(fields_for, given)
-        reader = Reader(dsn, table, accept_origin)
-        arrow = ArrowReader(MISFIT, partial(fields_of_changes, fields=fields), rows="reader_changes") if changes else (
-            ArrowReader(MISFIT, fields))  # fmt: skip
+        reader, arrow = Reader(dsn, table, accept_origin), arrow_reader(partial(fields_for, given), changes)
         state = dlt.current.resource_state()
         try:
             found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
             positions = reader.log() if changes else reader
             read = batches(positions, arrow, state, start, max_rows, max_batches, reader)
-            if changes:
-                yield from copied(reader, positions, state, read, found)
-            else:
-                for batch in read:
-                    yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
+            yield from copied(reader, positions, state, read, found) if changes else marked(read, found)
         finally:
             arrow.close()
             reader.close()
@@ -78,6 +71,17 @@ def feed_table(
         "name": table.rpartition(".")[2].strip('"'), "write_disposition": "merge" if changes else "append"
     }  # fmt: skip
     return dlt.resource(rows, **defaults | hints)
+
+
+def arrow_reader(fields: Callable[[Sequence[Column]], list[Field]], changes: bool) -> ArrowReader:
+    if changes:
+        return ArrowReader(MISFIT, partial(fields_of_changes, fields=fields), rows="reader_changes")
+    return ArrowReader(MISFIT, fields)
+
+
+def marked(read: Iterator[pa.Table], found: dict[str, Any]) -> Iterator[pa.Table]:
+    for batch in read:
+        yield dlt.mark.with_hints(batch, dlt.mark.make_hints(columns=found))
 
 
 def copied(
