@@ -98,7 +98,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--partition-by", type=Value("PARTITION", read_partition, str),
-    requires="--directory", help="A folder for each day of a column, or for each value of its hash, as hash(id, 16).",
+    requires="--directory", excludes={"--changes": "a batch that is read again has other rows, in other folders"},
+    help="A folder for each day of a column, or for each value of its hash, as hash(id, 16).",
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",

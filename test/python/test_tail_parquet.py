@@ -244,6 +244,8 @@ def test_what_has_no_folder(fresh: Connection, tail: Tail) -> None:
     said = [(says, tail(*RUN, "--partition-by", by, code=2)) for by, says in MISPLACED]
     assert [one for one in said if one[0] not in one[1]] == []
     assert not list((tail.folder / "out").glob("*/*"))
+    both = ("--changes", "--partition-by", "day(at)")
+    assert "--partition-by excludes --changes" in tail(*RUN, *both, code=2)
     assert "requires --directory" in tail("events", "--position", "p", "--partition-by", "day(at)", code=2)
     tail(*RUN, "--partition-by", "day(at)")  # more than the usual limit of open files
     assert len(placed(tail.folder)) == 1201
