@@ -37,7 +37,7 @@ def test_each_other_way_is_checked_and_must_fail() -> None:
 
 
 def test_names_of_the_code_exist() -> None:
-    page = (ROOT / "docs" / "feed-proofs.md").read_text().partition("has in common with the code")[2]
+    page = (FOLDER / "README.md").read_text().partition("has in common with the code")[2]
     rows = re.findall(r"^\| (.*`.*) \| (.*) \|$", page, re.MULTILINE)
     source = "\n".join(path.read_text() for path in (ROOT / "sql").rglob("*.sql"))
     model = "\n".join(path.read_text() for path in FOLDER.glob("*.tla"))
