@@ -1,4 +1,4 @@
-"""The script of docs/hosted.md that changes the edition: each row is delivered once, or nothing changes."""
+"""The script docs/change-edition.sql, which changes the edition: each row is delivered once, or nothing changes."""
 
 import re
 import subprocess
@@ -12,8 +12,8 @@ from inorder.connection.database import Connection, connect
 from inorder.install.offer import EDITIONS, SQL, C
 from inorder.lab.server.cluster import Cluster
 
+from conftest import text
 from editions import Tool, database, rows
-from examples import blocks
 from tool import inorder
 from waiting import PATIENCE, wait_for
 
@@ -51,7 +51,7 @@ class Change:
             Tool(cluster, folder, connection), connection, folder, edition,
         )  # fmt: skip
         self.psql = cluster.original.program("psql")
-        (self.script,) = (block.text for block in blocks("docs/hosted.md") if "put_back" in block.text)
+        self.script = text("docs/change-edition.sql")
         if edition == C:
             self.script = re.sub(r"^.*-- back: (.*)$", r"\1", self.script, flags=re.MULTILINE)
         (folder / "script.sql").write_text(self.script)
