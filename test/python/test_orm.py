@@ -1,4 +1,4 @@
-"""The programs of docs/clients/orm.md: SQLAlchemy, Alembic and Django on a server with inorder."""
+"""The programs of docs/clients/orm.md and the workers beside it, on a server with inorder."""
 
 import os
 import re
@@ -16,7 +16,11 @@ from examples import programs
 
 pytestmark = pytest.mark.server
 
-PROGRAMS = programs("docs/clients/orm.md")
+WORKERS = {
+    "sqlalchemy: worker.py": "worker_sqlalchemy.py",
+    "django: shop/management/commands/feed_worker.py": "worker_django.py",
+}
+PROGRAMS = programs("docs/clients/orm.md") | {name: text(f"docs/clients/{file}") for name, file in WORKERS.items()}
 
 
 @pytest.fixture

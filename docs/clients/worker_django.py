@@ -1,0 +1,59 @@
+"""A worker of a feed, as a command of Django: python manage.py feed_worker FEED MODEL WORKER. See orm.md."""
+
+from django.apps import apps
+from django.core.management.base import BaseCommand
+from django.db import connection, transaction
+
+TAKE = "SELECT number, token, tries FROM feed_take_batch(%s, %s, 100, max_tries => 5)"
+FAIL = "SELECT feed_fail_batch(%s, %s, %s, %s, retry_after => '1 second')"
+
+
+def process(row):  # replace it
+    print(row.pk, row.body, flush=True)
+
+
+def ask(statement, *arguments):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return cursor.fetchone()
+
+
+class Command(BaseCommand):
+    help = "Process the rows of a model in batches of a feed."
+
+    def add_arguments(self, parser):
+        for name in ("feed", "model", "worker"):
+            parser.add_argument(name)
+        parser.add_argument("--once", action="store_true", help="End when there is no batch.")
+
+    def handle(self, feed, model, worker, once, **options):
+        while True:
+            number, token, tries = ask(TAKE, feed, worker)  # in autocommit mode, Django's default
+            if number is None and once:
+                return
+            if number is None:
+                ask("SELECT feed_wait(%s, timeout => '1 second')", feed)
+            else:
+                became = self.work(feed, apps.get_model(model), number, token, tries)
+                self.stderr.write(f"batch {number}, try {tries} of 5: {became}")
+
+    def work(self, feed, model, number, token, tries):
+        rows = f"SELECT * FROM feed_batch_rows(%s, %s, null::{model._meta.db_table})"
+        try:
+            with transaction.atomic():
+                for row in list(model.objects.raw(rows, [feed, number])):
+                    self.process_one(row, number, tries)
+                ask("SELECT feed_finish_batch(%s, %s, %s)", feed, number, token)
+            return "finished"
+        except Exception as error:
+            (is_aside,) = ask(FAIL, feed, number, token, str(error))
+            return f"{'set aside' if is_aside else 'will be tried again'}: {error}"
+
+    def process_one(self, row, number, tries):
+        if tries == 1:
+            return process(row)
+        try:
+            with transaction.atomic():  # a savepoint
+                process(row)
+        except Exception as error:
+            ask("INSERT INTO dead_letters VALUES (%s, %s, %s) RETURNING 1", number, str(row.pk), str(error))

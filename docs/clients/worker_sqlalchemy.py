@@ -1,0 +1,58 @@
+"""A worker of a feed, with SQLAlchemy: python worker.py FEED TABLE WORKER. See orm.md."""
+
+import sys
+
+import sqlalchemy as sa
+from models import Base
+
+DEAD = sa.Table("dead_letters", Base.metadata, sa.Column("row", sa.Text), sa.Column("error", sa.Text))
+TAKE = sa.text("SELECT number, token, tries FROM feed_take_batch(:feed, :worker, 100, max_tries => 5)")
+FINISH = sa.text("SELECT feed_finish_batch(:feed, :number, :token)")
+FAIL = sa.text("SELECT feed_fail_batch(:feed, :number, :token, :reason, retry_after => '1 second')")
+
+
+def process(session, row):  # replace it
+    print(row.id, row.body, flush=True)
+
+
+def work(session, feed, table, worker):
+    """Process a batch, if there is one; what became of it."""
+    batch = session.execute(TAKE, {"feed": feed, "worker": worker}).mappings().one()
+    session.commit()
+    if batch["number"] is None:
+        session.execute(sa.text("SELECT feed_wait(:feed, timeout => '1 second')"), {"feed": feed})
+        session.commit()
+        return None
+    given = {"feed": feed, "number": batch["number"], "token": batch["token"]}
+    model = next(mapper.class_ for mapper in Base.registry.mappers if mapper.local_table.name == table)
+    rows = sa.text(f"SELECT * FROM feed_batch_rows(:feed, :number, null::{table})")
+    try:
+        for row in session.scalars(sa.select(model).from_statement(rows), given).all():
+            process_one(session, row, batch["tries"])
+        session.execute(FINISH, given)
+        session.commit()
+        return "finished"
+    except Exception as error:
+        session.rollback()
+        is_aside = session.scalar(FAIL, given | {"reason": str(error)})
+        session.commit()
+        return f"{'set aside' if is_aside else 'will be tried again'}: {error}"
+
+
+def process_one(session, row, tries):
+    if tries == 1:
+        return process(session, row)
+    values = {column.key: str(getattr(row, column.key)) for column in sa.inspect(row).mapper.column_attrs}
+    try:
+        with session.begin_nested():  # a savepoint
+            process(session, row)
+            session.flush()
+    except Exception as error:
+        session.execute(DEAD.insert().values(row=str(values), error=str(error)))
+
+
+if __name__ == "__main__":
+    with sa.orm.Session(sa.create_engine("postgresql+psycopg://")) as session:
+        while True:
+            if became := work(session, *sys.argv[1:]):
+                print(became, file=sys.stderr, flush=True)
