@@ -11,14 +11,15 @@ from typing import Any
 import psycopg
 import pytest
 from inorder.advise.cost import Load, Other, compared
-from inorder.advise.facts import Reader, read
-from inorder.advise.findings import IDS, advice_of
+from inorder.advise.facts import Reader
+from inorder.advise.findings import IDS
 from inorder.connection.database import Connection, connect, connect_as_user, queries, query
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 from psycopg import sql
 
 import preloaded
+from advised import UNLIKE, followed
 from attack import execute
 from conftest import LONG_RUN, install_edition, scalar, text
 from sql_edition import BUILT, TESTED
@@ -362,42 +363,8 @@ def test_partitions_add_up() -> None:
     assert two.least_share == pytest.approx(one.least_share)
 
 
-# Three unlike tables: a bare one, one with text as its key, one with two more indexes.
-UNLIKE = {
-    "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
-    "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
-    "indexed": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT (random() * 1e9)::int, at timestamptz "
-               "DEFAULT clock_timestamp()); CREATE INDEX ON followed (n); CREATE INDEX ON followed (at)",
-}  # fmt: skip
-
-
-def inserted(admin: Connection, count: int) -> float:
-    """Bytes of WAL of so many transactions of a row each, after a checkpoint."""
-    execute(admin, "VACUUM ANALYZE followed", "CHECKPOINT", "SELECT pg_stat_force_next_flush()")
-    execute(admin, "SELECT pg_stat_reset()")
-    start = scalar(admin, "SELECT pg_current_wal_insert_lsn()")
-    loop = f"FOR i IN 1..{count} LOOP INSERT INTO followed DEFAULT VALUES; COMMIT; END LOOP"
-    execute(admin, f"DO $$ BEGIN {loop}; END $$", "SELECT pg_stat_force_next_flush()")
-    return float(str(scalar(admin, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::float8", start)))
-
-
 @pytest.mark.server
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_is_saved_if_the_advice_is_followed(advised: Advised, name: str) -> None:
-    """The counters are those of one checkpoint interval, so this is that of the model, too."""
-    count = 20_000
-    with advised.session("bare") as admin:
-        execute(admin, f"CREATE DATABASE followed_{name}")
-    with advised.session(f"followed_{name}") as admin:
-        execute(admin, *f"CREATE TABLE followed {UNLIKE[name]}".split(";"))
-        execute(admin, "INSERT INTO followed SELECT FROM generate_series(1, 300000)")
-        before = inserted(admin, count)
-        facts = read(f"{advised.cluster.dsn} dbname=followed_{name}", None, False)
-        findings, _ = advice_of(replace(facts, checkpoint=facts.seconds), 1)
-        (found,) = [one for one in findings if (one.id, one.table) == ("random-key", '"public"."followed"')]
-        execute(admin, *found.remedy)
-        after = inserted(admin, count)
-        assert before - after == pytest.approx(found.saves * facts.seconds / 86_400, rel=0.2)
-        execute(admin, "REINDEX INDEX followed_pkey")
-        size = float(str(scalar(admin, "SELECT pg_relation_size('followed_pkey')")))
-        assert size == pytest.approx(next(one.index_bytes for one in found.costs if one.kind == "v7"), rel=0.2)
+    outcomes = list(followed(advised.cluster, name, 300_000, 20_000))
+    assert [one for one in outcomes if not one.holds] == [] and len(outcomes) == 2

@@ -1,0 +1,95 @@
+"""Advice followed, then measured, on a throw-away server: WAL, and the size of the index. Run by script/advised."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from inorder.advise.facts import read
+from inorder.advise.findings import advice_of
+from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import find_server
+from inorder.units import parse_count, size_text
+
+SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
+TOLERATED = 0.2
+DAY = 86_400
+
+# Three unlike tables: a bare one, one with text as its key, one with two more indexes.
+UNLIKE = {
+    "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
+    "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
+    "indexed": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT (random() * 1e9)::int, at timestamptz "
+               "DEFAULT clock_timestamp()); CREATE INDEX ON followed (n); CREATE INDEX ON followed (at)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was advised, and what was measured: bytes of WAL that are saved, or of the index."""
+
+    what: str
+    said: float
+    found: float
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.found / self.said - 1) <= TOLERATED
+
+
+def inserted(admin: Connection, count: int) -> float:
+    """Bytes of WAL of so many transactions of a row each, after a checkpoint."""
+    execute(admin, "VACUUM ANALYZE followed", "CHECKPOINT", "SELECT pg_stat_force_next_flush()")
+    execute(admin, "SELECT pg_stat_reset()")
+    (start,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+    loop = f"FOR i IN 1..{count} LOOP INSERT INTO followed DEFAULT VALUES; COMMIT; END LOOP"
+    execute(admin, f"DO $$ BEGIN {loop}; END $$", "SELECT pg_stat_force_next_flush()")
+    (end,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+    return float(end - start)
+
+
+def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Outcome]:
+    """A table in a database of its own: inserts, advice, its remedy, as many inserts.
+
+    The counters are those of one checkpoint interval, so this is that of the model, too.
+    """
+    dsn = f"{cluster.dsn} dbname=followed_{name}"
+    with connect(cluster.dsn) as admin:
+        execute(admin, f"CREATE DATABASE followed_{name}")
+    with connect(dsn) as admin:
+        execute(admin, *f"CREATE TABLE followed {UNLIKE[name]}".split(";"))
+        execute(admin, f"INSERT INTO followed SELECT FROM generate_series(1, {rows})")
+        before = inserted(admin, count)
+        facts = read(dsn, None, False)
+        findings, _ = advice_of(replace(facts, checkpoint=facts.seconds), 1)
+        (found,) = [one for one in findings if (one.id, one.table) == ("random-key", '"public"."followed"')]
+        execute(admin, *found.remedy)
+        yield Outcome("WAL saved", found.saves * facts.seconds / DAY, before - inserted(admin, count))
+        execute(admin, "REINDEX INDEX followed_pkey")
+        (size,) = one_row(admin, "SELECT pg_relation_size('followed_pkey')")
+        (cost,) = [one for one in found.costs if one.kind == "v7"]
+        yield Outcome("index", cost.index_bytes, float(size))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="script/advised")
+    parser.add_argument("--rows", default="1M", help="rows of each table before")
+    parser.add_argument(
+        "--inserts", default="50k", help="transactions of a row, before and after the advice is followed"
+    )
+    options = parser.parse_args()
+    rows, count = (parse_count(getattr(options, name), f"--{name}", 1000, 10**9) for name in ("rows", "inserts"))
+    held = True
+    with Cluster(find_server()) as cluster:
+        cluster.start(SETTINGS)
+        for name in UNLIKE:
+            for one in followed(cluster, name, rows, count):
+                held &= one.holds
+                print(f"{name:9}{one.what:11}advised {size_text(one.said):>10}  measured {size_text(one.found):>10}  "
+                      f"{one.found / one.said:.2f}{'' if one.holds else '  BEYOND 20 %'}", flush=True)  # fmt: skip
+    sys.exit(not held)
+
+
+if __name__ == "__main__":
+    main()
