@@ -25,6 +25,7 @@
 
 #include "miscadmin.h"
 
+#include "compat.h"
 #include "keys/uuid_datum.h"
 
 PG_FUNCTION_INFO_V1(uuid_mask);
