@@ -72,3 +72,37 @@ class Copy:
             if max_rows is None or not going_on:
                 assert self.rows == self.table_now(connection)
             connection.execute("COMMIT")
+
+
+KEPT_NEXT = (
+    "SELECT b::text, reader_advance(p, b)::text, isempty(b.transactions) FROM (SELECT %s::text::feed_position AS p) "
+    "AS k, LATERAL reader_next_batch(%s::regclass, p, %s) AS b"
+)
+KEPT = "SELECT reader_changes_query(%s::regclass, %s::text::feed_batch)"
+
+
+@dataclass
+class KeptCopy(Copy):
+    """One whose position is nowhere but here."""
+
+    position: str | None = None
+
+    def step(self, connection: Connection, max_rows: int | None = None) -> bool:
+        log = f"{self.table}_changes"
+        connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
+        start = "SELECT coalesce(%s, reader_start(%s)::text)"
+        (position,) = connection.execute(start, [self.position, log]).fetchone() or (None,)
+        batch, position, is_empty = connection.execute(KEPT_NEXT, [position, log, max_rows]).fetchone() or (
+            None,
+            None,
+            True,
+        )
+        (query,) = connection.execute(KEPT, [self.table, batch]).fetchone() or ("",)
+        keys = f"ARRAY[{', '.join(f'{key}::text' for key in self.keys)}]"
+        found: list[Any] = connection.execute(
+            f"SELECT op, version, to_jsonb(r) - '{{op,version}}'::text[], {keys} FROM ({query}) AS r".encode()
+        ).fetchall()
+        assert connection.execute(KEPT, [self.table, batch]).fetchone() == (query,)
+        self.apply((op, version, row, tuple(key)) for op, version, row, key in found)
+        self.position = str(position)
+        return not is_empty

@@ -1,7 +1,8 @@
 """Changes of a table under load: copies that must be the table.
 
 Writers of every kind of statement, an owner who changes the table, readers that are killed: by whole batches, by
-pieces, through a sink outside, and workers whose sink compares versions. ``python -m stress.changes`` is the long form.
+pieces, by a position of their own, through a sink outside, and workers whose sink compares versions.
+``python -m stress.changes`` is the long form.
 """
 
 import random
@@ -19,7 +20,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server, find_server
 
-from copies import FINISH, NEXT, SNAPSHOT, Copy
+from copies import FINISH, NEXT, SNAPSHOT, Copy, KeptCopy
 from stress.edition import EDITIONS, INSTALLER, Edition
 
 SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
@@ -81,6 +82,7 @@ AGAIN = (
     psycopg.errors.FeatureNotSupported,
 )  # fmt: skip
 CHECKED_KEYS = ("area", "id")
+WHOLE = ("whole", "kept")  # of readers whose copy is the table after each batch
 
 
 @dataclass
@@ -178,7 +180,7 @@ class Reader:
     copy: Copy = field(init=False)
 
     def __post_init__(self) -> None:
-        self.copy = Copy(feed=self.feed, keys=CHECKED_KEYS)
+        self.copy = (KeptCopy if self.way == "kept" else Copy)(feed=self.feed, keys=CHECKED_KEYS)
 
     def __call__(self, rng: random.Random) -> None:
         with connect(self.run.dsn) as connection:
@@ -211,8 +213,8 @@ class Reader:
                 connection.execute(FINISH, [self.feed, number])
             return number is not None
         connection.execute(SNAPSHOT)
-        going_on = copy.step(connection, None if self.way == "whole" else rng.choice([1, 5, 50]))
-        if self.way == "whole" and going_on:
+        going_on = copy.step(connection, None if self.way in WHOLE else rng.choice([1, 5, 50]))
+        if self.way in WHOLE and going_on:
             assert copy.rows == copy.table_now(connection), "the copy differs from the table"
             self.run.note("compared")
         connection.execute(b"COMMIT")
@@ -259,7 +261,14 @@ def readers_of(run: Run) -> list[Reader]:
     others = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
     for each in others:
         each.copy = sink.copy
-    return [Reader(run, "whole"), Reader(run, "pieces", "pieces"), Reader(run, "outside", "outside"), sink, *others]
+    return [
+        Reader(run, "whole"),
+        Reader(run, "none", "kept"),
+        Reader(run, "pieces", "pieces"),
+        Reader(run, "outside", "outside"),
+        sink,
+        *others,
+    ]
 
 
 def settle(run: Run, readers: list[Reader]) -> None:

@@ -1,0 +1,118 @@
+"""Changes read by positions that the reader keeps, also on a standby; and what becomes of the log."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
+
+from conftest import SETTINGS, install_edition, scalar
+from copies import SNAPSHOT, Copy, KeptCopy
+from ground import run, state
+from standby import Standby
+
+pytestmark = pytest.mark.server
+
+WRITES = (
+    "INSERT INTO t SELECT n, 'new' FROM generate_series(1, 40) AS n ON CONFLICT DO NOTHING",
+    "UPDATE t SET note = note || 'x' WHERE id % 3 = 0", "DELETE FROM t WHERE id % 5 = 0",
+    "UPDATE t SET id = id + 100 WHERE id = 7", "DELETE FROM t WHERE id > 100", "TRUNCATE t",
+)  # fmt: skip
+PARTITIONED = (
+    "CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int, op \"char\" NOT NULL) "
+    "PARTITION BY RANGE (change)",
+)  # fmt: skip
+
+
+def prepare(connection: Connection) -> None:
+    run(connection, "CREATE TABLE t (id int PRIMARY KEY, note text)", WRITES[0], "SELECT changes_enable('t')")
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("max_rows", [None, 3])
+def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None:
+    prepare(fresh)
+    copy = KeptCopy()
+    for write in WRITES:
+        copy.follow(fresh, max_rows)
+        run(fresh, write)
+    copy.follow(fresh, max_rows)
+    run(fresh, "ALTER TABLE t ADD COLUMN more int", SNAPSHOT)
+    with pytest.raises(Exception, match="may have changed past its log"):
+        copy.step(fresh)
+    run(fresh, "ROLLBACK", "SELECT changes_resync('t')")
+    copy.follow(fresh)
+
+
+@pytest.fixture
+def pair(server: Server, edition_name: str) -> Iterator[tuple[Cluster, Standby]]:
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        install_edition(edition_name, server, primary, "postgres")
+        with Standby(primary) as standby:
+            standby.start(SETTINGS)
+            yield primary, standby
+
+
+@pytest.mark.editions
+def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
+    """A copy is the table as the standby has it, at any time."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with connect(pair[0].dsn) as connection:
+            while not stop.is_set():
+                run(connection, *WRITES)
+
+    with connect(pair[0].dsn) as primary:
+        prepare(primary)
+        pair[1].catch_up()
+        with connect(pair[1].dsn) as standby:
+            if edition_name == "sql":
+                assert state(standby, "SELECT reader_start('t_changes')") is not None
+                return
+            writer = threading.Thread(target=write)
+            writer.start()
+            try:
+                copy = KeptCopy()
+                for _ in range(50):
+                    run(standby, SNAPSHOT)
+                    copy.step(standby)
+                    assert copy.rows == copy.table_now(standby)
+                    run(standby, "COMMIT")
+            finally:
+                stop.set()
+                writer.join()
+            run(primary, "ALTER TABLE t ADD COLUMN more int")
+            pair[1].catch_up()
+            run(standby, SNAPSHOT)
+            with pytest.raises(Exception, match="may have changed past its log"):
+                copy.step(standby)
+
+
+@pytest.mark.editions
+def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
+    """A copy goes on after the parts that its feed has passed are gone; without one for now writers stop."""
+    run(fresh, *PARTITIONED)
+    bound = int(str(scalar(fresh, "SELECT pg_current_xact_id()::text")))
+    floor = (
+        "SELECT format('CREATE TABLE {} PARTITION OF t_changes FOR VALUES FROM (%L) TO (%L)', "
+        "uuid_xact_floor({}), uuid_xact_floor({}))"
+    )
+    run(fresh, str(scalar(fresh, floor.format("first", 0, bound + 30))))
+    prepare(fresh)
+    run(fresh, "SELECT feed_create('copy', 't_changes')")
+    copy = Copy()
+    copy.follow(fresh)
+    while int(str(scalar(fresh, "SELECT pg_current_xact_id()::text"))) < bound + 31:
+        pass
+    assert state(fresh, WRITES[1]) == "23514"  # check_violation: no partition of relation found for row
+    run(fresh, str(scalar(fresh, floor.format("second", bound + 30, 2**47))), *WRITES[:3])
+    copy.follow(fresh)
+    run(fresh, WRITES[1])
+    assert scalar(fresh, "SELECT array_agg(p::text) FROM feed_passed_partitions('t_changes') AS p") == ["first"]
+    run(fresh, "DROP TABLE first", *WRITES[1:4])
+    copy.follow(fresh)
+    assert copy.rows
