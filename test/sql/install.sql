@@ -42,7 +42,7 @@ SELECT relname, a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a
 FROM pg_class, aclexplode(relacl) AS a WHERE relnamespace = 'inorder_internal'::regnamespace AND a.grantee <> relowner
 GROUP BY relname, a.grantee ORDER BY relname, a.grantee::regrole::text;
 SELECT a.grantee::regrole, p.oid::regprocedure AS function FROM pg_proc AS p, aclexplode(coalesce(proacl, acldefault('f', proowner))) AS a
-WHERE pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> proowner ORDER BY p.oid::regprocedure::text COLLATE "C";
+WHERE pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> proowner ORDER BY p.oid::regprocedure::text COLLATE "C", a.grantee::regrole::text;
 SELECT t.oid::regtype AS type, a.grantee::regrole FROM pg_type AS t, aclexplode(coalesce(typacl, acldefault('T', typowner))) AS a
 WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner AND t.typelem = 0
   AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r') ORDER BY 1, 2;
