@@ -1,6 +1,7 @@
 """Keys where SQL alone does not reach: clocks, limits, standbys, ten million values, many sessions."""
 
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -14,7 +15,7 @@ from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import LONG_RUN, SETTINGS, copy_of, scalar
+from conftest import LONG_RUN, ROOT, SETTINGS, copy_of, scalar
 from restoring import copy, dsn_of
 
 pytestmark = pytest.mark.server
@@ -77,6 +78,16 @@ def can_mask(connection: Connection) -> None:
         connection.execute("SELECT uuid_mask(uuid_v7_nextval(), sha256(''))")
     except psycopg.errors.FeatureNotSupported as error:
         pytest.skip(str(error))
+
+
+def test_masks_compile_with_openssl(server: Server) -> None:
+    """Also with the headers of a server that was built without, as the embedded one."""
+    if not server.can_build() or not Path("/usr/include/openssl/evp.h").exists():
+        pytest.skip("no headers of the server, or of OpenSSL")
+    command = [*server.compiler.split(), "-fsyntax-only", "-Wall", "-Werror", "-DUSE_OPENSSL=1", f"-I{server.headers}"]
+    done = subprocess.run([*command, f"-I{ROOT / 'src'}", ROOT / "src" / "keys" / "mask.c"], check=False, text=True,
+                          capture_output=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("can_mask")
