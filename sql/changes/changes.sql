@@ -148,12 +148,12 @@ CREATE FUNCTION inorder_internal.unfinished_changes(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record := inorder_internal.open_feed(caller, name, owner);
+    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     r inorder_internal.rows_found;
 BEGIN
-    relation := inorder_internal.followed(caller, o.relation, row_type);
+    relation := inorder_internal.followed(caller, f.relation, row_type);
     IF number IS NULL THEN
-        t := (inorder_internal.look_at(o.feed, o.relation, caller, true)).t;
+        t := (inorder_internal.look_at(f.id, f.relation, caller, true)).t;
         RETURN;
     END IF;
     r := inorder_internal.unfinished_rows(caller, name, number, owner);

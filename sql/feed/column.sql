@@ -2,22 +2,6 @@
 -- hash. It is proved in the table and in each partition, which are locked, before each use: rows without a place in the
 -- order, or a key that changed its share, would be lost or repeated.
 
--- The type of a column; error if the table has none of this name.
-CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    type oid := (SELECT a.atttypid FROM pg_attribute AS a
-                 WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
-BEGIN
-    IF type IS NULL THEN
-        RAISE 'column % of table % does not exist', quote_ident(column_name), relation
-        USING ERRCODE = 'undefined_column';
-    END IF;
-    RETURN type;
-END $$;
-
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
 )
@@ -50,12 +34,13 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    number smallint := (SELECT a.attnum FROM pg_attribute AS a
-                        WHERE a.attrelid = t.relation AND a.attname = column_name AND NOT a.attisdropped);
+    number smallint := (SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = t.relation::oid
+                        AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
     c record;
 BEGIN
-    IF inorder_internal.column_is_proved(t, number, divides) THEN
-        RETURN;
+    IF number IS NULL THEN
+        RAISE 'column % of table % does not exist', quote_ident(column_name), t.relation
+        USING ERRCODE = 'undefined_column';
     END IF;
     SELECT a.attrelid::regclass AS relation, f.fault INTO c
     FROM unnest(inorder_internal.tree(t.relation)) AS m(relation) JOIN pg_class AS r ON r.oid = m.relation
@@ -72,6 +57,7 @@ BEGIN
         THEN 'is not the first one of a valid btree index' END AS fault) AS f
     WHERE f.fault IS NOT NULL ORDER BY a.attrelid LIMIT 1;
     IF c.fault IS NULL THEN
+        PERFORM inorder_internal.check_order_column(t, column_name) WHERE NOT divides;
         PERFORM inorder_internal.keep_proof_of_column(t, number, divides);
         RETURN;
     END IF;
@@ -86,20 +72,4 @@ BEGIN
              WHEN c.fault LIKE 'is not %' THEN 'Choose another column, or give it such a type.'
              WHEN divides THEN 'Choose a column whose values are stored as they are inserted.'
              ELSE 'Choose a column whose values are drawn from a sequence.' END);
-END $$;
-
-CREATE FUNCTION inorder_internal.prove_order_column(t inorder_internal.feed_table, column_name name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.prove_column(t, column_name, false), inorder_internal.check_order_column(t, column_name);
-END $$;
-
-CREATE FUNCTION inorder_internal.prove_share_column(t inorder_internal.feed_table, column_name name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.prove_column(t, column_name, true);
 END $$;

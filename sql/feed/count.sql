@@ -31,17 +31,6 @@ BEGIN
                   array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
 
--- Whether a stored number is valid for what storage() returns now, with places.
-CREATE FUNCTION inorder_internal.is_storage(known text, placed text)
-RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN split_part(known, ' ', 1) = split_part(placed, ' ', 1)
-        AND inorder_internal.are_versions(string_to_array(split_part(known, ' ', 2), '/'),
-                                          string_to_array(split_part(placed, ' ', 2), '/')::bigint[]);
-END $$;
-
 CREATE FUNCTION inorder_internal.others(counted int8multirange)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -58,7 +47,7 @@ DECLARE
 BEGIN
     IF isempty(numbers) THEN
         RETURN '''0''::pg_catalog.int8';
-    ELSIF numbers = int8multirange(range_merge(numbers)) THEN
+    ELSIF inorder_internal.is_range(numbers) THEN
         RETURN format('(SELECT pg_catalog.count(*) FROM %s%s)', source, inorder_internal.in_range(t, numbers));
     END IF;
     RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
@@ -71,12 +60,14 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     p inorder_internal.count_part;
+    now text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
     -- Numbers that the server has not reached are of the server that was dumped.
     -- Into a table that receives rows come with numbers that were counted.
-    IF (t.written_here OR t.is_generated)
-       AND inorder_internal.is_storage(p.storage, inorder_internal.storage(t.relation, leaf, true))
+    IF (t.written_here OR t.is_generated) AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
+       AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
+                                         string_to_array(split_part(now, ' ', 2), '/')::bigint[])
        AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
         RETURN p;
     END IF;
@@ -157,16 +148,6 @@ COMMENT ON TYPE inorder_internal.fold_step IS
 'of transactions after the fold; the stored number to which the result of the query is added; and whether to store '
 'the set even if no row was added.';
 
--- The query for all rows of a part whose transactions are in a set.
-CREATE FUNCTION inorder_internal.fold_query(
-    t inorder_internal.feed_table, leaf regclass, ended int8multirange, caller oid
-)
-RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
-              inorder_internal.part((t).relation, leaf, caller),
-              inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller));
-
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -185,8 +166,11 @@ BEGIN
         step.storage := inorder_internal.storage(t.relation, leaf);
         step.counted := ended + coalesce(known.counted, '{}');
         step.rows := coalesce(known.rows, 0);
-        step.query := CASE WHEN known.part IS NULL THEN inorder_internal.fold_query(t, leaf, ended, caller)
-                           ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END;
+        step.query := CASE WHEN known.part IS NULL THEN format(
+                'SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
+                inorder_internal.part(t.relation, leaf, caller),
+                inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller))
+            ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END;
         -- Each gap costs an index probe.
         step.fewer_gaps := known.part IS NULL OR (SELECT count(*) FROM unnest(step.counted))
                                                  < (SELECT count(*) FROM unnest(known.counted));
@@ -194,20 +178,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether the file of a table may be of this transaction, in which TRUNCATE would empty that file instead of replacing
--- it.
-CREATE FUNCTION inorder_internal.may_be_emptied(part regclass)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
-    RETURN EXISTS (SELECT FROM pg_class AS c WHERE c.oid = part AND age(c.xmin) <= 0)
-       AND EXISTS (SELECT FROM pg_locks AS l
-                   WHERE l.relation = part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid());
-END $$;
-
--- Store the number of a table or partition, unless its file may still be emptied.
+-- Store the number of a table or partition, unless its file may be of this transaction, in which TRUNCATE would empty
+-- that file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
 )
@@ -215,41 +187,16 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
+    IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = step.part AND age(c.xmin) <= 0)
+       AND EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.relation = step.part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid()) THEN
+        RETURN;
+    END IF;
     INSERT INTO inorder_internal.count_part AS p
-    SELECT table_relation, step.part, step.storage, step.counted, step.rows + more, clock_timestamp()
-    WHERE NOT inorder_internal.may_be_emptied(step.part)
+    VALUES (table_relation, step.part, step.storage, step.counted, step.rows + more, clock_timestamp())
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
-END $$;
-
-CREATE FUNCTION inorder_internal.forget_parts(table_relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    DELETE FROM inorder_internal.count_part AS p
-    WHERE p.relation = table_relation
-      -- A subquery, so that the leaves are looked up once.
-      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(table_relation)) AS l WHERE l = p.part);
-END $$;
-
-CREATE FUNCTION inorder_internal.start_count(table_relation regclass)
-RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    INSERT INTO inorder_internal.counted_table VALUES (table_relation) ON CONFLICT DO NOTHING;
-END;
-
-CREATE FUNCTION inorder_internal.stop_count(relation regclass, caller oid)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation) THEN
-        PERFORM inorder_internal.count_of_table(relation, caller);
-    END IF;
-    DELETE FROM inorder_internal.count_part AS p WHERE p.relation = stop_count.relation;
-    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = stop_count.relation;
 END $$;
 
 ---------------------------------------------------------------------------
@@ -309,7 +256,10 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
-    PERFORM inorder_internal.forget_parts(relation);
+    DELETE FROM inorder_internal.count_part AS p
+    WHERE p.relation = exact_count_fold.relation
+      -- A subquery, so that the leaves are looked up once.
+      AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
     t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
     FOR f IN SELECT * FROM inorder_internal.fold_counts(t, caller) LOOP
         folded := folded + f.more;
@@ -326,7 +276,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
-            inorder_internal.ensure_enabled(caller, relation, key_column), inorder_internal.start_count(relation);
+            inorder_internal.ensure_enabled(caller, relation, key_column);
+    INSERT INTO inorder_internal.counted_table VALUES (relation) ON CONFLICT DO NOTHING;
     RETURN inorder_internal.exact_count_fold(caller, relation);
 END $$;
 
@@ -335,7 +286,12 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM inorder_internal.check_owner(caller, relation), inorder_internal.stop_count(relation, caller);
+    PERFORM inorder_internal.check_owner(caller, relation);
+    IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation) THEN
+        PERFORM inorder_internal.count_of_table(relation, caller);
+    END IF;
+    DELETE FROM inorder_internal.count_part AS p WHERE p.relation = exact_count_stop.relation;
+    DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation;
 END $$;
 
 CREATE FUNCTION @extschema@.exact_count(relation regclass)

@@ -256,7 +256,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, owner, caller);
+    feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
     f inorder_internal.feed;
 BEGIN
     PERFORM inorder_internal.check_name(new_name), inorder_internal.lock_feed(feed);
@@ -277,7 +277,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, owner, caller);
+    feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
     f inorder_internal.feed;
     rest inorder_internal.role_ref[];
 BEGIN
@@ -322,28 +322,30 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    o record := inorder_internal.open_feed(caller, name, owner);
+    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     k inorder_internal.taken;
     b inorder_internal.worker_batch;
 BEGIN
     IF token IS NULL THEN
-        PERFORM inorder_internal.lock_feed(o.feed);
-    END IF;
-    k := inorder_internal.look_at(o.feed, o.relation, caller, false);
-    IF token IS NULL AND number = k.batch AND NOT k.pending IS NULL THEN
-        k.at_position := inorder_internal.move_feed(k.feed, k.pending, NULL, false);
-        RETURN true;
-    -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-    ELSIF token IS NULL AND number <> 0 AND number = k.finished THEN
-        RETURN false;
+        PERFORM inorder_internal.lock_feed(f.id);
+        k := inorder_internal.look_at(f.id, f.relation, caller, false);
+        IF number = k.batch AND NOT k.pending IS NULL THEN
+            k.at_position := inorder_internal.move_feed(k.feed, k.pending, NULL, false);
+            RETURN true;
+        -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
+        ELSIF number <> 0 AND number = k.finished THEN
+            RETURN false;
+        END IF;
     END IF;
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
-    WHERE w.feed = k.feed AND w.number = number AND w.written_here
+    WHERE w.feed = f.id AND w.number = number AND w.written_here
       AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
-    IF b.number IS NOT NULL THEN
-        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = k.feed AND w.number = number;
+    IF b.number IS NOT NULL AND has_table_privilege(f.relation::oid, 'SELECT') IS NOT NULL THEN  -- it is there
+        DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id AND w.number = number;
         RETURN true;
-    ELSIF token IS NOT NULL THEN
+    END IF;
+    k := inorder_internal.look_at(f.id, f.relation, caller, false);
+    IF token IS NOT NULL THEN
         PERFORM inorder_internal.say_lost(name, k.feed, number);
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
                   WHERE w.feed = k.feed AND w.number = number AND w.written_here) THEN

@@ -15,19 +15,15 @@ CREATE FUNCTION inorder_internal.find_number(
     t inorder_internal.feed_table, query text, walks boolean, caller oid
 )
 RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT q.number FROM inorder_internal.as_caller(t, query, walks, caller) AS q(number bigint));
-END $$;
+LANGUAGE sql STABLE
+RETURN nullif((inorder_internal.as_caller(
+    t, format('SELECT ARRAY[pg_catalog.concat(e.number)] FROM (%s) AS e(number)', query), walks, caller))[1],
+    ''::text)::bigint;
 
 CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN inorder_internal.find_number(t, query || ' LIMIT 1', false, caller) IS NOT NULL;
-END $$;
+LANGUAGE sql STABLE
+RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
 -- A batch of many ranges of transactions, reduced to the first so many that have rows, where an index shows which have.
 CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)

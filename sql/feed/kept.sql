@@ -39,15 +39,9 @@ BEGIN
               || coalesce(others, '''name_of_role''') || '.';
 END $$;
 
--- Whether a feed is the one of this name and owner, and the caller a member of the owner.
-CREATE FUNCTION inorder_internal.is_own(f inorder_internal.feed, feed_name text, owner oid, caller oid)
-RETURNS boolean
-LANGUAGE sql STABLE
-RETURN (f).name = feed_name AND (f).owner = owner AND (f).system = inorder_internal.server_system()
-    AND pg_has_role(caller, (f).owner, 'USAGE'::text);
-
+-- A feed that the caller may move, by its name and, if it is of another role, its owner.
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
-RETURNS bigint
+RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -58,10 +52,13 @@ BEGIN
     END IF;
     owner := coalesce(owner, caller);
     SELECT * INTO f FROM inorder_internal.feed AS known
-    WHERE known.name = feed_name AND known.owner = find_feed.owner
-      -- A feed whose role belongs to another server is visible to the owner of the table only.
-      AND (inorder_internal.is_right(known.owner, known.owner_name, known.system)
-           OR inorder_internal.owns(caller, known.relation));
+    WHERE known.name = feed_name AND known.owner = find_feed.owner AND known.system = inorder_internal.server_system();
+    IF f.id IS NULL THEN
+        -- A feed whose role belongs to another server is visible to the owner of the table only.
+        SELECT * INTO f FROM inorder_internal.feed AS known
+        WHERE known.name = feed_name AND known.owner = find_feed.owner
+          AND (pg_get_userbyid(known.owner) = known.owner_name OR inorder_internal.owns(caller, known.relation));
+    END IF;
     -- A role that may not see a feed gets the same error as for a missing one.
     IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
@@ -69,7 +66,7 @@ BEGIN
         RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
               HINT = 'Its owner or the owner of its table may call feed_grant().';
     END IF;
-    RETURN f.id;
+    RETURN f;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
@@ -115,7 +112,7 @@ BEGIN
     ELSIF NOT inorder_internal.may_move(caller, f) THEN
         -- The privilege was revoked while the caller waited for the lock.
         RAISE 'permission denied for feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
-    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) THEN
+    ELSIF has_table_privilege(f.relation::oid, 'SELECT') IS NULL THEN
         RAISE 'the table of feed % was dropped', quote_literal(f.name) USING ERRCODE = 'undefined_table',
               HINT = format('The views feeds and feed_batches show what was unfinished, until feed_drop(%L).', f.name);
     ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
@@ -143,24 +140,6 @@ BEGIN
     RETURN k;
 END $$;
 
--- A feed that the caller may move, and its table.
-CREATE FUNCTION inorder_internal.open_feed(
-    caller oid, name text, owner oid, OUT feed bigint, OUT relation oid
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    -- The usual case in one query; all others, and every error, by find_feed().
-    SELECT f.id, f.relation INTO feed, relation FROM inorder_internal.feed AS f JOIN pg_class AS c ON c.oid = f.relation
-    WHERE f.name = open_feed.name AND f.owner = coalesce(open_feed.owner, caller)
-      AND inorder_internal.is_own(f, open_feed.name, coalesce(open_feed.owner, caller), caller);
-    IF feed IS NULL THEN
-        feed := inorder_internal.find_feed(open_feed.name, open_feed.owner, caller);
-        relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
-    END IF;
-END $$;
-
 -- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
 -- the caller must then be allowed to read.
 CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
@@ -180,25 +159,32 @@ BEGIN
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
                NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
-        FROM inorder_internal.feed AS f JOIN inorder_internal.feed_table AS t ON t.relation = f.relation
+        FROM inorder_internal.feed AS f CROSS JOIN inorder_internal.feed_table AS t
         CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
                             ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE f.id = look_at.feed AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
+        WHERE f.id = look_at.feed AND t.relation::oid = look_at.relation
+          AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
           AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f)
-          AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation);
+          AND has_table_privilege(look_at.relation, 'SELECT'::text) IS NOT NULL;  -- it is there
     END IF;
-    RETURN CASE WHEN k.feed IS NULL THEN inorder_internal.checked_feed(look_at.feed, caller, reads, false) ELSE k END;
+    IF k.feed IS NULL THEN
+        k := inorder_internal.checked_feed(look_at.feed, caller, reads, false);
+    END IF;
+    -- Not after the snapshot in which rows are looked for.
+    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
+                                                             ELSE now() END;
+    RETURN k;
 END $$;
 
--- A feed that the caller may move, as it is now, whether or not its table can be read.
-CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner regrole)
+-- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
+CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record := inorder_internal.open_feed(caller, name, owner);
+    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
 BEGIN
-    RETURN inorder_internal.look_at(o.feed, o.relation, caller, false);
+    RETURN inorder_internal.look_at(f.id, f.relation, caller, reads);
 END $$;
 
 -- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
@@ -240,47 +226,6 @@ BEGIN
     RETURN reached;
 END $$;
 
--- Record a poll that found no rows; the batch, if not null, has none.
-CREATE FUNCTION inorder_internal.note_poll(feed bigint, past_batch @extschema@.feed_batch, asked timestamptz)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    -- The rest of a transaction that has no more rows is passed, so that the next poll does not look for them again.
-    UPDATE inorder_internal.feed_state AS s
-    SET position = CASE WHEN past_batch IS NULL THEN s.position
-                        ELSE inorder_internal.advance(s.position, past_batch) END,
-        polled = asked,
-        -- In a feed that is divided rows may wait for a worker.
-        caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                         WHERE b.feed = s.feed AND b.is_open AND b.written_here)
-                            THEN s.caught_up_at ELSE asked END,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
-END $$;
-
--- Store an unfinished batch under the next number, with the session that has it.
-CREATE FUNCTION inorder_internal.keep_pending(
-    feed bigint, next_batch @extschema@.feed_batch, holder oid, holder_pid int, asked timestamptz, is_all boolean
-)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-DECLARE
-    number bigint;
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
-        pending = next_batch, holder = keep_pending.holder, holder_pid = keep_pending.holder_pid,
-        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-    RETURNING s.batch INTO number;
-    RETURN number;
-END $$;
-
 -- Make readers of one feed take turns, until the transaction ends.
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
 RETURNS void
@@ -292,7 +237,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := inorder_internal.find_feed(name, owner, caller);
+    feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
 BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     RETURN feed;
@@ -311,19 +256,23 @@ LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
 
 -- Store a batch for workers, under its number.
-CREATE FUNCTION inorder_internal.keep_batch(
-    feed bigint, number bigint, relation regclass, batch @extschema@.feed_batch
-)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- Only a row that the extension did not write can have this number.
-    DELETE FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = keep_batch.feed AND b.number = keep_batch.number AND b.written_here IS NOT TRUE;
-    INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end)
-    VALUES (keep_batch.feed, keep_batch.number, keep_batch.relation, keep_batch.batch, clock_timestamp());
-    RETURN number;
+    INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, holder, holder_pid,
+                                                    tries, max_tries, lease_end, share, rows)
+    VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.holder, b.holder_pid,
+            coalesce(b.tries, 0), b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.rows)
+    ON CONFLICT (feed, number) DO UPDATE
+    SET (relation, batch, worker, token, holder, holder_pid, tries, max_tries, lease_end, share, rows, reason, failed,
+         set_aside)
+        = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.holder, excluded.holder_pid,
+              excluded.tries, excluded.max_tries, excluded.lease_end, excluded.share, excluded.rows, NULL, NULL, NULL)
+    WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
+    RETURN b;
 END $$;
 
 -- The number of the next batch of a feed, for a worker who gets one that waits.

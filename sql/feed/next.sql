@@ -15,18 +15,17 @@ BEGIN
     END IF;
 END $$;
 
+-- Number and key of the last row within the limit; null if there are fewer rows.
 CREATE FUNCTION inorder_internal.find_cut(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid,
-    OUT number bigint, OUT last_key text[]
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 )
+RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     b := inorder_internal.without_empty(t, b, max_rows + 1::bigint);
-    SELECT q.number, q.last_key INTO number, last_key
-    FROM inorder_internal.as_caller(t, inorder_internal.cut_query(
-        t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller)
-        AS q(number bigint, last_key text[]);
+    RETURN inorder_internal.as_caller(t, inorder_internal.cut_query(
+        t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller);
 END $$;
 
 -- The query for the number of rows of some transactions, at most so many, and the lowest and highest of their numbers.
@@ -35,8 +34,9 @@ CREATE FUNCTION inorder_internal.stored_query(
 )
 RETURNS text
 LANGUAGE sql STABLE
-RETURN format('SELECT pg_catalog.count(*), pg_catalog.min(w.number), pg_catalog.max(w.number) '
-              'FROM (SELECT %s AS number %s LIMIT %s) AS w', inorder_internal.number_text(t),
+RETURN format('SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(w.number)), '
+              'pg_catalog.concat(pg_catalog.max(w.number))] FROM (SELECT %s AS number %s LIMIT %s) AS w',
+              inorder_internal.number_text(t),
               inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text), max_rows);
 
 -- A batch reduced to little more than the transactions that have so many rows.
@@ -47,35 +47,34 @@ RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    window_numbers int8multirange := inorder_internal.window_numbers(b);
+    window_numbers int8multirange := inorder_internal.whole_transactions(b);
     total bigint := inorder_internal.total(window_numbers);
     amount bigint := least(32, total);
-    f record;
+    found text[];  -- number of rows, lowest and highest number
     below bigint;
 BEGIN
     -- What an index without an order gives has to be sorted, so few rows are looked at: the first ones where they are
     -- stored, which is nearly their order. Up to the highest number among these there are enough.
     WHILE amount > 0 LOOP
-        SELECT q.* INTO f FROM inorder_internal.as_caller(t, inorder_internal.stored_query(
-            t, inorder_internal.smallest(window_numbers, amount), max_rows), false, caller)
-            AS q(found bigint, lowest bigint, highest bigint);
-        IF f.found >= max_rows THEN
+        found := inorder_internal.as_caller(t, inorder_internal.stored_query(
+            t, inorder_internal.smallest(window_numbers, amount), max_rows), false, caller);
+        IF found[1]::bigint >= max_rows THEN
             below := inorder_internal.total(inorder_internal.common(
-                window_numbers, int8multirange(int8range(0, f.lowest))));
+                window_numbers, int8multirange(int8range(0, found[2]::bigint))));
             -- A transaction of so many rows, and of several batches, is read by its key: sorting a smaller one takes no
             -- longer.
-            IF f.lowest = f.highest AND max_rows >= 250 AND t.order_columns <> '{}' AND NOT t.is_uuid
+            IF found[2] = found[3] AND max_rows >= 250 AND cardinality(t.order_columns) > 0 AND NOT t.is_uuid
                AND b.resumed IS NULL
                AND NOT (below > 0 AND inorder_internal.has_row(t, inorder_internal.batch_query(
                         t, NULL, inorder_internal.in_window(b, below), '1::pg_catalog.int8', false), caller)) THEN
-                RETURN inorder_internal.rest_of_one(b, f.lowest);
+                RETURN inorder_internal.rest_of_one(b, found[2]::bigint);
             END IF;
             RETURN inorder_internal.in_window(b, inorder_internal.total(inorder_internal.common(
-                window_numbers, int8multirange(int8range(0, f.highest, '[]')))));
+                window_numbers, int8multirange(int8range(0, found[3]::bigint, '[]')))));
         END IF;
         EXIT WHEN amount >= total;
-        amount := least(greatest(CASE f.found WHEN 0 THEN amount * 32.0 ELSE 1 + amount * 1.25 * max_rows / f.found END,
-                                 amount + 1), total);
+        amount := least(greatest(CASE found[1]::bigint WHEN 0 THEN amount * 32.0
+                                 ELSE 1 + amount * 1.25 * max_rows / found[1]::bigint END, amount + 1), total);
     END LOOP;
     RETURN b;
 END $$;
@@ -88,34 +87,27 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN (t).ordered AND (b).resumed IS NULL AND NOT (t).is_uuid
             THEN inorder_internal.large_first(t, (b).transactions, greatest(max_rows * 4::bigint, 1000::bigint)) END;
 
--- The last row within the limit; null if the batch has fewer rows.
+-- The same, of that part of a batch in which it is found soonest.
 CREATE FUNCTION inorder_internal.last_within(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid,
-    OUT number bigint, OUT last_key text[]
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 )
+RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    window_batch inorder_internal.next_found.batch%TYPE := b;
     large bigint := inorder_internal.large_start(t, b, max_rows);
-    cut record;
+    is_rest boolean := NOT t.ordered AND b.resumed IS NOT NULL;
+    cut text[];
 BEGIN
     -- The rest of a large transaction is read piece by piece, whatever comes after it.
-    IF large IS NOT NULL THEN
-        window_batch := inorder_internal.rest_of_one(b, large);
-    ELSIF NOT t.ordered AND b.resumed IS NOT NULL THEN
-        window_batch := inorder_internal.in_window(b, 0);
-    ELSIF NOT t.ordered THEN
-        window_batch := inorder_internal.narrowed(t, b, max_rows, caller);
+    IF large IS NOT NULL OR is_rest THEN
+        cut := inorder_internal.find_cut(t, CASE WHEN is_rest THEN inorder_internal.in_window(b, 0)
+                                                 ELSE inorder_internal.rest_of_one(b, large) END, max_rows, caller);
     END IF;
-    cut := inorder_internal.find_cut(t, window_batch, max_rows, caller);
-    IF cut.number IS NULL AND (large IS NOT NULL OR NOT t.ordered AND b.resumed IS NOT NULL) THEN
-        cut := inorder_internal.find_cut(
-            t, CASE WHEN t.ordered THEN b ELSE inorder_internal.narrowed(t, b, max_rows, caller) END, max_rows,
-            caller);
-    END IF;
-    number := cut.number;
-    last_key := cut.last_key;
+    RETURN CASE WHEN cut IS NULL
+                THEN inorder_internal.find_cut(t, CASE WHEN t.ordered THEN b
+                                                       ELSE inorder_internal.narrowed(t, b, max_rows, caller) END,
+                                               max_rows, caller) ELSE cut END;
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
@@ -134,13 +126,13 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    f record;
+    found text[] := inorder_internal.as_caller(
+        t, format('SELECT ARRAY[e.fault, pg_catalog.concat(e.member)] FROM (%s) AS e', query), false, caller);
 BEGIN
-    SELECT q.* INTO f FROM inorder_internal.as_caller(t, query, false, caller) AS q(fault text, member oid);
-    IF f.fault IS NOT NULL AND f.fault <> 'rows' THEN
-        PERFORM inorder_internal.complain(t, f.fault, f.member);
+    IF found[1] <> 'rows' THEN
+        PERFORM inorder_internal.complain(t, found[1], nullif(found[2], '')::oid);
     END IF;
-    RETURN f.fault IS NOT NULL;
+    RETURN found IS NOT NULL;
 END $$;
 
 -- Whether a batch has rows, or may have some, by queries; error if a condition of the table is violated.
@@ -186,7 +178,7 @@ DECLARE
 BEGIN
     IF found IS NULL THEN
         RETURN inorder_internal.find_rows(t, p, b, caller);
-    ELSIF found[2] OR p.members IS DISTINCT FROM b.members THEN
+    ELSIF found[2] OR inorder_internal.differ(p.members, b.members) THEN
         PERFORM inorder_internal.find_fault(t, inorder_internal.probe_query(t, p, b, caller), caller);
     END IF;
     RETURN found[1];
@@ -202,11 +194,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n inorder_internal.next_found;
-    cut record;
+    cut text[];
 BEGIN
     n.batch := b;
     n.is_all := true;
-    IF reads AND NOT whole AND t.ordered AND t.order_columns <> '{}' AND max_rows IS NOT NULL THEN
+    IF reads AND NOT whole AND t.ordered AND cardinality(t.order_columns) > 0 AND max_rows IS NOT NULL THEN
         n.has_rows := true;
         n.ends_in := inorder_internal.large_start(t, b, max_rows);
         n.query := concat(inorder_internal.found_query(
@@ -215,9 +207,9 @@ BEGIN
         RETURN n;
     ELSIF max_rows IS NOT NULL THEN
         cut := inorder_internal.last_within(t, b, max_rows, caller);
-        IF cut.number IS NOT NULL THEN
+        IF cut IS NOT NULL THEN
             n.is_all := false;
-            n.batch := inorder_internal.cut_batch(t, b, cut.number, CASE WHEN NOT whole THEN cut.last_key END);
+            n.batch := inorder_internal.cut_batch(t, b, cut[1]::bigint, CASE WHEN NOT whole THEN cut[2:] END);
         END IF;
     END IF;
     -- An index does not show which rows of a transaction were read.
@@ -240,8 +232,10 @@ DECLARE
     b inorder_internal.next_found.batch%TYPE := inorder_internal.next_batch(t, p, members);
 BEGIN
     IF (b.ordering).column_name IS NOT NULL THEN
-        PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name),
-                inorder_internal.prove_order_of(t, b.ordering);
+        IF whole THEN
+            PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name);
+        END IF;
+        t := inorder_internal.prove_order_of(t, b.ordering);
         -- In a set that was read in part the rows that are left are looked for by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
@@ -304,7 +298,7 @@ DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
     -- The members of this table are none of another one, or with another key.
-    IF b.members IS DISTINCT FROM members THEN
+    IF inorder_internal.differ(b.members, members) THEN
         PERFORM inorder_internal.check_same(t, b.members, 'batch');
         IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
             PERFORM inorder_internal.check_order(t, b.members, coalesce(b.resumed, b.cut));
@@ -317,7 +311,7 @@ BEGIN
               HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
                      'on a standby wait until it has come so far.';
     ELSIF (b.ordering).column_name IS NOT NULL THEN
-        PERFORM inorder_internal.prove_order_of(t, b.ordering);
+        t := inorder_internal.prove_order_of(t, b.ordering);
     END IF;
     RETURN b;
 END $$;

@@ -138,7 +138,7 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF b.members IS NULL OR b.members = members THEN
+    IF b.members IS NULL OR NOT inorder_internal.differ(b.members, members) THEN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.complain(t, 'joined', m.member::oid)
@@ -160,7 +160,7 @@ DECLARE
     probes text[] := ARRAY[inorder_internal.beyond_query(t)];
     passed int8multirange := inorder_internal.passed_by(p);
 BEGIN
-    IF p.members IS DISTINCT FROM b.members THEN
+    IF inorder_internal.differ(p.members, b.members) THEN
         IF passed <> '{}' OR p.partial IS NOT NULL THEN
             PERFORM inorder_internal.complain(t, 'unguarded', m.member::oid)
             FROM inorder_internal.new_members(t, p.members, p.origin) AS m WHERE m.was_attached;
@@ -241,6 +241,26 @@ BEGIN
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;
 
+-- The batch of no transactions, which does not change a position.
+CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    batch.format := inorder_internal.position_format();
+    batch.transactions := '{}';
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    batch.cut := p.partial;
+    batch.cut_after := p.last_key;
+    batch.ordering := CASE WHEN (p.ordering).column_name IS NOT NULL THEN p.ordering END;
+    IF (p.ordering).frozen IS NOT NULL THEN
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+    END IF;
+    batch.members := p.members;
+    batch.origin := inorder_internal.server_origin();
+END $$;
+
 -- The batch of all transactions that have ended since a position; null if there is none.
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
@@ -258,61 +278,34 @@ BEGIN
         PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
     -- The members of this table are none of another one.
-    IF p.members IS DISTINCT FROM members THEN
+    IF inorder_internal.differ(p.members, members) THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
-    batch.format := inorder_internal.position_format();
-    batch.origin := inorder_internal.server_origin();
+    batch := inorder_internal.no_batch(p);
     batch.transactions := coalesce((p.ordering).frozen, inorder_internal.minus(ended, p.transactions));
-    batch.resumed := p.partial;
-    batch.resumed_after := p.last_key;
+    batch.cut := NULL;
+    batch.cut_after := NULL;
     -- A standby may be behind the server that the position is from.
-    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial OR NOT batch.transactions <@ ended THEN
+    IF isempty(batch.transactions)
+       OR NOT isempty(inorder_internal.minus(inorder_internal.one(p.partial), batch.transactions))
+       OR NOT isempty(inorder_internal.minus(batch.transactions, ended)) THEN
         batch := NULL;
         RETURN;
     END IF;
-    IF p.partial IS NOT NULL AND p.members IS DISTINCT FROM members THEN
+    IF p.partial IS NOT NULL AND inorder_internal.differ(p.members, members) THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
     IF (p.ordering).column_name IS NOT NULL THEN
-        batch.ordering := p.ordering;
-        batch.ordering.frozen := NULL;
-        batch.ordering.from_value := (p.ordering).next_value;
         batch.ordering.next_value := NULL;
     END IF;
     batch.members := members;
     -- Partitions in the position may not yet exist on the standby: keep them.
-    IF NOT p.transactions <@ ended AND p.members <> members THEN
+    IF inorder_internal.differ(p.members, members)
+       AND NOT isempty(inorder_internal.minus(p.transactions, ended)) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
 END $$;
-
--- The batch of no transactions, which does not change a position.
-CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    batch.format := inorder_internal.position_format();
-    batch.transactions := '{}';
-    batch.resumed := p.partial;
-    batch.resumed_after := p.last_key;
-    batch.cut := p.partial;
-    batch.cut_after := p.last_key;
-    batch.ordering := p.ordering;
-    IF (p.ordering).frozen IS NOT NULL THEN
-        batch.ordering.frozen := NULL;
-        batch.ordering.from_value := (p.ordering).next_value;
-    END IF;
-    batch.members := p.members;
-    batch.origin := inorder_internal.server_origin();
-END $$;
-
--- The whole transactions of a batch, from which a window is selected.
-CREATE FUNCTION inorder_internal.window_numbers(b @extschema@.feed_batch)
-RETURNS int8multirange
-LANGUAGE sql IMMUTABLE
-RETURN inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed));
 
 -- A batch reduced to the given number of smallest whole transactions.
 CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
@@ -321,7 +314,7 @@ LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
-                                            inorder_internal.smallest(inorder_internal.window_numbers(b), amount));
+                                            inorder_internal.smallest(inorder_internal.whole_transactions(b), amount));
     RETURN b;
 END $$;
 
@@ -345,7 +338,7 @@ LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
-        b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)));
+        b.transactions, inorder_internal.plus(inorder_internal.one(b.resumed), inorder_internal.one(b.cut))));
     RETURN b;
 END $$;
 
@@ -359,10 +352,9 @@ AS $$
 BEGIN
     -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
     -- In the outer query, so that it is evaluated for the last row only.
-    RETURN format('SELECT %s AS number, ARRAY[%s]::pg_catalog.text[] AS last_key '
-                  'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
-        inorder_internal.number_text(t),
-        inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)'),
+    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
+        concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)),
+                  inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)')),
         inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
                                      true),
         max_rows - 1);
@@ -383,7 +375,7 @@ BEGIN
         b.transactions := inorder_internal.common(
             b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
     END IF;
-    IF t.order_columns <> '{}' AND last_key IS NOT NULL THEN
+    IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
         b.cut := number;
         b.cut_after := last_key;
     END IF;

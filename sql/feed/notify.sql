@@ -44,9 +44,8 @@ BEGIN
         is_ours := EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'inorder_notify'
                            AND g.tgfoid = inorder_internal.notifier());
         RETURN NEXT format('CREATE %sTRIGGER inorder_notify AFTER INSERT ON %s FOR EACH STATEMENT '
-                           'EXECUTE FUNCTION %s.feed_notify_trigger(%L)',
-                           CASE WHEN is_ours THEN 'OR REPLACE ' ELSE '' END, member, inorder_internal.public_schema(),
-                           channel);
+                           'EXECUTE FUNCTION %s(%L)', CASE WHEN is_ours THEN 'OR REPLACE ' ELSE '' END, member,
+                           inorder_internal.notifier()::regproc, channel);
         RETURN NEXT format('ALTER TABLE %s ENABLE ALWAYS TRIGGER inorder_notify', member);
     END LOOP;
 END $$;

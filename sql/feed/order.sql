@@ -42,16 +42,21 @@ RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
--- The sequence from which the values of a column are drawn, or null. Error if it caches, descends or cycles, or if
--- there are several.
-CREATE FUNCTION inorder_internal.order_sequence(t inorder_internal.feed_table, order_column text)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+-- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself: it has the
+-- number, or the sequence from which its values are drawn caches, descends or cycles, or there are several.
+-- Volatile, so that it sees the sequence as it is now: nothing locks that, and the proof is kept until it changes.
+CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     s record;
 BEGIN
-    SELECT count(DISTINCT q.seqrelid) AS amount, min(q.seqrelid) AS id, min(q.seqrelid::regclass::text) AS name,
+    IF order_column = t.key_column THEN
+        RAISE 'column % of % has the transaction number, which is not the order of writing', quote_ident(order_column),
+              t.relation USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT count(DISTINCT q.seqrelid) AS amount, min(q.seqrelid::regclass::text) AS name,
            bool_and(q.seqcache = 1 AND q.seqincrement > 0 AND NOT q.seqcycle) AS is_right
     INTO s
     FROM unnest(inorder_internal.tree(t.relation)) AS m(relid)
@@ -77,37 +82,26 @@ BEGIN
               HINT = format('ALTER SEQUENCE %s INCREMENT BY 1 CACHE 1 NO CYCLE. Sessions that used it before may still '
                             'have cached values: let them reconnect.', s.name);
     END IF;
-    RETURN s.id;
 END $$;
 
--- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself (that is
--- checked in order.c). Returns the sequence from which it is drawn, or null.
-CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF order_column = t.key_column THEN
-        RAISE 'column % of % has the transaction number, which is not the order of writing', quote_ident(order_column),
-              t.relation USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    RETURN inorder_internal.order_sequence(t, order_column);
-END $$;
+-- A condition for the order column that always holds, as typed() makes them.
+CREATE FUNCTION inorder_internal.typed_order(t inorder_internal.feed_table, order_column text)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_column((t).relation, order_column::name)
+    WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
+    ELSE 'int2'::name END);
 
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    ranges text;
     bounds text[];
 BEGIN
     -- No index serves these conditions, so the planner keeps to that of the order column.
-    IF (SELECT count(*) FROM unnest(numbers)) <= 4 THEN
-        SELECT string_agg(inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(r)),
-                                                          inorder_internal.bound(t, upper(r))), ' OR ')
-        INTO ranges FROM unnest(numbers) AS r;
-        RETURN format('(%s) IS TRUE', ranges);
+    IF inorder_internal.is_range(numbers) THEN
+        RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
     END IF;
     -- A number is in a range if an odd number of bounds is at or below it.
     SELECT CASE WHEN t.is_uuid THEN array_agg(inorder_internal.uuid_xact_floor(n.number)::text ORDER BY n.number)
@@ -123,7 +117,7 @@ CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers
 RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 keeps the planner from the index of the order column.
-RETURN CASE WHEN (t).ordered AND numbers = int8multirange(range_merge(numbers))
+RETURN CASE WHEN (t).ordered AND inorder_internal.is_range(numbers)
             THEN format('FROM (SELECT e.* FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
@@ -142,7 +136,7 @@ DECLARE
                           '%3$L::pg_catalog.int8', (b.ordering).column_name,
                           greatest((b.ordering).from_value, walked_from, -9223372036854775808),
                           least((b.ordering).next_value - 1, up_to, 9223372036854775807),
-                          inorder_internal.typed(t.relation, ARRAY[(b.ordering).column_name::name]));
+                          inorder_internal.typed_order(t, (b.ordering).column_name));
     walked text := inorder_internal.whole_table(t) || wanted;
 BEGIN
     IF walked_from IS NULL THEN
@@ -177,7 +171,7 @@ LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               'WHERE %4$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
-              inorder_internal.typed((t).relation, ARRAY[order_column::name]));
+              inorder_internal.typed_order(t, order_column));
 
 -- The query for the highest value in a table, which no row of a set that has ended is above.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text)
@@ -186,6 +180,12 @@ LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));
+
+CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch)
+RETURNS int8multirange
+LANGUAGE sql IMMUTABLE
+RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
+                              inorder_internal.one((b).cut));
 
 -- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
 -- transactions, the first part of one.
@@ -208,8 +208,7 @@ BEGIN
             CASE WHEN b.resumed IS NOT NULL
                  THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
                                              CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
-            inorder_internal.ranges(t, source, inorder_internal.minus(
-                b.transactions, inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)), columns, in_order),
+            inorder_internal.ranges(t, source, inorder_internal.whole_transactions(b), columns, in_order),
             CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
                  THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
     END IF;

@@ -6,21 +6,24 @@
 -- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
 -- better one.
 
--- Error if the column of a position or batch is not what it was, or can no longer give an order.
+-- A table whose rows are read in this order; error if its column is not what it was, or can no longer give one.
 CREATE FUNCTION inorder_internal.prove_order_of(t inorder_internal.feed_table, o @extschema@.feed_order)
-RETURNS void
+RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = t.relation AND a.attname = o.column_name AND a.attnum = o.attnum
-                     AND a.attnum > 0 AND NOT a.attisdropped) THEN
+    IF inorder_internal.column_is_proved(t, o.column_name, o.attnum, false) THEN
+        RETURN t;
+    ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
+                      WHERE a.attrelid = t.relation AND a.attname = o.column_name AND a.attnum = o.attnum
+                        AND a.attnum > 0 AND NOT a.attisdropped) THEN
         PERFORM inorder_internal.refuse_column(
             t.relation, o.column_name, false, 'is not the one by which its feed is ordered',
             'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
             'takes the column that has the name now.');
     END IF;
-    PERFORM inorder_internal.prove_order_column(t, o.column_name::name);
+    PERFORM inorder_internal.prove_column(t, o.column_name::name, false);
+    RETURN t;
 END $$;
 
 CREATE TYPE inorder_internal.order_search AS (
@@ -38,13 +41,17 @@ CREATE FUNCTION inorder_internal.first_rows(
 RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-BEGIN
-    SELECT q.* INTO s.amount, s.lowest, s.highest
-    FROM inorder_internal.as_caller(t, format(
-        'SELECT pg_catalog.count(*), pg_catalog.min(e.value)::pg_catalog.int8, '
-        'pg_catalog.max(e.value)::pg_catalog.int8 FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
+DECLARE
+    found text[] := inorder_internal.as_caller(t, format(
+        'SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(e.value)), '
+        'pg_catalog.concat(pg_catalog.max(e.value))] '
+        'FROM (SELECT e.%1$I AS value %2$s ORDER BY e.%1$I LIMIT %3$s) AS e',
         (b.ordering).column_name, inorder_internal.piece(t, b, s.walked_from, s.up_to, budget),
-        max_rows + 1::bigint), true, caller) AS q(amount bigint, lowest bigint, highest bigint);
+        max_rows + 1::bigint), true, caller);
+BEGIN
+    s.amount := found[1]::bigint;
+    s.lowest := nullif(found[2], '')::bigint;
+    s.highest := nullif(found[3], '')::bigint;
     RETURN s;
 END $$;
 

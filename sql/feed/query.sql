@@ -103,7 +103,7 @@ DECLARE
     literals text;
     amount bigint;
 BEGIN
-    IF t.is_uuid AND cardinality(key_values) = 1 AND t.order_columns = ARRAY[t.key_column] THEN
+    IF t.is_uuid AND cardinality(key_values) = 1 AND t.order_columns[1] = t.key_column THEN
         RETURN format('%L::pg_catalog.uuid', key_values[1]);
     END IF;
     SELECT string_agg(format('%L::pg_catalog.%I', k.value, y.typname), ', ' ORDER BY k.place), count(*)
@@ -123,7 +123,7 @@ END $$;
 CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN CASE WHEN in_order AND columns <> '{}'::name[] THEN ' ORDER BY ' || inorder_internal.column_list(columns)
+RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
 
 CREATE FUNCTION inorder_internal.of_number(t inorder_internal.feed_table, number bigint)
@@ -236,7 +236,7 @@ BEGIN
                                                  columns, true));
     -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
     -- uses one only if sequential scans are disabled, or in a join without alternatives.
-    ELSIF numbers = int8multirange(range_merge(numbers)) AND (in_order OR t.ordered) THEN
+    ELSIF inorder_internal.is_range(numbers) AND (in_order OR t.ordered) THEN
         RETURN format('(SELECT %s FROM %s%s%s)', columns, source, inorder_internal.in_range(t, numbers), ending);
     END IF;
     RETURN format('(SELECT %s %s)', columns,

@@ -28,7 +28,7 @@ RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    call text := format('EXECUTE FUNCTION %s.feed_guard(%L)', inorder_internal.public_schema(), t.base);
+    call text := format('EXECUTE FUNCTION %s(%L)', inorder_internal.guard_function()::regproc, t.base);
 BEGIN
     -- Partitions inherit row triggers, but not statement triggers.
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,

@@ -78,8 +78,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF order_column IS NOT NULL THEN
-        PERFORM inorder_internal.type_of_column(t.relation, order_column),
-                inorder_internal.prove_order_column(t, order_column);
+        PERFORM inorder_internal.prove_column(t, order_column, false);
     END IF;
     RETURN inorder_internal.start_position(t, start, order_column);
 END $$;
@@ -230,18 +229,16 @@ BEGIN
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
     END IF;
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
-    LOOP
-        PERFORM inorder_internal.begin_look();
+    WHILE found IS NOT TRUE AND inorder_internal.await_look(since, since + timeout, found IS NULL) LOOP
         -- An error takes back the locks of the look, which would leave ALTER TABLE with a lock_timeout no turn; and
         -- this one is no error of the caller's.
         BEGIN
             found := CASE WHEN is_feed THEN inorder_internal.is_batch_next(caller, feed, owner)
-                          ELSE inorder_internal.has_rows_after(caller, relation, from_position) END;
+                          ELSE inorder_internal.has_rows_after(caller, relation, from_position) END IS TRUE;
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
             NULL;
         END;
-        EXIT WHEN found OR NOT inorder_internal.await_more(since, since + timeout);
     END LOOP;
     RETURN found;
 END $$;

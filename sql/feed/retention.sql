@@ -39,10 +39,11 @@ AS $$
 DECLARE
     bound text := inorder_internal.bound(t, inorder_internal.passed(t));
 BEGIN
-    RETURN (SELECT string_agg(format(
-                'SELECT %L::pg_catalog.regclass WHERE EXISTS (SELECT FROM %strue)'
+    RETURN (SELECT 'SELECT pg_catalog.array_agg(pg_catalog.concat(p.part)) FROM (' || string_agg(format(
+                'SELECT %L::pg_catalog.oid AS part WHERE EXISTS (SELECT FROM %strue)'
                 ' AND NOT EXISTS (SELECT FROM %2$se.%3$I OPERATOR(pg_catalog.>=) %4$s)',
                 part::oid, inorder_internal.part(t.relation, part, caller), t.key_column, bound), ' UNION ALL ')
+                || ') AS p'
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
@@ -64,11 +65,8 @@ END $$;
 -- Bodies of public functions.
 CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass)
 RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'));
-END $$;
+LANGUAGE sql VOLATILE
+RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'::text));
 
 CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation regclass)
 RETURNS SETOF regclass
@@ -82,7 +80,7 @@ DECLARE
     query text := inorder_internal.passed_parts_query(t, caller);
 BEGIN
     IF query IS NOT NULL THEN
-        RETURN QUERY SELECT q.part FROM inorder_internal.as_caller(t, query, false, caller) AS q(part regclass);
+        RETURN QUERY SELECT unnest(inorder_internal.as_caller(t, query, false, caller)::oid[])::regclass;
     END IF;
     PERFORM inorder_internal.unchanged_members(t, members);
 END $$;

@@ -63,23 +63,6 @@ RETURN CASE WHEN (k).shares IS NOT NULL
             THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
                      (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
 
--- Error if keys may belong to other shares than when the feed was divided.
-CREATE FUNCTION inorder_internal.check_fingerprint(feed_name text, k inorder_internal.share_key)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF k.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(k.kind) THEN
-        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(feed_name)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
-                              'unfinished batches would have other rows.', k.fingerprint,
-                              inorder_internal.fingerprint(k.kind)),
-              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
-                     'by feed_seek(), which discards unfinished batches.';
-    END IF;
-END $$;
-
 ---------------------------------------------------------------------------
 -- Rows of a share
 ---------------------------------------------------------------------------
@@ -152,7 +135,7 @@ RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF b.members IS DISTINCT FROM more.members OR b.origin IS DISTINCT FROM more.origin THEN
+    IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NOT NULL THEN
         RETURN inorder_internal.joined_order(b, more);
@@ -191,23 +174,13 @@ BEGIN
     END IF;
     SELECT coalesce(max(b.number), -4611686018427387904) + 1 INTO place FROM inorder_internal.worker_batch AS b
     WHERE b.feed = add_part.feed AND b.number < 0;
-    PERFORM inorder_internal.keep_batch(feed, place, f.relation, part)
-    FROM inorder_internal.feed AS f WHERE f.id = feed;
-    UPDATE inorder_internal.worker_batch AS b SET share = add_part.share, rows = add_part.rows
-    WHERE b.feed = add_part.feed AND b.number = place;
-END $$;
-
--- Give each share the rows that it has in a piece.
-CREATE FUNCTION inorder_internal.distribute(
-    feed bigint, piece @extschema@.feed_batch, shares bigint[], rows bigint[], max_rows int
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    FOR i IN 1 .. cardinality(shares) LOOP
-        PERFORM inorder_internal.add_part(feed, inorder_internal.by_number(piece), shares[i]::int, rows[i], max_rows);
-    END LOOP;
+    united.feed := feed;
+    united.number := place;
+    united.relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
+    united.batch := part;
+    united.share := share;
+    united.rows := rows;
+    united := inorder_internal.keep_batch(united);
 END $$;
 
 ---------------------------------------------------------------------------

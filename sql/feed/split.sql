@@ -88,12 +88,6 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch)
-RETURNS int8multirange
-LANGUAGE sql IMMUTABLE
-RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
-                              inorder_internal.one((b).cut));
-
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -128,7 +122,7 @@ CREATE FUNCTION inorder_internal.numbers_query(
 RETURNS text
 LANGUAGE sql STABLE
 -- The number is taken out of the chosen keys only. The place has another name than the key.
-RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SELECT %s AS number '
+RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '
               '0::pg_catalog.int8) AS s',
@@ -136,23 +130,6 @@ RETURN format('SELECT pg_catalog.array_agg(s.number ORDER BY s.number) FROM (SEL
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers),
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
-
--- The query for the key of the row at a place among those of one transaction; null if no key distinguishes them. A part
--- remembers the key that the batch does, so it must not be cut by another one.
-CREATE FUNCTION inorder_internal.inside_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, amount bigint
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF t.order_columns = '{}'::name[] THEN
-        RETURN NULL;
-    END IF;
-    PERFORM inorder_internal.check_order(t, b.members, number);
-    RETURN inorder_internal.cut_query(t, NULL::text, inorder_internal.of_batch(b, inorder_internal.one(number)),
-                                      least(amount, 2147483647)::int);
-END $$;
 
 -- The part of a batch up to a key of a transaction, or to the end of the transaction if the key is null.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
@@ -184,18 +161,22 @@ BEGIN
     RETURN b;
 END $$;
 
--- The key of the row at a place, from 1, among those of one transaction of a batch; null if there is none.
+-- The key of the row at a place, from 1, among those of one transaction of a batch; null if there is none, or no key
+-- distinguishes them. A part remembers the key that the batch does, so it must not be cut by another one.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
 )
 RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    query text := inorder_internal.inside_query(t, b, number, place);
 BEGIN
-    RETURN CASE WHEN query IS NOT NULL THEN (
-        SELECT q.key FROM inorder_internal.as_caller(t, query, false, caller) AS q(number bigint, key text[])) END;
+    IF cardinality(t.order_columns) = 0 THEN
+        RETURN NULL;
+    END IF;
+    PERFORM inorder_internal.check_order(t, b.members, number);
+    RETURN (inorder_internal.as_caller(t, inorder_internal.cut_query(
+        t, NULL, inorder_internal.of_batch(b, inorder_internal.one(number)), least(place, 2147483647)::int), false,
+        caller))[2:];
 END $$;
 
 -- Transactions of a batch, in its order, and how many of its rows each stands for.
@@ -218,8 +199,8 @@ BEGIN
             stride := amount / 10000 + 1;
             SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
             FROM (SELECT n AS number, count(*) * stride AS rows
-                  FROM inorder_internal.as_caller(t, inorder_internal.numbers_query(t, b, whole, stride), false, caller)
-                      AS q(numbers bigint[]) CROSS JOIN LATERAL unnest(q.numbers) AS n GROUP BY n) AS s;
+                  FROM unnest(inorder_internal.as_caller(t, inorder_internal.numbers_query(
+                      t, b, whole, stride), false, caller)::bigint[]) AS n GROUP BY n) AS s;
         END IF;
     END IF;
     -- The batch begins and ends with a part of a transaction.

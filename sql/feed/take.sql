@@ -4,41 +4,32 @@
 -- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
 -- had its turn meanwhile: see begin_turn().
 
--- Error if workers have batches of a feed that is read without them: its order would be another.
-CREATE FUNCTION inorder_internal.refuse_shared(k inorder_internal.taken)
+-- Error for a reader who would pass over batches that others have; of workers, since its order would be another.
+CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken, reads boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (k.shared_by).shares IS NOT NULL THEN
+    IF reads AND (k.pending).transactions IS NOT NULL THEN
+        RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
+                            'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
+                            k.name, k.batch);
+    ELSIF (k.shared_by).shares IS NOT NULL THEN
         RAISE 'feed % is divided among workers by column %', quote_literal(k.name),
               quote_ident((k.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'A reader of all its rows would not know which of them workers have.',
               HINT = 'Call feed_take_batch(), also if there is one worker. Or read another feed of the table, without '
                      'partition_by.';
-    ELSIF k.shared THEN
-        RAISE 'workers of feed % have unfinished batches', quote_literal(k.name)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
-                                                       WHERE b.feed = k.feed AND b.set_aside IS NULL
-                                                         AND b.written_here)),
-              HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another '
-                     'way: the view feed_batches shows them.';
     END IF;
-END $$;
-
--- Error for a reader who would pass over a batch that somebody has.
-CREATE FUNCTION inorder_internal.refuse_unfinished(k inorder_internal.taken)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
+    RAISE 'workers of feed % have unfinished batches', quote_literal(k.name)
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
-                        'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
-                        k.name, k.batch);
+          DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
+                                                   WHERE b.feed = k.feed AND b.set_aside IS NULL AND b.written_here)),
+          HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another way: the view '
+                 'feed_batches shows them.';
 END $$;
 
 -- Error if another session that lives has the unfinished batch of a feed.
@@ -58,40 +49,35 @@ BEGIN
 END $$;
 
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
--- an ordered set, and has no rows is passed then.
+-- an ordered set, and has no rows is passed then, so that the next poll does not look for it again.
 CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     past_batch inorder_internal.next_found.batch%TYPE := (k.next).batch;
+    is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL;
 BEGIN
     IF k.is_poll_due AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(k.feed);
+        UPDATE inorder_internal.feed_state AS s
         -- Who has moved the feed meanwhile has passed it, too.
-        PERFORM inorder_internal.note_poll(k.feed, CASE
-            WHEN (past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL)
-                 AND inorder_internal.follows((inorder_internal.state_of(k.feed)).position, past_batch)
-            THEN past_batch END, k.asked);
+        SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, past_batch)
+                            THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
+            polled = k.asked,
+            -- In a feed that is divided rows may wait for a worker.
+            caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                             WHERE b.feed = s.feed AND b.is_open AND b.written_here)
+                                THEN s.caught_up_at ELSE k.asked END,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
     END IF;
 END $$;
 
--- A feed with what follows its position now, and when that was asked for.
-CREATE FUNCTION inorder_internal.find_after(k inorder_internal.taken, max_rows int, reads boolean)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- Not after the snapshot in which rows are looked for.
-    k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
-                                                             ELSE now() END;
-    k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, reads, k.caller);
-    RETURN k;
-END $$;
-
--- Move a feed over what is left of a set and has no rows any more, before the batch that follows; the feed is locked if
--- there is one.
+-- Move a feed that is locked over what is left of a set and has no rows any more, before the batch that follows. Where
+-- none does, the poll is noted, which passes that.
 CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -99,11 +85,14 @@ AS $$
 DECLARE
     rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
 BEGIN
-    IF rest.transactions IS NOT NULL AND (k.next).has_rows THEN
-        k.at_position := inorder_internal.move_feed(k.feed, rest, k.asked, false);
-    ELSIF rest.transactions IS NOT NULL THEN
-        -- An empty poll passes it, if it writes.
-        k.next.batch := rest;
+    IF (k.next).has_rows THEN
+        k.at_position := CASE WHEN rest.transactions IS NULL THEN k.at_position
+                              ELSE inorder_internal.move_feed(k.feed, rest, k.asked, false) END;
+    ELSE
+        k.next.batch := CASE WHEN rest.transactions IS NULL THEN (k.next).batch ELSE rest END;
+        IF k.is_poll_due THEN
+            PERFORM inorder_internal.note_empty_poll(k);
+        END IF;
     END IF;
     RETURN k;
 END $$;
@@ -117,37 +106,29 @@ RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record := inorder_internal.open_feed(caller, name, owner);
+    f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     k inorder_internal.taken;
     version text;
     locked boolean := false;
 BEGIN
     LOOP
         IF moves AND NOT locked THEN
-            version := inorder_internal.begin_turn(o.feed);
+            version := inorder_internal.begin_turn(f.id);
             locked := version IS NULL;
         END IF;
-        k := inorder_internal.look_at(o.feed, o.relation, caller, reads);
-        IF reads AND (k.pending).transactions IS NOT NULL THEN
-            PERFORM inorder_internal.refuse_unfinished(k);
-        ELSIF (reads OR moves) AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
-            PERFORM inorder_internal.refuse_shared(k);
+        k := inorder_internal.look_at(f.id, f.relation, caller, reads);
+        IF reads AND (k.pending).transactions IS NOT NULL
+           OR (reads OR moves) AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
+            PERFORM inorder_internal.refuse_taken(k, reads);
+        ELSIF (k.pending).transactions IS NULL THEN
+            k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, at_once, caller);
         END IF;
-        IF (k.pending).transactions IS NOT NULL THEN
-            EXIT WHEN locked OR NOT moves;
-        ELSE
-            k := inorder_internal.find_after(k, max_rows, at_once);
-            EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows;
-        END IF;
-        -- There is something to move over, so writing is due: what another reader has left is looked at again.
-        EXIT WHEN inorder_internal.take_turn(o.feed, version);
+        -- If there is something to move over, writing is due: what another reader has left is looked at again.
+        EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
         locked := true;
     END LOOP;
     IF moves AND (k.next).has_rows IS NOT NULL THEN
         k := inorder_internal.pass_rest(k);
-        IF NOT (k.next).has_rows AND k.is_poll_due THEN
-            PERFORM inorder_internal.note_empty_poll(k);
-        END IF;
     END IF;
     RETURN k;
 END $$;
@@ -161,11 +142,10 @@ RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    ended bigint := CASE WHEN moves THEN inorder_internal.ended_count() END;
-    asked text := format('%s %s %s %s %s', caller, owner, max_rows, reads, name);
+    asked text := CASE WHEN moves THEN format('%s %s %s %s %s', caller, owner, max_rows, reads, name) END;
     k inorder_internal.taken;
 BEGIN
-    k.relation := inorder_internal.found_empty(ended, asked);
+    k.relation := inorder_internal.found_empty(asked);
     IF k.relation IS NOT NULL THEN
         k.t.relation := k.relation::regclass;
         k.t.ordered := false;  -- nobody asks
@@ -174,7 +154,7 @@ BEGIN
     END IF;
     k := inorder_internal.look_next(caller, name, owner, max_rows, reads, moves, at_once);
     IF moves AND NOT (k.next).has_rows THEN
-        k.next.has_rows := inorder_internal.note_empty(ended, asked, k.relation);
+        k.next.has_rows := inorder_internal.note_empty(asked, k.relation);
     END IF;
     RETURN k;
 END $$;
@@ -246,33 +226,47 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM inorder_internal.prove_column(t, column_name, true);
     IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, column_name)) IS NULL THEN
         PERFORM inorder_internal.refuse_column(
             t.relation, column_name, true, 'is not a smallint, integer, bigint, uuid, text or varchar',
             'Choose another column.');
     END IF;
-    PERFORM inorder_internal.prove_share_column(t, column_name);
 END $$;
 
--- Error if the column by which a feed is divided is not what it was, or keys may have other hashes.
+-- A feed that is divided; error if its column is not what it was, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken)
-RETURNS void
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     divided inorder_internal.share_key := k.shared_by;
 BEGIN
-    PERFORM inorder_internal.check_fingerprint(k.name, divided);
+    IF divided.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(divided.kind) THEN
+        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(k.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
+                              'unfinished batches would have other rows.', divided.fingerprint,
+                              inorder_internal.fingerprint(divided.kind)),
+              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
+                     'by feed_seek(), which discards unfinished batches.';
+    -- Another feed may have proved the column since it has another type.
+    ELSIF inorder_internal.column_is_proved(k.t, divided.column_name, divided.attnum, true)
+          AND inorder_internal.share_kind(inorder_internal.type_of_column(
+                  (k.t).relation, divided.column_name::name)) = divided.kind THEN
+        RETURN k;
     -- A key that changed its share would be lost or repeated.
-    IF NOT EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = (k.t).relation AND a.attname = divided.column_name AND a.attnum = divided.attnum
-                     AND a.attnum > 0 AND inorder_internal.share_kind(a.atttypid) = divided.kind) THEN
+    ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
+                      WHERE a.attrelid = (k.t).relation AND a.attname = divided.column_name
+                        AND a.attnum = divided.attnum AND a.attnum > 0
+                        AND inorder_internal.share_kind(a.atttypid) = divided.kind) THEN
         PERFORM inorder_internal.refuse_column(
             (k.t).relation, divided.column_name, true, 'is not the one by which its feed was divided',
             'It was renamed, dropped or made anew, or its type was changed: give the table that column back. Or go on '
             'by feed_seek(), which takes the column that has the name now.');
     END IF;
-    PERFORM inorder_internal.prove_share_column(k.t, divided.column_name::name);
+    PERFORM inorder_internal.prove_column(k.t, divided.column_name::name, true);
+    RETURN k;
 END $$;
 
 -- A feed that is locked with what follows its position, which may have been found, after what is left of a set.
@@ -282,33 +276,9 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF (k.next).has_rows IS NULL THEN
-        k := inorder_internal.find_after(k, max_rows, false);
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
     END IF;
-    k := inorder_internal.pass_rest(k);
-    IF NOT (k.next).has_rows AND k.is_poll_due THEN
-        PERFORM inorder_internal.note_empty_poll(k);
-    END IF;
-    RETURN k;
-END $$;
-
--- How many rows each share has in the next piece.
-CREATE FUNCTION inorder_internal.count_shares(
-    k inorder_internal.taken, OUT shares bigint[], OUT rows bigint[]
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    pieces text := inorder_internal.found_query(k.t, (k.next).batch, NULL, format(
-        'CASE WHEN %strue THEN %s END AS share',
-        inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
-        inorder_internal.share_text(k.shared_by)), false);
-BEGIN
-    SELECT q.shares, q.rows INTO shares, rows
-    FROM inorder_internal.as_caller(k.t, format(
-        'SELECT pg_catalog.array_agg(s.share ORDER BY s.share), pg_catalog.array_agg(s.rows ORDER BY s.share) '
-        'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
-        k.caller)
-        AS q(shares bigint[], rows bigint[]);
+    RETURN inorder_internal.pass_rest(k);
 END $$;
 
 -- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
@@ -318,16 +288,28 @@ RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    c record;
+    pieces text;
+    counts text[];
 BEGIN
     k := inorder_internal.next_for_worker(k, max_rows);
     IF NOT (k.next).has_rows THEN
         RETURN k;
     END IF;
-    c := inorder_internal.count_shares(k);
+    pieces := inorder_internal.found_query(k.t, (k.next).batch, NULL, format(
+        'CASE WHEN %strue THEN %s END AS share',
+        inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
+        inorder_internal.share_text(k.shared_by)), false);
+    -- The shares that have rows in it, and how many.
+    counts := inorder_internal.as_caller(k.t, format(
+        'SELECT ARRAY[pg_catalog.concat(pg_catalog.array_agg(s.share ORDER BY s.share)), '
+        'pg_catalog.concat(pg_catalog.array_agg(s.rows ORDER BY s.share))] '
+        'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
+        k.caller);
     k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
     k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, false);
-    PERFORM inorder_internal.distribute(k.feed, (k.next).batch, c.shares, c.rows, max_rows);
+    PERFORM inorder_internal.add_part(k.feed, inorder_internal.by_number((k.next).batch), c.share::int, c.rows,
+                                      max_rows)
+    FROM ROWS FROM (unnest(nullif(counts[1], '')::bigint[]), unnest(nullif(counts[2], '')::bigint[])) AS c(share, rows);
     k.next.has_rows := NULL;  -- what follows now is not known
     RETURN k;
 END $$;
@@ -367,16 +349,16 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
-CREATE FUNCTION inorder_internal.look_for_workers(feed bigint, relation oid, caller oid)
+CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_at(feed, relation, caller, true);
+    k inorder_internal.taken := inorder_internal.look_at(f.id, f.relation, caller, true);
 BEGIN
     IF (k.shared_by).shares IS NOT NULL THEN
-        PERFORM inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
-        PERFORM inorder_internal.prove_share_key(k);
+        k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
+        k := inorder_internal.prove_share_key(k);
     ELSIF ((k.at_position).ordering).column_name IS NOT NULL THEN
         RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(k.name)
         USING ERRCODE = 'feature_not_supported',
@@ -389,27 +371,29 @@ END $$;
 
 -- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
 -- follows its position, if there is no unfinished batch for the worker.
-CREATE FUNCTION inorder_internal.look_for_work(feed bigint, relation oid, caller oid, worker text, max_rows int)
+CREATE FUNCTION inorder_internal.look_for_work(
+    f inorder_internal.feed, caller oid, worker text, max_rows int
+)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    version text := inorder_internal.begin_turn(feed);
-    k inorder_internal.taken := inorder_internal.look_for_workers(feed, relation, caller);
+    version text := inorder_internal.begin_turn(f.id);
+    k inorder_internal.taken := inorder_internal.look_for_workers(f, caller);
 BEGIN
     IF version IS NULL THEN
         RETURN k;
-    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(feed)
+    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(f.id)
           AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                           WHERE b.feed = k.feed AND b.worker = look_for_work.worker AND b.set_aside IS NULL
                             AND b.written_here AND b.number >= inorder_internal.first_batch(k.feed)) THEN
-        k := inorder_internal.find_after(k, max_rows, false);
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         IF NOT (k.next).has_rows THEN
             RETURN inorder_internal.next_for_worker(k, max_rows);
         END IF;
     END IF;
-    RETURN CASE WHEN inorder_internal.take_turn(feed, version) THEN k
-                ELSE inorder_internal.look_for_workers(feed, relation, caller) END;
+    RETURN CASE WHEN inorder_internal.take_turn(f.id, version) THEN k
+                ELSE inorder_internal.look_for_workers(f, caller) END;
 END $$;
 
 -- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
@@ -425,16 +409,18 @@ BEGIN
     IF k.shared OR (k.pending).transactions IS NOT NULL THEN
         b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, NULL);
         IF b.number IS NOT NULL THEN
-            PERFORM inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
+            k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
             RETURN b;
         END IF;
     END IF;
     k := inorder_internal.next_for_worker(k, max_rows);
     IF (k.next).has_rows THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-        b := inorder_internal.give_batch(
-            k.feed, worker, lease, max_tries, session,
-            inorder_internal.add_batch(k.feed, k.relation, (k.next).batch, k.asked, (k.next).is_all));
+        b.feed := k.feed;
+        b.number := inorder_internal.add_batch(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+        b.relation := k.relation::regclass;
+        b.batch := (k.next).batch;
+        b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries, session));
     END IF;
     RETURN b;
 END $$;
@@ -457,8 +443,14 @@ BEGIN
     session := inorder_internal.this_session();
     IF (k.pending).transactions IS NULL THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-        k.batch := inorder_internal.keep_pending(k.feed, (k.next).batch, session, pg_backend_pid(), k.asked,
-                                                 (k.next).is_all);
+        UPDATE inorder_internal.feed_state AS s
+        SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
+            pending = (k.next).batch, holder = session, holder_pid = pg_backend_pid(), polled = k.asked,
+            caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+        RETURNING s.batch INTO k.batch;
     ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
         PERFORM inorder_internal.refuse_held(k, session);
         UPDATE inorder_internal.feed_state AS s
@@ -467,8 +459,7 @@ BEGIN
         WHERE s.feed = k.feed
           AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
     END IF;
-    PERFORM inorder_internal.make_durable(true);
-    RETURN k.batch;
+    RETURN CASE WHEN inorder_internal.make_durable(true) THEN k.batch END;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_take_batch(
@@ -478,15 +469,15 @@ CREATE FUNCTION inorder_internal.feed_take_batch(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record;
+    f inorder_internal.feed;
     k inorder_internal.taken;
     b inorder_internal.worker_batch;
     session oid;
 BEGIN
     worker := inorder_internal.checked_worker(worker, max_tries);
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
-    o := inorder_internal.open_feed(caller, name, owner);
-    k := inorder_internal.look_for_work(o.feed, o.relation, caller, worker, max_rows);
+    f := inorder_internal.find_feed(name, owner, caller);
+    k := inorder_internal.look_for_work(f, caller, worker, max_rows);
     IF NOT (k.next).has_rows THEN
         RETURN;
     END IF;
@@ -500,13 +491,12 @@ BEGIN
         END IF;
         b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session);
     END IF;
-    IF b.number IS NOT NULL THEN
-        PERFORM inorder_internal.make_durable(true);
+    IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
+        number := b.number;
+        token := b.token;
+        tries := b.tries;
+        lease_end := b.lease_end;
     END IF;
-    number := b.number;
-    token := b.token;
-    tries := b.tries;
-    lease_end := b.lease_end;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_renew_batch(
@@ -517,7 +507,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner);
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
     renewed timestamptz;
 BEGIN
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
@@ -528,8 +518,7 @@ BEGIN
         PERFORM inorder_internal.say_lost(name, k.feed, number);
     END IF;
     -- The worker relies on it, whether or not the server crashes.
-    PERFORM inorder_internal.make_durable(true);
-    RETURN renewed;
+    RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
 END $$;
 
 -- Whether feed_next_batch() or feed_take_batch() would return a batch now. One of another session is waited for.
@@ -555,8 +544,7 @@ RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    o record := inorder_internal.open_feed(caller, name, owner);
-    k inorder_internal.taken := inorder_internal.look_at(o.feed, o.relation, caller, true);
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, true);
     t inorder_internal.feed_table := inorder_internal.locked(k.t, caller);
     w record;
 BEGIN
@@ -565,7 +553,7 @@ BEGIN
     IF w.batch IS NULL THEN
         w.batch := inorder_internal.pending_batch(k, number);
     ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
-        PERFORM inorder_internal.prove_share_key(k);
+        k := inorder_internal.prove_share_key(k);
         t := inorder_internal.of_share(t, k.shared_by, w.share);
     END IF;
     RETURN inorder_internal.rows_of(t, w.batch, caller);

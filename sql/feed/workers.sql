@@ -41,9 +41,9 @@ BEGIN
     RETURN worker;
 END $$;
 
--- Move a feed over a batch, as move_feed() does, and store it for a worker. Its number.
+-- Move a feed over a batch, as move_feed() does, that a worker gets. Its number.
 CREATE FUNCTION inorder_internal.add_batch(
-    feed bigint, relation oid, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+    feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 )
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -64,7 +64,7 @@ BEGIN
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING s.batch INTO number;
-    RETURN inorder_internal.keep_batch(feed, number, relation, next_batch);
+    RETURN number;
 END $$;
 
 -- Leave the unfinished batch of a feed to its workers, under its number.
@@ -72,15 +72,19 @@ CREATE FUNCTION inorder_internal.share_pending(feed bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_variable
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    b inorder_internal.worker_batch;
 BEGIN
-    PERFORM inorder_internal.keep_batch(feed, state.batch, state.relation, state.pending);
+    b.feed := feed;
+    b.number := state.batch;
+    b.relation := state.relation;
+    b.batch := state.pending;
+    b := inorder_internal.keep_batch(b);
     UPDATE inorder_internal.feed_state AS s
     SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = state.seq;
+    WHERE s.feed = share_pending.feed AND s.seq = state.seq;
 END $$;
 
 -- Whether a worker that asks would get a batch that another one had, or that waits for one.
@@ -126,24 +130,23 @@ BEGIN
     RETURN found_batch;
 END $$;
 
-CREATE FUNCTION inorder_internal.give_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, number bigint
+-- A batch as a worker gets it.
+CREATE FUNCTION inorder_internal.given(
+    b inorder_internal.worker_batch, worker text, lease interval, max_tries int, holder oid
 )
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
-DECLARE
-    given inorder_internal.worker_batch;
 BEGIN
-    UPDATE inorder_internal.worker_batch AS w
-    SET worker = give_batch.worker, holder = give_batch.holder, holder_pid = pg_backend_pid(),
-        -- 60 random bits.
-        token = concat('x'::text, right(replace(gen_random_uuid()::text, '-'::text, ''::text), 15))::bit(60)::bigint,
-        tries = w.tries + 1, max_tries = give_batch.max_tries, lease_end = clock_timestamp() + lease
-    WHERE w.feed = give_batch.feed AND w.number = give_batch.number
-    RETURNING w.* INTO given;
-    RETURN given;
+    b.worker := given.worker;
+    b.holder := given.holder;
+    b.holder_pid := pg_backend_pid();
+    -- 60 random bits.
+    b.token := concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint;
+    b.tries := coalesce(b.tries, 0) + 1;
+    b.max_tries := given.max_tries;
+    b.lease_end := clock_timestamp() + lease;
+    RETURN b;
 END $$;
 
 -- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
@@ -168,8 +171,14 @@ BEGIN
     IF b.share IS NOT NULL THEN
         PERFORM inorder_internal.note_turn(feed, b.number, worker);
     END IF;
-    RETURN CASE WHEN b.number IS NOT NULL
-                THEN inorder_internal.give_batch(feed, worker, lease, max_tries, holder, b.number) END;
+    IF b.number IS NOT NULL THEN
+        b := inorder_internal.given(b, worker, lease, max_tries, holder);
+        UPDATE inorder_internal.worker_batch AS w
+        SET (worker, token, holder, holder_pid, tries, max_tries, lease_end)
+            = ROW(b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
+        WHERE w.feed = b.feed AND w.number = b.number;
+    END IF;
+    RETURN b;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
@@ -204,7 +213,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner);
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
     aside boolean;
 BEGIN
     IF reason IS NULL THEN

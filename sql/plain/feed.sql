@@ -19,7 +19,7 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed_state
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
-CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF token, lease_end ON inorder_internal.worker_batch
+CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint)

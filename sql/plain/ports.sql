@@ -40,32 +40,36 @@ BEGIN ATOMIC
     SELECT inorder_internal.seen_members(relation, NULL::@extschema@.feed_member[]);
 END;
 
-CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
+CREATE FUNCTION inorder_internal.column_is_proved(
+    t inorder_internal.feed_table, column_name text, number smallint, divides boolean
+)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN false;
 
 CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_table, number smallint, divides boolean)
 RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+END;
 
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
-RETURNS SETOF record
+RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
     SET constraint_exclusion = off SET max_parallel_workers_per_gather = 0 SET enable_seqscan = off
     SET enable_bitmapscan = off SET enable_sort = on SET enable_incremental_sort = on
     SET datestyle = 'ISO' SET timezone = 'UTC' SET intervalstyle = 'iso_8601'
     SET extra_float_digits = 1 SET bytea_output = 'hex'
 AS $$
+DECLARE
+    found text[];
 BEGIN
     PERFORM inorder_internal.allow_bitmaps(t);
     IF walks THEN
         PERFORM set_config('enable_sort', 'off', true);
     END IF;
-    RETURN QUERY EXECUTE query;
+    EXECUTE query INTO found;
+    RETURN found;
 END $$;
 
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
@@ -80,17 +84,12 @@ LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 
-CREATE FUNCTION inorder_internal.ended_count()
-RETURNS bigint
-LANGUAGE sql IMMUTABLE
-RETURN NULL::bigint;
-
-CREATE FUNCTION inorder_internal.found_empty(ended bigint, asked text)
+CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN NULL::oid;
 
-CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
+CREATE FUNCTION inorder_internal.note_empty(asked text, relation oid)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN false;
@@ -123,6 +122,15 @@ BEGIN
     RETURN (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 
+CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
+RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT a.atttypid FROM pg_attribute AS a
+            WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
+END $$;
+
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -146,10 +154,9 @@ END $$;
 -- Nobody reads by this edition on a standby, which may be promoted meanwhile.
 CREATE FUNCTION inorder_internal.expect_origin(origin text)
 RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+END;
 
 CREATE FUNCTION inorder_internal.passes_empty_batches()
 RETURNS boolean
@@ -181,20 +188,15 @@ CREATE FUNCTION inorder_internal.sample(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(NULL::bigint[], NULL::bigint[]);
 
-CREATE FUNCTION inorder_internal.begin_look()
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-END $$;
-
-CREATE FUNCTION inorder_internal.await_more(since timestamptz, ends timestamptz)
+CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
-    RETURN clock_timestamp() < ends;
+    IF NOT is_first THEN
+        PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
+    END IF;
+    RETURN is_first OR clock_timestamp() < ends;
 END $$;
 
 -- feed_is_table() notices it, while the query runs.

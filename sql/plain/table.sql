@@ -25,9 +25,7 @@ BEGIN ATOMIC
                  string_agg(quote_ident(c), ', '::text) AS list,
                  string_agg('old.'::text || quote_ident(c), ', '::text) AS old_row,
                  string_agg('new.'::text || quote_ident(c), ', '::text) AS new_row,
-                 format('EXECUTE FUNCTION %s.feed_guard(%L)'::text, (
-                     SELECT p.pronamespace::regnamespace FROM pg_proc AS p
-                     WHERE p.oid = inorder_internal.guard_function()), (t).base) AS call
+                 format('EXECUTE FUNCTION %s(%L)'::text, inorder_internal.guard_function()::regproc, (t).base) AS call
           FROM unnest(inorder_internal.known_columns(t)) AS c) AS q
     CROSS JOIN LATERAL (VALUES
         ('zz_inorder_guard'::name, format(

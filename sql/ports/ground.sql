@@ -18,20 +18,19 @@ END $$;
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
 RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
--- Of all rows, and compared as the server does: its own classes have oids below 16384. In a btree and in BRIN >= is
--- strategy number 4; a bloom filter supports equality only.
+-- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
+-- brin, 3580; a bloom filter supports equality only.
 BEGIN ATOMIC
     -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
     -- table, so they are looked up once for all partitions.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
               AND i.indclass[0] = ANY (ARRAY(
-                  SELECT o.oid FROM pg_opclass AS o JOIN pg_am AS m ON m.oid = o.opcmethod
-                  JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
-                                       AND s.amoplefttype = o.opcintype AND s.amoprighttype = o.opcintype
+                  SELECT o.oid FROM pg_opclass AS o
                   WHERE o.oid < 16384::oid
                     AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
-                    AND (m.amname = 'btree'::name OR m.amname = 'brin'::name AND NOT ordered)))
+                    AND (o.opcmethod = 403::oid OR o.opcmethod = 3580::oid AND NOT ordered)
+                    AND strpos(o.opcname::text, 'bloom'::text) = 0))
             -- A btree first, whose oid is the lower one.
             ORDER BY (SELECT c.relam FROM pg_class AS c WHERE c.oid = i.indexrelid) LIMIT 1);
 END;
@@ -80,15 +79,13 @@ AS $$
 DECLARE
     -- One statement instead of thirty: each costs more to begin than to execute.
     index oid := (
-        SELECT i.found FROM pg_class AS c
-        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
-        CROSS JOIN LATERAL inorder_internal.guard_state(c.oid, t) AS g
-        CROSS JOIN LATERAL inorder_internal.index_of(c.oid, a.attnum, t.ordered) AS i
-        WHERE c.oid = t.relation AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
-          AND c.relam = (SELECT m.oid FROM pg_am AS m WHERE m.amname = 'heap') AND g.stands
+        SELECT i.found FROM pg_attribute AS a
+        CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g
+        CROSS JOIN LATERAL inorder_internal.index_of(t.relation, a.attnum, t.ordered) AS i
+        WHERE a.attrelid = t.relation::oid AND a.attname = t.key_column AND NOT a.attisdropped AND g.stands
           AND (NOT t.is_generated OR t.base = (
               SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
-              WHERE d.adrelid = c.oid AND d.adnum = a.attnum)));
+              WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
     -- As it is now: the look at the guard may have waited for who dropped the table or hid rows.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
@@ -102,7 +99,7 @@ RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    index oid := inorder_internal.stands(t, caller);
+    index oid := CASE WHEN inorder_internal.is_plain(t.relation) THEN inorder_internal.stands(t, caller) END;
 BEGIN
     IF index IS NULL THEN
         PERFORM inorder_internal.check_table(t, caller), inorder_internal.prove_members(t),
@@ -110,7 +107,7 @@ BEGIN
         RETURN inorder_internal.prove_indexes(t);
     END IF;
     -- A key of type uuid is the order.
-    IF NOT t.is_uuid OR t.order_columns <> ARRAY[t.key_column] THEN
+    IF NOT t.is_uuid OR cardinality(t.order_columns) <> 1 OR t.order_columns[1] IS DISTINCT FROM t.key_column THEN
         PERFORM inorder_internal.prove_order(t);
     END IF;
     RETURN ARRAY[index];

@@ -31,7 +31,9 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a column was proved with the table, for an order or for shares; and that it was.
-CREATE FUNCTION inorder_internal.column_is_proved(t inorder_internal.feed_table, number smallint, divides boolean)
+CREATE FUNCTION inorder_internal.column_is_proved(
+    t inorder_internal.feed_table, column_name text, number smallint, divides boolean
+)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -39,10 +41,10 @@ CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_ta
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The rows of a query over one table, with the privileges of the caller (query.c). If it walks, it ends after some
--- rows of an index, and the planner sorts nothing.
+-- What a query of text[] over one table returns, with the privileges of the caller (query.c); null if it has no row.
+-- If it walks, it ends after some rows of an index, and the planner sorts nothing.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
-RETURNS SETOF record
+RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- The number that such a query returns; perhaps by parallel workers.
@@ -70,18 +72,15 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- How many transactions have ended on the server; null if this one does not see all of them, or has written. And the
--- table of a feed in which the same call found nothing when there were as many, a few seconds ago at most (wait.c).
-CREATE FUNCTION inorder_internal.ended_count()
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'ended_until_now' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
-CREATE FUNCTION inorder_internal.found_empty(ended bigint, asked text)
+-- The table of a feed in which the same call found nothing, when as many transactions had ended on the server, a few
+-- seconds ago at most; null if that is not known, or this transaction does not see all of them, or has written
+-- (wait.c).
+CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(ended bigint, asked text, relation oid)
+-- Such a call found nothing. Whether there are rows: no.
+CREATE FUNCTION inorder_internal.note_empty(asked text, relation oid)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -137,6 +136,11 @@ CREATE FUNCTION inorder_internal.type_of_rows(relation regclass)
 RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
+-- The type of a column; null if there is none of this name.
+CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
+RETURNS oid
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
 -- Whether the caller may read a table, which then is locked, so that what is known of it stays so.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
 RETURNS boolean
@@ -159,17 +163,13 @@ RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
--- kept, the commit of this one.
+-- kept, the commit of this one. True.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
-RETURNS void
+RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Before a look for rows; and after one in vain, until another is worth it: false if the time is over (wait.c).
-CREATE FUNCTION inorder_internal.begin_look()
-RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
-CREATE FUNCTION inorder_internal.await_more(since timestamptz, ends timestamptz)
+-- Wait until another look for rows is worth it, but for the first one; false if the time is over (wait.c).
+CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -182,20 +182,6 @@ AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UN
 CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
--- Error if a trigger may change what a guard that fires BEFORE has looked at: of INSERT (4) and of UPDATE (16).
-CREATE FUNCTION inorder_internal.check_later_triggers(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.say_later_trigger(l.tgrelid::regclass, l.tgname::text)
-    FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_trigger AS g ON g.tgrelid = m AND g.tgtype & 2 <> 0
-    JOIN pg_trigger AS l ON l.tgrelid = m AND l.tgname > g.tgname AND l.tgtype & 3 = 3 AND l.tgenabled <> 'D'
-                         AND l.tgfoid <> inorder_internal.guard_function()
-    WHERE g.tgname = 'zz_inorder_guard' AND l.tgtype & 4 <> 0 OR g.tgname = 'zz_inorder_update' AND l.tgtype & 16 <> 0
-    LIMIT 1;
-END $$;
 
 -- Error unless the server has the origin that a call found at its start (origin.c).
 CREATE FUNCTION inorder_internal.expect_origin(origin text)

@@ -77,6 +77,12 @@ BEGIN
     RETURN numbers;
 END $$;
 
+-- Whether a set is one range, or empty.
+CREATE FUNCTION inorder_internal.is_range(numbers int8multirange)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN isempty(inorder_internal.minus(int8multirange(range_merge(numbers)), numbers));
+
 -- How many numbers there are in a set.
 CREATE FUNCTION inorder_internal.total(numbers int8multirange)
 RETURNS bigint

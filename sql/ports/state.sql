@@ -304,7 +304,7 @@ AS $$
 BEGIN
     IF relation IS NULL THEN
         RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
-    ELSIF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+    ELSIF has_table_privilege(relation, 'SELECT') IS NULL THEN
         RAISE 'table with OID % does not exist', relation::oid USING ERRCODE = 'undefined_table';
     END IF;
 END $$;

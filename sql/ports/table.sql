@@ -202,16 +202,15 @@ LANGUAGE sql STABLE
 -- Triggers fire in the order of their names: nothing changes the key after these. No statement can supply the value of
 -- a generated column, and a BEFORE UPDATE trigger makes the server recompute it in each update.
 BEGIN ATOMIC
-    SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s.feed_guard(%L)'::text,
-                          d.name, d.events, relation, p.pronamespace::regnamespace, (t).base)
-    FROM pg_proc AS p CROSS JOIN LATERAL (VALUES
+    SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
+                          relation, inorder_internal.guard_function()::regproc, (t).base)
+    FROM (VALUES
         ('zz_inorder_guard'::name, format(
             CASE WHEN (t).is_generated THEN 'AFTER DELETE OR UPDATE OF %s'::text
                  ELSE 'BEFORE INSERT OR DELETE OR UPDATE OF %s'::text END,
             (SELECT string_agg(quote_ident(c), ', '::text) FROM unnest(inorder_internal.known_columns(t)) AS c))),
         ('zz_inorder_update'::name, CASE WHEN (t).is_generated THEN 'AFTER UPDATE'::text
-                                         ELSE 'BEFORE UPDATE'::text END)) AS d(name, events)
-    WHERE p.oid = inorder_internal.guard_function();
+                                         ELSE 'BEFORE UPDATE'::text END)) AS d(name, events);
 END;
 
 -- Whether a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
@@ -221,15 +220,15 @@ RETURNS TABLE (stands boolean)
 LANGUAGE sql STABLE
 -- A function over rows becomes part of the statement that calls it.
 BEGIN ATOMIC
-    SELECT bool_and((g.tgfoid = inorder_internal.guard_function() AND g.tgenabled = 'A'::"char"
-                     AND pg_get_triggerdef(g.oid) = w.definition) IS TRUE)
+    SELECT bool_and((SELECT g.tgfoid = inorder_internal.guard_function() AND g.tgenabled = 'A'::"char"
+                            AND pg_get_triggerdef(g.oid) = w.definition
+                     FROM pg_trigger AS g WHERE g.tgrelid = relation::oid AND g.tgname = w.name) IS TRUE)
        AND EXISTS (SELECT FROM pg_attribute AS a
-                   WHERE a.attrelid = relation AND a.attname = (inorder_internal.known_columns(t))[1]
+                   WHERE a.attrelid = relation::oid AND a.attname = (inorder_internal.known_columns(t))[1]
                      AND NOT a.attisdropped
                      AND a.atttypid = CASE WHEN (t).is_uuid THEN 'uuid'::regtype::oid ELSE 'bigint'::regtype::oid END
                      AND (a.attgenerated <> ''::"char") = (t).is_generated)
-    FROM inorder_internal.guard_definitions(relation, t) AS w
-    LEFT JOIN pg_trigger AS g ON g.tgrelid = relation AND g.tgname = w.name;
+    FROM inorder_internal.guard_definitions(relation, t) AS w;
 END;
 
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
@@ -264,14 +263,17 @@ RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF t.is_uuid THEN
+        RETURN ARRAY[format('%I uuid', t.key_column)];
+    END IF;
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
-                                CASE WHEN a.attcollation = '"default"'::regcollation
+                                CASE WHEN a.attcollation = '"default"'::regcollation::oid
                                      THEN concat(' COLLATE ', inorder_internal.default_collation())
-                                     WHEN a.attcollation <> 0
+                                     WHEN a.attcollation <> 0::oid
                                      THEN concat(' COLLATE ', a.attcollation::regcollation) END) ORDER BY c.place)
         FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)
-        JOIN pg_attribute AS a ON a.attrelid = t.relation AND a.attname = c.name AND NOT a.attisdropped);
+        JOIN pg_attribute AS a ON a.attrelid = t.relation::oid AND a.attname = c.name AND NOT a.attisdropped);
 END $$;
 
 -- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
@@ -315,6 +317,13 @@ RETURNS @extschema@.feed_member
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
+-- Whether two lists are not the same, to the byte. For an operator of arrays the server looks up how it compares each
+-- type in them, which touches as much of the catalog as a statement.
+CREATE FUNCTION inorder_internal.differ(known @extschema@.feed_member[], members @extschema@.feed_member[])
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN record_image_ne(ROW(known), ROW(members));
+
 -- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
@@ -337,7 +346,7 @@ BEGIN
         SELECT array_agg(inorder_internal.member(
                    c.oid, format('%I.%I', n.nspname, c.relname), system, tree.attached,
                    inorder_internal.guarded(c.oid, is_placed),
-                   CASE WHEN c.oid = t.relation THEN inorder_internal.order_definition(t) END) ORDER BY c.oid)
+                   CASE WHEN c.oid = t.relation::oid THEN inorder_internal.order_definition(t) END) ORDER BY c.oid)
         FROM tree
         CROSS JOIN LATERAL (SELECT k.oid, k.relname, k.relnamespace FROM pg_class AS k
                             WHERE k.oid = tree.relid OFFSET 0) AS c
@@ -509,7 +518,7 @@ BEGIN
         PERFORM inorder_internal.refuse_leaf(
             t.relation, t.relation, 'has a key of other types than when it was made readable',
             'It does not distinguish the rows of one transaction.');
-    ELSIF t.is_uuid OR t.order_columns = '{}'
+    ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
                              CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
                              JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum

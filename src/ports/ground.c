@@ -40,6 +40,7 @@
 #include "ports/citus.h"
 #include "ports/files.h"
 #include "ports/ground.h"
+#include "ports/guard.h"
 #include "ports/parts.h"
 #include "ports/rights.h"
 
@@ -51,6 +52,7 @@ PG_FUNCTION_INFO_V1(check_seen_names);
 PG_FUNCTION_INFO_V1(unchanged_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(type_of_rows);
+PG_FUNCTION_INFO_V1(type_of_column);
 PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
@@ -99,9 +101,9 @@ notice_change(Datum unused, Oid relation)
 			ground->stands = false;
 }
 
-/* Or of a schema: positions remember names, too */
+/* Or of a schema, since positions remember names, or of a sequence, which may give an order */
 static void
-notice_rename(Datum unused, int cache, uint32 hash)
+notice_any(Datum unused, int cache, uint32 hash)
 {
 	notice_change(unused, InvalidOid);
 }
@@ -113,7 +115,8 @@ make_cache(void)
 
 	grounds = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
-	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_rename, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_any, (Datum) 0);
+	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
 /* Of tables that were dropped, which the server invalidates as after any other change */
@@ -313,7 +316,6 @@ build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
 	Value		arguments[] = {table->description, reader_value(table)};
-	Value		relation = value_of(ObjectIdGetDatum(table->oid), REGCLASSOID);
 	ListCell   *cell;
 	List	   *tree;
 
@@ -328,7 +330,8 @@ build(const Table *table)
 		ground.lock_order[ground.tree_count++] = lfirst_oid(cell);
 	}
 	take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
-	(void) call_under(latest_snapshot(), "check_later_triggers", 1, &relation);
+	for (int i = 0; i < ground.tree_count; i++)
+		refuse_later_triggers(ground.lock_order[i]);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
 	ground.members = members_under(GetTransactionSnapshot(), table);
@@ -485,13 +488,19 @@ proved_column(Ground *ground, bool divides)
 	return divides ? &ground->share_column : &ground->order_column;
 }
 
-/* column_is_proved(t feed_table, number smallint, divides boolean) -> boolean */
+/* column_is_proved(t feed_table, column_name text, number smallint, divides boolean) -> boolean */
 Datum
 column_is_proved(PG_FUNCTION_ARGS)
 {
-	Ground	   *ground = described_table(fcinfo, -1).ground;
+	Table		table;
+	AttrNumber	number = PG_GETARG_INT16(2);
+	const char *name;
 
-	PG_RETURN_BOOL(ground->stands && *proved_column(ground, PG_GETARG_BOOL(2)) == PG_GETARG_INT16(1));
+	AcceptInvalidationMessages();	/* its sequence is not locked */
+	table = described_table(fcinfo, -1);
+	name = get_attname(table.oid, number, true);
+	PG_RETURN_BOOL(table.ground->stands && *proved_column(table.ground, PG_GETARG_BOOL(3)) == number &&
+				   name != NULL && strcmp(name, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0);
 }
 
 /* keep_proof_of_column(t feed_table, number smallint, divides boolean): not one of an older snapshot */
@@ -508,6 +517,18 @@ Datum
 type_of_rows(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_OID(get_rel_type_id(PG_GETARG_OID(0)));
+}
+
+/* type_of_column(relation regclass, column_name name) -> oid */
+Datum
+type_of_column(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+	AttrNumber	number = get_attnum(relation, NameStr(*PG_GETARG_NAME(1)));
+
+	if (number <= 0)
+		PG_RETURN_NULL();
+	PG_RETURN_OID(get_atttype(relation, number));
 }
 
 /* lock_readable(relation oid, caller oid) -> boolean */

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
@@ -24,6 +25,7 @@
 #include "utils/uuid.h"
 
 #include "names.h"
+#include "ports/guard.h"
 #include "ports/restored.h"
 #include "ports/state.h"
 #include "keys/uuid_datum.h"
@@ -81,6 +83,27 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 			trigger->tgenabled != TRIGGER_DISABLED && trigger->tgfoid != function && strcmp(trigger->tgname, guard) > 0)
 			say("say_later_trigger", relation_value(table), text_value(trigger->tgname));
 	}
+}
+
+/* Of a table that is locked, as its readers look for them */
+void
+refuse_later_triggers(Oid table)
+{
+	Relation	relation = table_open(table, NoLock);
+	TriggerDesc *all = relation->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		Trigger    *guard = &all->triggers[i];
+
+		if (!TRIGGER_FOR_BEFORE(guard->tgtype))
+			continue;
+		if (strcmp(guard->tgname, "zz_inorder_guard") == 0 && TRIGGER_FOR_INSERT(guard->tgtype))
+			refuse_later_trigger(relation, guard->tgname, guard->tgfoid, TRIGGER_TYPE_INSERT);
+		if (strcmp(guard->tgname, "zz_inorder_update") == 0)
+			refuse_later_trigger(relation, guard->tgname, guard->tgfoid, TRIGGER_TYPE_UPDATE);
+	}
+	table_close(relation, NoLock);
 }
 
 static int64

@@ -326,25 +326,25 @@ forget_rows(DestReceiver *self)
 	((Noting *) self)->rows->rDestroy(((Noting *) self)->rows);
 }
 
-static uint64
-run_reading(const Table *table, const char *query, bool stable, const Setting *more, DestReceiver *destination)
+/* All rows, to a destination of the caller's; how many */
+uint64
+query_into(const Table *table, const char *query, DestReceiver *destination)
 {
 	uint64		amount;
 	int			nest;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
-	apply_settings(more);
-	run(table, query, stable, 0, destination);
+	run(table, query, false, 0, destination);
 	amount = SPI_processed;
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	return amount;
 }
 
-static uint64
-rows_into(const Table *table, const char *query, bool stable, const Setting *more, FunctionCallInfo fcinfo, int64 limit,
-		  LastRow *last)
+/* All rows, as the result of the calling function, and how many; of a query with a limit, if it is not 0, the last row within it */
+uint64
+query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
 	Noting		noting = {{pass_row, begin_rows, end_rows, forget_rows, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -354,27 +354,33 @@ rows_into(const Table *table, const char *query, bool stable, const Setting *mor
 	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
 									false, result->setDesc, "the table has other columns than row_type");
 	noting.rows = destination;
-	amount = run_reading(table, query, stable, more, limit > 0 ? &noting.pub : destination);
+	amount = query_into(table, query, limit > 0 ? &noting.pub : destination);
 	destination->rDestroy(destination);
 	return amount;
 }
 
-/* All rows, as the result of the calling function, and how many; of a query with a limit, if it is not 0, the last row within it */
-uint64
-query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+/* The text[] that a query finds; false if it has no row */
+static bool
+query_texts(const Table *table, const char *query, const Setting *more, Datum *texts)
 {
-	return rows_into(table, query, false, nothing_more, fcinfo, limit, last);
-}
+	bool		is_null = true;
+	int			nest;
 
-/* All rows, to a destination of the caller's; how many */
-uint64
-query_into(const Table *table, const char *query, DestReceiver *destination)
-{
-	return run_reading(table, query, false, nothing_more, destination);
+	SPI_connect();
+	nest = begin_settings(table, reading);
+	apply_settings(more);
+	run(table, query, true, 0, NULL);
+	if (SPI_processed > 0)
+		*texts = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
+	if (!is_null)
+		*texts = SPI_datumTransfer(*texts, false, -1);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	return !is_null;
 }
 
 /*
- * as_caller(t feed_table, query text, walks boolean, caller oid) -> setof record
+ * as_caller(t feed_table, query text, walks boolean, caller oid) -> text[]
  *
  * What the caller's policies and functions set, or how they leave the role, ends
  * with the query, as it does in a function with SET.
@@ -385,11 +391,13 @@ as_caller(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, 3);
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	Self		owner = become_caller(table.reader);
+	Datum		texts;
+	bool		found = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : nothing_more, &texts);
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	(void) rows_into(&table, query, true, PG_GETARG_BOOL(2) ? walking : nothing_more, fcinfo, 0, NULL);
 	become_self(owner);
-	return (Datum) 0;
+	if (!found)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(texts);
 }
 
 /* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint */

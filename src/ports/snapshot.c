@@ -160,12 +160,12 @@ flush_wal_to_end(void)
 		XLogFlush(end_of_wal());
 }
 
-/* make_durable(keeps_commit boolean): whatever synchronous_commit is or will be */
+/* make_durable(keeps_commit boolean) -> boolean: whatever synchronous_commit is or will be */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {
 	flush_wal_to_end();
 	if (PG_GETARG_BOOL(0))
 		ForceSyncCommit();
-	PG_RETURN_VOID();
+	PG_RETURN_BOOL(true);
 }

@@ -38,9 +38,7 @@
 
 #include "compat.h"
 
-PG_FUNCTION_INFO_V1(begin_look);
-PG_FUNCTION_INFO_V1(await_more);
-PG_FUNCTION_INFO_V1(ended_until_now);
+PG_FUNCTION_INFO_V1(await_look);
 PG_FUNCTION_INFO_V1(found_empty);
 PG_FUNCTION_INFO_V1(note_empty);
 
@@ -102,76 +100,79 @@ check_pause(double used, double waited)
 	return Min(Min(used * PAUSE_PER_CPU, LONGEST_CHECK_MS), Max(waited, SHORTEST_MS));
 }
 
-/* begin_look(): before a look for rows */
-Datum
-begin_look(PG_FUNCTION_ARGS)
+/* Until another look is worth it, after one in vain; false if the time is over */
+static bool
+wait_for_look(double start, double end)
 {
-	ended_before = ended_count();
-	used_before = cpu_ms();
-	PG_RETURN_VOID();
-}
-
-/* await_more(since timestamptz, ends timestamptz) -> boolean: after a look in vain, until another is worth it; false if the time is over */
-Datum
-await_more(PG_FUNCTION_ARGS)
-{
-	double		start = PG_GETARG_TIMESTAMPTZ(0) / 1000.0;
-	double		end = PG_GETARG_TIMESTAMPTZ(1) / 1000.0;
 	double		now = now_ms();
 	double		next = now + check_pause(cpu_ms() - used_before, now - start);
 
 	do
 	{
 		if (now >= end)
-			PG_RETURN_BOOL(false);
+			return false;
 		pause_ms(Min(counter_pause(now - start), end - now));
 		now = now_ms();
 	} while (ended_count() == ended_before || now < Min(next, end));
+	return true;
+}
+
+/* await_look(since timestamptz, ends timestamptz, is_first boolean) -> boolean: before each look */
+Datum
+await_look(PG_FUNCTION_ARGS)
+{
+	if (!PG_GETARG_BOOL(2) && !wait_for_look(PG_GETARG_TIMESTAMPTZ(0) / 1000.0, PG_GETARG_TIMESTAMPTZ(1) / 1000.0))
+		PG_RETURN_BOOL(false);
+	ended_before = ended_count();
+	used_before = cpu_ms();
 	PG_RETURN_BOOL(true);
 }
 
-/* The last call that found nothing */
-static struct
+/* A call: who made it, with which arguments, how many transactions had ended then, and in which table it found nothing, if it did */
+typedef struct Call
 {
 	uint64		ended;
-	char	   *asked;			/* who called, and with which arguments; null if none found nothing */
+	char	   *asked;
 	Oid			relation;
 	double		at_ms;
-}			empty;
+} Call;
 
-/* ended_count() -> bigint: null in a transaction that keeps its snapshot, or has changed something itself */
-Datum
-ended_until_now(PG_FUNCTION_ARGS)
+static Call empty;				/* the last one that found nothing */
+static Call made;				/* the last one */
+
+/* In a transaction that keeps its snapshot, or has changed something itself, the next call may find what this one did not. */
+static bool
+is_remembered(const char *asked)
 {
-	if (IsolationUsesXactSnapshot() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		PG_RETURN_NULL();
-	PG_RETURN_INT64((int64) ended_count());
+	return empty.asked != NULL && empty.ended == made.ended && made.at_ms - empty.at_ms <= REMEMBERED_MS &&
+		strcmp(empty.asked, asked) == 0;
 }
 
-/* found_empty(ended bigint, asked text) -> oid */
+/* found_empty(asked text) -> oid */
 Datum
 found_empty(PG_FUNCTION_ARGS)
 {
-	if (empty.asked == NULL || empty.ended != (uint64) PG_GETARG_INT64(0) || now_ms() - empty.at_ms > REMEMBERED_MS ||
-		strcmp(empty.asked, text_to_cstring(PG_GETARG_TEXT_PP(1))) != 0)
+	if (made.asked != NULL)
+		pfree(made.asked);
+	made = (Call) {.ended = ended_count(), .at_ms = now_ms()};
+	if (IsolationUsesXactSnapshot() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		PG_RETURN_NULL();
+	made.asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	if (!is_remembered(made.asked))
 		PG_RETURN_NULL();
 	PG_RETURN_OID(empty.relation);
 }
 
-/* note_empty(ended bigint, asked text, relation oid) -> boolean */
+/* note_empty(asked text, relation oid) -> boolean; not if the look has made another call */
 Datum
 note_empty(PG_FUNCTION_ARGS)
 {
-	char	   *asked;
-
-	if (PG_ARGISNULL(0))
+	if (made.asked == NULL || strcmp(made.asked, text_to_cstring(PG_GETARG_TEXT_PP(0))) != 0)
 		PG_RETURN_BOOL(false);
-	asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (empty.asked != NULL)
 		pfree(empty.asked);
-	empty.asked = asked;
-	empty.ended = (uint64) PG_GETARG_INT64(0);
-	empty.relation = PG_GETARG_OID(2);
-	empty.at_ms = now_ms();
+	empty = made;
+	empty.relation = PG_GETARG_OID(1);
+	made.asked = NULL;
 	PG_RETURN_BOOL(false);
 }

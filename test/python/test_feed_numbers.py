@@ -73,6 +73,16 @@ def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
     goes_on(used, number)
 
 
+def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
+    run(used, "INSERT INTO t DEFAULT VALUES")
+    taken = used.execute("SELECT number, token FROM feed_take_batch('z', 'w')").fetchone()
+    assert taken is not None
+    run(used, "DROP TABLE t")
+    for token in (taken[1], "NULL"):
+        assert state(used, f"SELECT feed_finish_batch('z', {taken[0]}, {token})", "42P01") == "42P01"
+    assert scalar(used, "SELECT count(*) FROM feed_batches") == 1
+
+
 def test_a_name_that_is_free_again(used: Connection) -> None:
     run(used, "SELECT feed_rename('z', 'y')", "SELECT feed_create('z', 't', 'now')")
     goes_on(used, 4)

@@ -49,8 +49,8 @@ LATER = (
 
 # Whether counts are kept of what the tables are now.
 VALID = """
-SELECT bool_and(inorder_internal.is_storage(storage, inorder_internal.storage(relation, part, true)))
-FROM inorder_internal.count_part
+SELECT bool_and((inorder_internal.known_part(t, p.part)).part IS NOT NULL)
+FROM inorder_internal.count_part AS p JOIN inorder_internal.feed_table AS t ON t.relation = p.relation
 """
 AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
 

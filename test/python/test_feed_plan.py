@@ -227,21 +227,30 @@ STEPS = {
     "two steps": (["SELECT feed_next_batch('steps', 500)", BATCH, "SELECT feed_finish_batch('steps', {0})"], 14),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 17,
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 12,
     ),
+    "share": (
+        ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
+         "SELECT feed_finish_batch('shared', {0}, {1})"], 18,
+    ),
+    "order": (["SELECT count(*) FROM feed_read('ordered', null::steps, 500)"], 5),
     "count": (["SELECT exact_count('steps')"], 4),
 }  # fmt: skip
 
 
-def test_calls_execute_few_statements(cluster: Cluster) -> None:
+def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
     """Most of what a call costs is to begin a statement: a check that is an expression begins none.
 
     Functions in SQL that the server does not inline have no text, and pg_stat_statements does not count them, either.
     """
     seen: list[str] = []
-    with connect(cluster.dsn) as connection, connect(cluster.dsn) as other:
-        connection.execute("CREATE TABLE steps (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
-        connection.execute("SELECT feed_create('steps', 'steps'), exact_count_start('steps')")
+    dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
+    with connect(dsn) as connection, connect(dsn) as other:
+        connection.execute(
+            "CREATE TABLE steps (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int NOT NULL); "
+            "CREATE INDEX ON steps (n); SELECT feed_create('steps', 'steps'), exact_count_start('steps'), "
+            "feed_create('ordered', 'steps', order_column => 'n'), feed_create('shared', 'steps', partition_by => 'n')"
+        )
         connection.execute(EXPLAINED)
         connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
         found = {}

@@ -14,7 +14,6 @@ OF_PORTS = {
     "10889-08-02 05:31:50.655999+00",
     "A key holds 48 bits of transaction number.",
     "At least 2^30 keys fit into one transaction.",
-    "EXECUTE FUNCTION ….feed_guard(…)",
     "Further statements can follow in the same transaction.",
     "Have the query made again, in a new transaction.",
     "Limit the rows by max_rows, as in feed_apply(name, statement, 10).",

@@ -170,6 +170,7 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT 1 LIMIT 1', 'VALUES (1)', 'TABLE got', 'SELECT FROM got AS batch', 'INSERT INTO got SELECT 1', 'DELETE FROM got', 'SELECT FROM (WITH batch AS (SELECT 1) SELECT FROM batch) AS s',
     'SELECT (WITH batch AS (TABLE got) SELECT count(*) FROM batch)', ', b AS (SELECT FROM batch) SELECT 1', 'SELECT n FROM feed_peek(''f'', null::events) AS batch', 'SELECT feed_apply(''f'', ''SELECT FROM batch'')']) AS s, outcome(format('SELECT feed_apply(''f'', %L)', s));
+SELECT * FROM outcome($$SELECT feed_apply('f', 'SELECT * INTO copied FROM batch')$$);
 SELECT count(*) FROM feed_read('f', null::events);
 
 SELECT feed_drop('f'), feed_drop('g'), feed_drop('plain');

@@ -57,11 +57,10 @@ INSERT INTO told (n) VALUES (3);
 DROP TRIGGER by_hand ON told;
 CREATE TRIGGER by_hand BEFORE INSERT ON told FOR EACH ROW EXECUTE FUNCTION feed_notify_trigger('c');
 INSERT INTO told (n) VALUES (3);
-SELECT feed_notify_trigger();
 -- All triggers of the function are dropped, the guard stays.
 SELECT feed_unnotify('told');
 SELECT * FROM notifying;
-SELECT tgname FROM pg_trigger WHERE tgrelid = 'told'::regclass ORDER BY 1;
+SELECT tgname FROM pg_trigger WHERE tgrelid = 'told'::regclass AND tgname <> 'zz_inorder_delete' ORDER BY 1;
 SELECT feed_unnotify('told');
 -- Another trigger of this name is not replaced.
 CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

@@ -167,3 +167,8 @@ CREATE FUNCTION plan_of(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $
 BEGIN
     RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || statement;
 END $$;
+
+-- Functions of triggers, called as others.
+SELECT error_of('SELECT ' || f) FROM unnest('{feed_guard(),feed_notify_trigger()}'::text[]) AS f;
+-- All twelve bits after the milliseconds of a key are in use.
+SELECT count(DISTINCT substr(uuid_v7_nextval()::text, 16, 3)) > 2000 AS fractions FROM generate_series(1, 100000);
