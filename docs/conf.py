@@ -12,8 +12,9 @@ extensions = ["myst_parser"]
 
 # The source folder is the checkout, so that links of README and of docs are those of the repository.
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "bench/README.md"]
-exclude_patterns = [".venv", "build", "test", "debian"]
+BESIDE = ("CHANGELOG", "CONTRIBUTING", "bench/README", "test/model/README")
+include_patterns = ["README.md", "docs/**.md", *(f"{page}.md" for page in BESIDE)]
+exclude_patterns = [".venv", "build", "test/python", "debian"]
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]  # commands of psql; pages that begin with a note
 myst_heading_anchors = 4
 nitpicky = True
@@ -47,7 +48,7 @@ def navigation():
     parts["Project"] = sorted(pages.difference(*parts.values()))
     for part, names in parts.items():
         listed = [f"docs/{page}" for page in names] + (
-            ["CHANGELOG", "CONTRIBUTING", "bench/README"] if part == "Project" else []
+            list(BESIDE) if part == "Project" else []
         )
         yield "\n".join(["", "```{toctree}", f":caption: {part}", ":hidden:", "", *listed, "```", ""])
 
