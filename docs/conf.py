@@ -47,9 +47,7 @@ def navigation():
     parts = {part: [page for page in names if page in pages] for part, names in PARTS.items()}
     parts["Project"] = sorted(pages.difference(*parts.values()))
     for part, names in parts.items():
-        listed = [f"docs/{page}" for page in names] + (
-            list(BESIDE) if part == "Project" else []
-        )
+        listed = [f"docs/{page}" for page in names] + (list(BESIDE) if part == "Project" else [])
         yield "\n".join(["", "```{toctree}", f":caption: {part}", ":hidden:", "", *listed, "```", ""])
 
 
