@@ -370,6 +370,7 @@ query_texts(const Table *table, const char *query, const Setting *more, Datum *t
 	nest = begin_settings(table, reading);
 	apply_settings(more);
 	run(table, query, true, 0, NULL);
+	Assert(SPI_gettypeid(SPI_tuptable->tupdesc, 1) == TEXTARRAYOID);
 	if (SPI_processed > 0)
 		*texts = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
 	if (!is_null)
@@ -391,7 +392,7 @@ as_caller(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, 3);
 	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	Self		owner = become_caller(table.reader);
-	Datum		texts;
+	Datum		texts = (Datum) 0;
 	bool		found = query_texts(&table, query, PG_GETARG_BOOL(2) ? walking : nothing_more, &texts);
 
 	become_self(owner);
