@@ -34,7 +34,8 @@ SELECT c.attname::pg_catalog.text, c.written,
             THEN e.typname::pg_catalog.text END,
        EXISTS (SELECT FROM pg_catalog.pg_index AS i
                WHERE i.indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND i.indisprimary
-                 AND c.attnum OPERATOR(pg_catalog.=) ANY (i.indkey)),
+                 AND c.attnum OPERATOR(pg_catalog.=) ANY (
+                     (i.indkey::pg_catalog.int2[])[0:i.indnkeyatts OPERATOR(pg_catalog.-) '1'::pg_catalog.int2])),
        e.oid IS NOT NULL,
        (SELECT pg_catalog.json_agg(l.enumlabel::pg_catalog.text ORDER BY l.enumsortorder)::pg_catalog.text
         FROM pg_catalog.pg_enum AS l WHERE l.enumtypid OPERATOR(pg_catalog.=) coalesce(e.oid, t.oid)),

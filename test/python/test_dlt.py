@@ -226,7 +226,7 @@ STEPS = (
 
 def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
     """By few rows at a time; the whole table, which comes alone, takes the place of what was there."""
-    run(fresh, "CREATE TABLE t (id int PRIMARY KEY, version int, note text)",
+    run(fresh, "CREATE TABLE t (id int, version int, note text, PRIMARY KEY (id) INCLUDE (note))",
         "INSERT INTO t SELECT n, 0, 'x' FROM generate_series(1, 5) AS n", "SELECT changes_enable('t')")  # fmt: skip
     lake = f"{tmp_path}/lake.duckdb"
     pipeline = source.dlt.pipeline(
