@@ -62,7 +62,7 @@ class Preparation:
         if self.request.changes:
             rows = self.session.rows(
                 query("prepare_changes"), schema=self.session.schema_name, quoted=self.table.quoted,
-                undo=self.request.undo, feed=self.request.feed,
+                undo=self.request.undo, feed=self.request.feed, table=self.table.oid,
             )  # fmt: skip
         elif self.request.undo:
             rows = self.session.rows(

@@ -209,6 +209,16 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     assert prepare("old", "--changes", "--undo", "--dry-run").startswith("SELECT public.changes_disable(")
     run(prepare, "--changes", "--undo")
     assert scalar(old, "SELECT to_regprocedure('old_changes()')") is None
+    run(prepare, "--changes", "--feed", "copy")  # of the log, which is still there
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_feed_of_another_table_is_none_of_the_changes(prepare: Tail, old: Connection, logged: bool) -> None:
+    old.execute("CREATE TABLE other (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+    old.execute("SELECT feed_create('copy', 'other')")
+    if logged:
+        run(prepare, "--changes")
+    assert "feed 'copy' of role postgres already exists" in prepare("old", "--changes", "--feed", "copy", code=2)
 
 
 def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
