@@ -48,22 +48,25 @@ class Reader:
 class KeptPositions:
     """Readers of the table events; the rows that each of them has."""
 
-    def __init__(self, connection: Connection, cluster: Cluster, folder: Path, columns: str) -> None:
-        self.cluster, self.database = cluster, connection.info.dbname
+    def __init__(
+        self, connection: Connection, cluster: Cluster, folder: Path, columns: str, user: str = "postgres"
+    ) -> None:
+        self.dsn = f"{cluster.dsn} dbname={connection.info.dbname} user={user}"
         self.readers = [Reader(connection, order_column) for order_column in (None, "seq")]
         self.ordering = json.loads(self.readers[1].position)["ordering"]
         with self.plan() as plan:
             self.start = plan.start()
             self.offset = plan.next(self.start, 2)
             self.spark = self.rows_between(connection, plan, self.start, self.offset)
-        self.tail = Tail(cluster, folder, self.database)
+        self.tail = Tail(cluster, folder, connection.info.dbname)
+        self.tail.environment["PGUSER"] = user
         self.tail(*TAIL, *FAILING, code=1)
         connection.execute(f"CREATE TABLE typed {columns}".encode())
         value = "(position::feed_position).*" if columns.startswith("OF") else "position::feed_position"
         connection.execute(f"INSERT INTO typed SELECT {value} FROM kept".encode())
 
     def plan(self) -> Driver:
-        return Driver(parsed({"dsn": f"{self.cluster.dsn} dbname={self.database}", "table": "events"}))
+        return Driver(parsed({"dsn": self.dsn, "table": "events"}))
 
     @staticmethod
     def rows_between(connection: Connection, plan: Driver, start: Offset, end: Offset) -> list[int]:
