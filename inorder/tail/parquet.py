@@ -201,11 +201,19 @@ class ParquetSink(Sink):
             self.write_claim(self.source, self.name)
             for part in self.parts.values():
                 part.arrive()
+            if self.name == self.last:
+                self.remove_others()
             sync_folder(self.directory)
         self.parts = {}
         self.last = self.given = self.name
         self.known = digest_of(self.name)
         self.aim(sum(sizes) // len(sizes))
+
+    def remove_others(self) -> None:
+        """Of a batch that comes again, the files in folders to which no row of it goes any more, since an UPDATE."""
+        for stale in set(self.files(f"{self.name}.parquet")) - {part.place for part in self.parts.values()}:
+            stale.unlink()
+            sync_folder(stale.parent)
 
     def aim(self, size: int) -> None:
         """As many rows in the next batch as a file of the size that was asked for has, going by this one."""

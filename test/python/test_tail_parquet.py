@@ -233,6 +233,18 @@ def test_killed_at_any_moment_each_row_is_in_one_folder(fresh: Connection, tail:
     assert not list((tail.folder / "out").glob("*/.*.partial"))
 
 
+def test_a_repeated_batch_is_in_the_folders_of_its_rows_as_they_are(fresh: Connection, tail: Tail) -> None:
+    """The guard lets an UPDATE change what says the folder."""
+    fresh.execute("ALTER TABLE events ADD at date; SELECT feed_create('f', 'events')")
+    fresh.execute("INSERT INTO events (n, at) VALUES (1, '2026-01-01'), (2, '2026-01-02')")
+    run = ("--feed", "f", "--format", "parquet", "--directory", "out", "--partition-by", "day(at)")
+    fresh.execute("ALTER FUNCTION feed_finish_batch RENAME TO away")
+    assert "feed_finish_batch" in tail(*run, code=2)
+    fresh.execute("ALTER FUNCTION away RENAME TO feed_finish_batch; UPDATE events SET at = '2026-01-03' WHERE n = 1")
+    tail(*run)
+    assert placed(tail.folder) == {"at_day=2026-01-02": [2], "at_day=2026-01-03": [1]}
+
+
 MISPLACED = [("day(n)", "a value of Arrow's type int32 has no day"), ("day(there)", "the table has no column 'there'"),
 ("hash(n, 0)", "COUNT from 1 to 1,000, not 'hash(n, 0)'"), ("hour(n)", "must be day(COLUMN), or hash(COLUMN, COUNT)"),
 ("hash(list, 2)", "has no hash")]  # fmt: skip
