@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from inorder.errors import InputError
+from inorder.interrupts import uninterrupted
 from inorder.lab.check.actors import Actor, Polls, World, Writer
 from inorder.lab.check.diagram import statements
 from inorder.lab.check.history import History, Judgement, judge
@@ -95,8 +96,9 @@ class Arena:
         """A new table, with writers and a reader of it."""
         with ExitStack() as stack:
             stack.callback(self.run_all, DROP)
-            self.set_up(case.cache)
-            stack.callback(self.run_all, self.way.teardown)
+            with uninterrupted():  # else what the setup has made, as a feed, would stay
+                self.set_up(case.cache)
+                stack.callback(self.run_all, self.way.teardown)
             self.cached, self.world.clock = case.cache > 1, 0
             self.before = set[str]()
             self.actors: dict[str, Actor] = {}
