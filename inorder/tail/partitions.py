@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from inorder.errors import InputError
 from inorder.tail.request import Partition
 
-NULL = "__HIVE_DEFAULT_PARTITION__"  # as Hive, and whoever reads its folders, names it
+NULL = "__HIVE_DEFAULT_PARTITION__"  # the name that Hive, and readers of its folders, give it
 
 
 def split(rows: pa.Table, by: Partition) -> Iterator[tuple[str, pa.Table]]:

@@ -5,8 +5,8 @@ RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, bytea, int) IS
-'Mask of a key: a uuid of version 4 that looks random to whoever does not have the secret key, and from which '
-'uuid_unmask returns the id. It is a permutation of the 122 bits that version and variant leave free: AES, applied '
+'Mask of a key: a uuid of version 4 that looks random without the secret key, and from which uuid_unmask '
+'returns the id. It is a permutation of the 122 bits that version and variant leave free: AES, applied '
 'until the block is a UUID of version 4 again (cycle walking: Black and Rogaway, 2002, method 2).
 Ranges: key 16 bytes (AES-128) or 32 (AES-256); version 1 to 8, which the id must have. Anything else is an error '
 '(invalid_parameter_value); feature_not_supported if server or extension was built without OpenSSL.

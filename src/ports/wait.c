@@ -167,7 +167,8 @@ found_empty(PG_FUNCTION_ARGS)
 Datum
 note_empty(PG_FUNCTION_ARGS)
 {
-	if (made.asked == NULL || strcmp(made.asked, text_to_cstring(PG_GETARG_TEXT_PP(0))) != 0)
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || made.asked == NULL ||
+		strcmp(made.asked, text_to_cstring(PG_GETARG_TEXT_PP(0))) != 0)
 		PG_RETURN_BOOL(false);
 	if (empty.asked != NULL)
 		pfree(empty.asked);

@@ -1,4 +1,4 @@
-"""inorder tail --changes: what it writes makes a copy of the table, whoever is killed."""
+"""inorder tail --changes: what it writes makes a copy of the table, also over kills."""
 
 import csv
 import io

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,6 +121,20 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, built_in()[name])) as arena:
         assert {fault for case in CASES for fault in run_case(arena, case, 4).found} <= FAULTLESS[name]
         assert run_load(arena, 0.5, seed=1).found == {}
+
+
+def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up = Arena.set_up
+
+    def interrupted(arena: Arena, cache: int) -> None:
+        set_up(arena, cache)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Arena, "set_up", interrupted)
+    with closing(Arena(target, built_in()["feed"])) as arena:
+        with pytest.raises(KeyboardInterrupt), arena.table(CASES[0]):
+            pass
+        assert arena.control.run("SELECT name FROM feeds").rows == []
 
 
 def test_a_random_load_finds_lost_rows(target: Target) -> None:
