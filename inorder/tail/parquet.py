@@ -97,14 +97,14 @@ class ParquetSink(Sink):
         self.write_claim(source, self.last)
 
     def write_claim(self, source: Source, last: str) -> None:
-        lines = [self.reader(source), last, str(self.request.partition_by or "")]
+        lines = [self.reader(source), last, self.by]
         write_whole(self.directory / CLAIM, "".join(f"{line}\n" for line in lines))
 
     def refuse_others(self, source: Source) -> None:
         """An error if the directory has files of another reader, or this one begins anew beside its files."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            by = str(self.request.partition_by or "")
+            by = self.by
             known = claim.read_text(encoding="utf-8", errors="replace") if claim.exists() else f"{reader}\n\n{by}"
             other, _last, other_by, *_ = [*known.split("\n"), "", ""]
             if other != reader:
@@ -158,6 +158,11 @@ class ParquetSink(Sink):
             assert self.source is not None
             self.claim(self.source)
             self.is_claimed = True
+
+    @property
+    def by(self) -> str:
+        """The partition in a line, also of a column with a line end in its name; "" if there is none."""
+        return str(self.request.partition_by or "").replace("\n", "\\n")
 
     def files(self, pattern: str) -> Iterator[Path]:
         return self.directory.glob(pattern if self.request.partition_by is None else f"*/{pattern}")

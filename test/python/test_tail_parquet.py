@@ -4,9 +4,15 @@ import os
 import zlib
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pyarrow as pa
 import pytest
 from inorder.connection.database import Connection
+from inorder.tail.parquet import ParquetSink
+from inorder.tail.request import Request
+from inorder.tail.sources import Source
 from pyarrow import parquet
 
 from tail_runs import Tail, insert
@@ -186,6 +192,18 @@ def test_new_rows_wait_for_a_file_of_that_size(fresh: Connection, tail: Tail) ->
     assert len(list((tail.folder / "out").glob(FILES))) < 5
 
 
+def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder.tail.parquet.GROUP_BYTES", 1)
+    request = Request("", "events", tmp_path / "p", None, output="parquet", directory=tmp_path / "out")
+    sink = ParquetSink(lambda _count: None, request)
+    sink.resume(cast(Source, SimpleNamespace(is_new=True, output=None, begun=None)), accept=False)
+    sink.check()
+    sink.begin("batch", b"", b"")
+    sink.write(pa.record_batch({"n": [1, 2]}), b"")
+    sink.finish()
+    assert rows(tmp_path) == [1, 2]
+
+
 def placed(folder: Path) -> dict[str, list[int]]:
     """The rows by folder, each file read by itself."""
     found: dict[str, list[int]] = {}
@@ -196,11 +214,12 @@ def placed(folder: Path) -> dict[str, list[int]]:
 
 def test_a_folder_for_each_day(fresh: Connection, tail: Tail) -> None:
     days = ("0001-01-01", "2026-11-26", None)
-    fresh.execute('ALTER TABLE events ADD "a/t" timestamptz')
+    fresh.execute('ALTER TABLE events ADD "a/\nt" timestamptz')
     for n in range(1, 31):
-        fresh.execute('INSERT INTO events (n, "a/t") VALUES (%s, %s)', [n, days[n % 3] and f"{days[n % 3]} 23:59Z"])
-    tail(*RUN, "--batch-rows", "20", "--partition-by", "day(a/t)")
-    names = (f"a%2Ft_day={day or '__HIVE_DEFAULT_PARTITION__'}" for day in days)
+        fresh.execute('INSERT INTO events (n, "a/\nt") VALUES (%s, %s)', [n, days[n % 3] and f"{days[n % 3]} 23:59Z"])
+    for _ in range(2):
+        tail(*RUN, "--batch-rows", "20", "--partition-by", "day(a/\nt)")
+    names = (f"a%2F%0At_day={day or '__HIVE_DEFAULT_PARTITION__'}" for day in days)
     assert placed(tail.folder) == {name: list(range(n or 3, 31, 3)) for n, name in enumerate(names)}
     assert len(list((tail.folder / "out").glob("*/*"))) == 6
 
