@@ -131,10 +131,14 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Arena, "set_up", interrupted)
-    with closing(Arena(target, built_in()["feed"])) as arena:
-        with pytest.raises(KeyboardInterrupt), arena.table(CASES[0]):
-            pass
-        assert arena.control.run("SELECT name FROM feeds").rows == []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process of pytest-xdist ignores it
+    try:
+        with closing(Arena(target, built_in()["feed"])) as arena:
+            with pytest.raises(KeyboardInterrupt), arena.table(CASES[0]):
+                pass
+            assert arena.control.run("SELECT name FROM feeds").rows == []
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_random_load_finds_lost_rows(target: Target) -> None:
