@@ -34,6 +34,7 @@
  *	  restored.c	what a restore brought, and nobody has accepted yet
  *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
+ *	  tree.c		a table and all partitions below it
  *	  version.c		whether this library and the SQL fit together
  *	  state.c		calls of internal functions, as the owner of the state
  *	  as_owner.c	public functions whose bodies, in SQL, run as the owner of the state

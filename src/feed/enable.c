@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -14,6 +13,7 @@
 
 #include "ports/ground.h"
 #include "ports/query.h"
+#include "ports/tree.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 PG_FUNCTION_INFO_V1(run_statements);
@@ -34,7 +34,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 
 	LockRelationOid(relation, mode);
-	list_free(find_all_inheritors(relation, mode, NULL));	/* which locks only those below */
+	list_free(tree_of(relation, mode));	/* which locks only those below */
 	PG_RETURN_VOID();
 }
 

@@ -21,7 +21,6 @@
 #include "catalog/index.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class_d.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace_d.h"
 #include "catalog/pg_type_d.h"
 #include "commands/extension.h"
@@ -34,6 +33,7 @@
 
 #include "names.h"
 #include "ports/citus.h"
+#include "ports/tree.h"
 
 PG_FUNCTION_INFO_V1(check_local);
 
@@ -118,7 +118,7 @@ check_local(PG_FUNCTION_ARGS)
 {
 	ListCell   *cell;
 
-	foreach(cell, find_all_inheritors(PG_GETARG_OID(0), NoLock, NULL))
+	foreach(cell, tree_of(PG_GETARG_OID(0), NoLock))
 	{
 		CHECK_FOR_INTERRUPTS();
 		refuse_distributed(lfirst_oid(cell));

@@ -43,6 +43,7 @@
 #include "ports/guard.h"
 #include "ports/parts.h"
 #include "ports/rights.h"
+#include "ports/tree.h"
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
@@ -556,7 +557,7 @@ Datum
 see_tree(PG_FUNCTION_ARGS)
 {
 	Ground		ground = {.relation = PG_GETARG_OID(0)};
-	List	   *tree = find_all_inheritors(ground.relation, NoLock, NULL);
+	List	   *tree = tree_of(ground.relation, NoLock);
 	ListCell   *cell;
 
 	ground.tree = palloc(sizeof(Oid) * list_length(tree));

@@ -1,11 +1,13 @@
 """Changes of a table: what would lose one for good is an error, or comes right."""
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Any
 
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
+from psycopg.errors import UndefinedTable
 
 from conftest import scalar
 from copies import SNAPSHOT, Copy
@@ -376,6 +378,22 @@ def test_who_changes_the_table_is_waited_for(cluster: Cluster, fresh: Connection
         run(other, "BEGIN", f"LOCK TABLE {locked}")
         run(fresh, "SET lock_timeout = '100ms'")
         assert state(fresh, READ) == "55P03"
+
+
+@pytest.mark.parametrize("call", ["feed_enable", "exact_count_start", "changes_enable", "changes_resync"])
+def test_a_table_that_is_dropped_while_its_lock_is_waited_for(cluster: Cluster, fresh: Connection, call: str) -> None:
+    run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+    if call == "changes_resync":
+        run(fresh, "SELECT changes_enable('t')")
+    with again(cluster, fresh) as other, again(cluster, fresh) as watcher:
+        run(other, "BEGIN", "DROP TABLE t")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(scalar, fresh, f"SELECT {call}('t')")
+            pid = fresh.info.backend_pid
+            wait_for(lambda: scalar(watcher, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
+            run(other, "COMMIT")
+            with pytest.raises(UndefinedTable):
+                waiting.result()
 
 
 def test_a_reader_that_waited_reads_what_came_meanwhile(cluster: Cluster, fresh: Connection) -> None:
