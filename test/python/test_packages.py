@@ -212,6 +212,32 @@ UPDATE: dict[str, str | None] = {
 }
 
 
+# Servers of versions that this system has not: where they are, and what of the packages is for them alone.
+OTHERS = {17: ("debian-13", ""), 19: ("debian-sid", "experimental")}
+TESTS = "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_installcheck"
+ON_ANOTHER = """
+cd /srv/inorder
+script/bootstrap --test >&2
+PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config .venv/bin/python -m pytest -q -rs {1}
+"""
+
+
+@pytest.mark.parametrize("major", OTHERS)
+def test_advice_and_masks_on_another_server(major: int) -> None:
+    """INORDER_TEST_ON names other tests, for which the same is wanted."""
+    name, suite = OTHERS[major]
+    with trees.pristine(name, f"server-{major}") as system:
+        checkout = system.changes / "srv" / "inorder"
+        trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, checkout)
+        system.run("chown -R user: /srv/inorder")
+        if suite:
+            lists = "/etc/apt/sources.list"
+            system.run(f"sed 's/ sid / {suite} /' {lists} >{lists}.d/{suite}.list; apt-get update -qq")
+        server = f"postgresql-{major} postgresql-server-dev-{major} libssl-dev"
+        system.install(f"{'-t ' if suite else ''}{suite} {server} git gcc libc6-dev make python3-venv")
+        print(system.run(ON_ANOTHER.format(major, os.environ.get("INORDER_TEST_ON", TESTS)), user="user"))
+
+
 def make_next_version(tree: Path) -> None:
     trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, tree)
     next_release.begin_next(tree)
