@@ -14,6 +14,7 @@
 #include "funcapi.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/tuplestore.h"
 #include "utils/typcache.h"
 
 #include "feed/caller.h"
