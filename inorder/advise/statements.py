@@ -3,14 +3,14 @@
 import re
 from dataclasses import dataclass
 
-NAME = r'(?:"(?:[^"]|"")+"|[a-z_][\w$]*)'
-NAMES = rf"((?>{NAME}(?:\s*\.\s*{NAME})*))"
-FROM = re.compile(rf"\bfrom\s+(?:only\s+)?{NAMES}", re.IGNORECASE)
-ORDER = re.compile(rf"\border\s+by\s+\(?\s*{NAMES}(?!\s+desc\b)", re.IGNORECASE)
-GREATER = re.compile(rf"{NAMES}\s*>=?\s*\$\d|\(\s*{NAMES}\s*,[^()]*\)\s*>=?\s*\(\s*\$\d", re.IGNORECASE)
-COUNT = re.compile(
-    rf"\s*select\s+count\s*\(\s*\*\s*\)(?:\s+as\s+{NAME}|)\s+from\s+(?:only\s+)?{NAMES}\s*;?\s*", re.IGNORECASE
-)
+# Anybody writes them, and nothing is tried twice: quantifiers are possessive, and names begin where one can.
+NAME = r'(?:"(?:[^"]|"")++"|[a-z_][\w$]*+)'
+NAMES = rf'(?<![\w$".])((?>{NAME}(?:\s*+\.\s*+{NAME}){{0,3}}))'
+TABLE = rf"\bfrom\b\s*+(?:only\b\s*+)?{NAMES}"
+FROM = re.compile(TABLE, re.IGNORECASE)
+ORDER = re.compile(rf"\border\s++by\b\s*+\(?\s*+{NAMES}(?!\s++desc\b)", re.IGNORECASE)
+GREATER = re.compile(rf"{NAMES}\s*+>=?\s*+\$\d|\(\s*+{NAMES}\s*+,[^()]*+\)\s*+>=?\s*+\(\s*+\$\d", re.IGNORECASE)
+COUNT = re.compile(rf"\s*+select\s++count\s*+\(\s*+\*\s*+\)(?:\s*+as\b\s*+{NAME})?\s*+{TABLE}\s*+;?\s*+", re.IGNORECASE)
 BELOW_A_HORIZON = re.compile(r"_snapshot", re.IGNORECASE)  # a reader that knows which transactions are open
 
 

@@ -3,7 +3,9 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 from inorder.advise.cost import Load, Other, compared
-from inorder.advise.facts import Reader
+from inorder.advise.facts import Reader, facts_of
 from inorder.advise.findings import IDS
-from inorder.connection.database import Connection, connect, connect_as_user, queries, query
+from inorder.connection.database import Connection, connect, connect_as_user
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 from psycopg import sql
@@ -208,38 +210,92 @@ def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
         execute(admin, "DROP DATABASE many")
 
 
+OF_USERS = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p')"
+HELD = "SELECT relation::int8, mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation IS NOT NULL"
+
+
+class Watched(Reader):
+    """It keeps what is locked at the end of each transaction, and calls somebody who wants to write then."""
+
+    def __init__(self, connection: psycopg.Connection[Any], writer: Callable[[], object]) -> None:
+        super().__init__(connection)
+        self.writer, self.locked = writer, set[tuple[int, str]]()
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
+        with super().transaction() as cursor:
+            yield cursor
+            self.locked |= {(one["relation"], one["mode"]) for one in cursor.execute(HELD).fetchall()}
+            self.writer()
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), self.connection.transaction():
+                cursor.execute("CREATE TABLE public.never ()")
+
+
+@contextmanager
+def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]]]:
+    """A session that locks all tables of users, or gives up at once; which of them it could not lock."""
+    refused: list[str] = []
+    with connect(dsn) as other:
+        tables = [str(name) for (name,) in other.execute(OF_USERS.encode()).fetchall()]
+        assert len(tables) >= len(EXPECTED)
+
+        def lock() -> None:
+            for table in tables:
+                try:
+                    other.execute(f"BEGIN; LOCK TABLE {table} IN {mode} MODE NOWAIT".encode())
+                except psycopg.errors.LockNotAvailable:
+                    refused.append(table)
+                other.execute("COMMIT")
+
+        yield lock, refused
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("mode", "sampled", "refused"),
+    [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
+)
+def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
+    """What its transactions lock until they end: only the catalogue, and with --sample the table that it reads."""
+    dsn = f"{advised.cluster.dsn} dbname=planted"
+    with advised.session() as admin:
+        execute(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)", "VACUUM ANALYZE unseen",
+                "INSERT INTO unseen SELECT gen_random_uuid() FROM generate_series(1, 5000)", "VACUUM unseen",
+                "ALTER TABLE unseen OWNER TO watcher")  # fmt: skip
+        view = scalar(admin, "SELECT 'pg_stat_statements'::regclass::oid::int8")
+        try:
+            with locking(dsn, mode) as (lock, found), connect_as_user(f"{dsn} user=watcher") as connection:
+                reader = Watched(connection, lock)
+                facts_of(reader, None, sampled)
+        finally:
+            execute(admin, "DROP TABLE unseen")
+    assert set(found) == refused and {mode for _, mode in reader.locked} == {"AccessShareLock"}
+    assert ({one for one, _ in reader.locked if one >= 16384} == {view}) == (not sampled)
+
+
 @pytest.mark.server
 def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
+    """No lock holds up there what the primary does: that is replayed before any of its transactions ends."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
         data = advised.found(cluster=standby)
+        with (
+            locking(f"{advised.cluster.dsn} dbname=planted", "ACCESS EXCLUSIVE") as (lock, refused),
+            connect_as_user(f"{standby.dsn} dbname=planted user=watcher") as connection,
+        ):
+            facts_of(Watched(connection, lambda: (lock(), standby.catch_up())), None, False)
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid")}
-    assert any("run it on the primary" in one for one in data["not_seen"])
+    assert any("run it on the primary" in one for one in data["not_seen"]) and refused == []
 
 
 @pytest.mark.server
-def test_it_waits_for_nobody_and_nobody_waits_for_it(advised: Advised) -> None:
-    """Tables are changed meanwhile under the strongest lock; of what it asks only the catalogue is locked."""
+def test_it_waits_for_nobody(advised: Advised) -> None:
+    """Tables are changed meanwhile under the strongest lock."""
     with advised.session() as owner, owner.transaction():
         execute(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
         assert pairs(advised.found()) == EXPECTED
         raise psycopg.Rollback
-    asked = [name for name in queries() if name.startswith("advise_") and name != "advise_sample"]
-    with connect_as_user(f"{advised.cluster.dsn} dbname=planted") as connection:
-        reader, locks = Reader(connection), "SELECT relation::int8, mode FROM pg_locks WHERE pid = pg_backend_pid()"
-        view = scalar(connection, "SELECT 'pg_stat_statements'::regclass::oid::int8")
-        for name in asked:
-            if name == f"advise_checkpoints_{15 if connection.info.server_version >= 170000 else 17}":
-                continue
-            with reader.transaction() as cursor:
-                view_name = sql.Identifier("public", "pg_stat_statements")
-                cursor.execute(query(name).format(view=view_name) if name == "advise_statements" else query(name))
-                held = cursor.execute(f"{locks} AND relation IS NOT NULL").fetchall()
-                assert all(one["relation"] < 16384 or one["relation"] == view for one in held), (name, held)
-                assert {one["mode"] for one in held} == {"AccessShareLock"}
-                with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), reader.connection.transaction():
-                    cursor.execute("CREATE TABLE public.never ()")
 
 
 # Names and texts that are none of SQL's, of Markdown's, of HTML's; and objects that would stand in for the server's.
@@ -340,6 +396,24 @@ def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
 def test_each_finding_has_its_words_and_its_section() -> None:
     sections = re.findall(r"^## (\S+)$", text("docs/advice.md"), re.MULTILINE)
     assert [one for one in sections if one in IDS] == list(IDS)
+
+
+# What a statement may consist of that is matched slowly, if anything of it is tried twice.
+REPEATED = (" ", "a", '"', "a.", "a . ", "(", "(a,", "(a,) > ", "from  ", "order by (  ", "as  ", '"a" ')
+MATCH = """
+import sys
+from inorder.advise.statements import counted, polled
+for part in sys.argv[1:]:
+    long = part * (400_000 // len(part))
+    for text in (f"SELECT * FROM t WHERE a > $1 ORDER BY {long}1", f"SELECT {long} FROM t ORDER BY a",
+                 f"SELECT count(*) {long}", f"SELECT count(*) FROM t{long}1", f"SELECT count({long}*) FROM t"):
+        polled(text), counted(text)
+"""
+
+
+def test_no_statement_is_matched_for_long() -> None:
+    """Anybody writes them. In a time that grows with the square of their length it would take hours."""
+    subprocess.run([sys.executable, "-c", MATCH, *REPEATED], check=True, timeout=PATIENCE)
 
 
 # --- what the model says of a table ----------------------------------------------
