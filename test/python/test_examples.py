@@ -21,6 +21,8 @@ from examples_not_run import NOT_RUN
 from waiting import PATIENCE
 
 ALL = {document: blocks(document) for document in documents()}
+# Also on the servers of the system: the embedded one is built without OpenSSL.
+ON_EACH_SERVER = ("docs/mask.md",)
 SERVICES = ("prod", "shop")  # which examples connect to
 # Without --follow it ends when there is nothing new. What folds until it is stopped is stopped as by Ctrl-C.
 TOOL = """#!/bin/bash
@@ -145,7 +147,10 @@ def roles(admin: Connection) -> set[str]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(map(runs, page))])
+@pytest.mark.parametrize("document", [
+    pytest.param(name, marks=pytest.mark.regress if name in ON_EACH_SERVER else ())
+    for name, page in ALL.items() if any(map(runs, page))
+])  # fmt: skip
 def test_examples(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
     page = Page(cluster, template, tmp_path)
     with connect(cluster.dsn) as admin:

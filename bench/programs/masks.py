@@ -1,0 +1,57 @@
+"""What masks cost as docs/mask.md has them: by a constant, by a view, by its function. Run by script/price masks.
+
+CPU time of the server process above that of the same query without a mask, in rounds: in each everything is measured
+once, in random order.
+"""
+
+import random
+
+from inorder.connection.database import connect
+from inorder.lab.analysis.stats import estimate
+from inorder.lab.instruments.timing import ServerProcess
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import find_server
+
+from examples import blocks
+
+ROWS, ROUNDS = 20_000, 15
+SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "autovacuum": "off"}
+FLOOR = "nothing"
+WORK = {
+    FLOOR: "SELECT count(id) FROM customers",
+    "uuid_mask, a constant": "SELECT count(uuid_mask(id, '\\x000102030405060708090a0b0c0d0e0f')) FROM customers",
+    "the view": "SELECT count(mask) FROM customers_outside",
+    "uuid_unmask, a constant": "SELECT count(uuid_unmask(r, '\\x000102030405060708090a0b0c0d0e0f')) FROM random",
+    "unmasked": "SELECT count(unmasked(r, 1)) FROM random",
+}
+
+
+def example() -> str:
+    """What the page makes, with more rows."""
+    made = [block.text for block in blocks("docs/mask.md") if "CREATE TABLE" in block.text]
+    return "\n".join(made).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
+
+
+def main() -> None:
+    print(f"{find_server().name}, {ROWS:,} rows, medians of {ROUNDS} rounds, µs of CPU a row above {WORK[FLOOR]}:")
+    took: dict[str, list[float]] = {name: [] for name in WORK}
+    with Cluster(find_server()) as cluster:
+        cluster.start(SETTINGS)
+        with connect(cluster.dsn) as connection:
+            connection.execute(f"CREATE EXTENSION inorder; {example()}".encode())
+            connection.execute(
+                f"CREATE TABLE random AS SELECT gen_random_uuid() AS r FROM generate_series(1, {ROWS})".encode()
+            )
+            connection.execute("VACUUM ANALYZE")
+            process = ServerProcess(connection)
+            for _ in range(ROUNDS):
+                for name in random.sample(list(WORK), len(WORK)):
+                    text = WORK[name].encode()
+                    took[name].append(process.timed(lambda text=text: connection.execute(text))["cpu_seconds"])
+    for name in [name for name in WORK if name != FLOOR]:
+        above = [(one - floor) / ROWS * 1e6 for one, floor in zip(took[name], took[FLOOR], strict=True)]
+        print(f"{name:26}{estimate(above).median:.2f}")
+
+
+if __name__ == "__main__":
+    main()
