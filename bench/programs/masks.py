@@ -5,6 +5,7 @@ once, in random order.
 """
 
 import random
+from functools import partial
 
 from inorder.connection.database import connect
 from inorder.lab.analysis.stats import estimate
@@ -46,8 +47,8 @@ def main() -> None:
             process = ServerProcess(connection)
             for _ in range(ROUNDS):
                 for name in random.sample(list(WORK), len(WORK)):
-                    text = WORK[name].encode()
-                    took[name].append(process.timed(lambda text=text: connection.execute(text))["cpu_seconds"])
+                    work = partial(connection.execute, WORK[name].encode())
+                    took[name].append(process.timed(work)["cpu_seconds"])
     for name in [name for name in WORK if name != FLOOR]:
         above = [(one - floor) / ROWS * 1e6 for one, floor in zip(took[name], took[FLOOR], strict=True)]
         print(f"{name:26}{estimate(above).median:.2f}")

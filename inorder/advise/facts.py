@@ -164,8 +164,6 @@ class Reader:
             self.unseen.append(f"{what}: {first_line(error)}")
             return []
 
-    # --- parts ----------------------------------------------------------------
-
     def leaves(self) -> list[Leaf]:
         tables = self.rows("advise_tables")
         leaves = {row["leaf"]: Leaf(**row, counted={name: row[name] for name in COUNTERS}) for row in tables}
@@ -232,7 +230,8 @@ class Reader:
             hidden += [] if leaf.statistic(column).found else [leaf.quoted]
         self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
-        never = [leaf.quoted for leaf in leaves if leaf.rows < 0 and leaf.counted["inserted"] >= LEAST_ROWS]
+        never = [one.quoted for one in leaves if one.rows < min(1, one.pages)  # where VACUUM skipped all pages, 0
+                 and one.counted["inserted"] - one.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
         self.say(never, "sizes (HINT: ANALYZE)")
 
     def say(self, names: list[str], what: str) -> None:
