@@ -3,15 +3,16 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
 import preloaded
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_for
 
 TOOL = [sys.executable, "-m", "inorder"]
 
@@ -52,12 +53,20 @@ class Tail:
         return done.stdout
 
     @contextmanager
-    def started(self, *arguments: str, to: str | None = None) -> Iterator[preloaded.Run]:
-        """Start it, appending to a file or into a pipe; killed at the end if it is still there."""
-        stdout = (self.folder / to).open("ab") if to else subprocess.PIPE
+    def started(
+        self, *arguments: str, to: str | None = None, mode: str = "ab", held_after: Sequence[int] = ()
+    ) -> Iterator[preloaded.Run]:
+        """Start it, into a file or into a pipe; killed at the end if it is still there.
+
+        It stops after each of some numbers of bytes, until it gets SIGCONT or SIGKILL; here until the first one.
+        """
+        stdout: int | IO[bytes] = (self.folder / to).open(mode) if to else subprocess.PIPE
         command = [self.command, *arguments]
-        running = preloaded.Run(command, self.folder, self.environment, stdout, subprocess.PIPE)
+        held = {preloaded.HELD_AFTER: " ".join(map(str, held_after))} if held_after else {}
+        running = preloaded.Run(command, self.folder, self.environment | held, stdout, subprocess.PIPE)
         try:
+            if held_after:
+                wait_for(running.is_stopped)
             yield running
         finally:
             running.kill()
@@ -92,10 +101,6 @@ def read_until(running: preloaded.Run, text: bytes) -> bytes:
         if text in line:
             return read
     raise AssertionError(running.wait(PATIENCE), read)
-
-
-def tail_has(path: Path, rows: int) -> bool:
-    return path.stat().st_size > rows * len('{"id":"00000000-0000-8000-8000-000000000000","n":100000}\n')
 
 
 def spooled(process: preloaded.Run) -> int:

@@ -18,7 +18,7 @@ from waiting import PATIENCE, wait_for
 pytestmark = pytest.mark.server
 
 RUN = ("events", "--batch-rows", "1k")
-ROWS = 40_000
+ROWS = 16_000
 
 
 def written(tail: Tail, form: str, jobs: int) -> object:
@@ -36,7 +36,7 @@ def written(tail: Tail, form: str, jobs: int) -> object:
 def fill(connection: Connection) -> None:
     """Transactions of many sizes, one of more rows than a batch."""
     connection.execute("ALTER TABLE events ADD at timestamptz DEFAULT now(), ADD tags text[] DEFAULT '{a,b}'")
-    borders = [1, 2, 30, 500, 4000, 6000, 35_000, ROWS + 1]
+    borders = [1, 2, 30, 500, 2000, 4000, 14_000, ROWS + 1]
     for first, end in pairwise(borders):
         insert(connection, end - first, first)
 
@@ -115,25 +115,25 @@ def test_an_error_in_one_part_ends_all(fresh: Connection, tail: Tail, form: str)
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("CREATE TYPE holder AS (m mood)")  # of an enum itself the labels are in the schema of Arrow
     fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
-    insert(fresh, 18_000)
-    fresh.execute("INSERT INTO events (n, h) VALUES (18001, '(sad)')")
-    insert(fresh, 1000, 18_002)
+    insert(fresh, 8_000)
+    fresh.execute("INSERT INTO events (n, h) VALUES (8001, '(sad)')")
+    insert(fresh, 1000, 8_002)
     (label,) = fresh.execute("DELETE FROM pg_enum WHERE enumlabel = 'sad' RETURNING oid, enumtypid, enumsortorder")
     code, said = ended(tail, form, after=2**40)
     assert code == 2 and "invalid internal value for enum" in said
     wait_for(lambda: sessions(fresh) == 0)
     delivered = numbers(fresh, tail, form) if form != "parquet" or list(tail.folder.glob("out/*.parquet")) else []
-    assert delivered == list(range(1, len(delivered) + 1)) and len(delivered) < 18_001
+    assert delivered == list(range(1, len(delivered) + 1)) and len(delivered) < 8_001
     fresh.execute("INSERT INTO pg_enum VALUES (%s, %s, %s, 'sad')", label)
     assert ended(tail, form, after=2**40) == (0, "")
-    assert numbers(fresh, tail, form) == list(range(1, 19_002))
+    assert numbers(fresh, tail, form) == list(range(1, 9_002))
 
 
 def test_an_interrupt_ends_all(fresh: Connection, tail: Tail) -> None:
     """The first one waits for the end of the batch, the second one does not."""
     insert(fresh, ROWS)
     for signals in (1, 2, 2):
-        code, said = ended(tail, "json", *[signal.SIGINT] * signals, after=bytes_in(tail) + 100_000)
+        code, said = ended(tail, "json", *[signal.SIGINT] * signals, after=bytes_in(tail) + 40_000)
         assert code in (0, 130) and "Traceback" not in said, said
         wait_for(lambda: sessions(fresh) == 0)
         delivered = tail.rows()
@@ -147,7 +147,7 @@ def test_an_interrupt_ends_all(fresh: Connection, tail: Tail) -> None:
 def test_killed_at_any_moment_each_row_is_there_once(fresh: Connection, tail: Tail, form: str, kills: int) -> None:
     """Runs of one job and of several take turns."""
     insert(fresh, ROWS)
-    codes = [ended(tail, form, signal.SIGKILL, after=number * 700_000 // kills, jobs=1 + number % 2 * 2)[0]
+    codes = [ended(tail, form, signal.SIGKILL, after=number * 280_000 // kills, jobs=1 + number % 2 * 2)[0]
              for number in range(kills)]  # fmt: skip
     assert set(codes) <= {0, -signal.SIGKILL} and codes.count(-signal.SIGKILL) > kills // 2
     assert ended(tail, form, after=2**40) == (0, "")
@@ -161,7 +161,7 @@ def test_who_changes_the_table_meanwhile_waits_and_is_not_waited_for(fresh: Conn
     changes = ("ADD w int", "DROP w") if form == "csv" else ("ALTER v TYPE bigint", "ALTER v TYPE int")
     fresh.execute("ALTER TABLE events ADD v int")
     with tail.started(*run_of(form), to="out") as running:
-        for number in range(40):
+        for number in range(16):
             fresh.execute(f"ALTER TABLE events {changes[number % 2]}".encode())
         assert running.stderr
         code, said = running.wait(PATIENCE), running.stderr.read().decode()

@@ -15,19 +15,18 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import Connection
 
-from tail_runs import TOOL, Tail, insert, numbers, tail_has
+from tail_runs import TOOL, Tail, insert, numbers
 from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")
-LARGE = (*EVENTS, "--batch-rows", "50k")
+LARGE = (*EVENTS, "--batch-rows", "5k")
+HALF = 100_000  # bytes of a batch of those
 
 
 def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
-    size = (tail.folder / to).stat().st_size if (tail.folder / to).exists() else 0
-    with tail.started(*arguments, to=to) as running:
-        wait_for(lambda: (tail.folder / to).stat().st_size > size + 500_000)
+    with tail.started(*arguments, to=to, held_after=[HALF]) as running:
         running.kill()
         running.wait()
     assert tail.state()["pending"] is not None
@@ -54,13 +53,13 @@ def elsewhere() -> Iterator[Path]:
 @pytest.mark.parametrize("copied", [shutil.copy, shutil.copy2, shutil.move])
 def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, elsewhere: Path, copied: object) -> None:
     assert callable(copied)
-    insert(fresh, 120_000)
+    insert(fresh, 6_000)
     tail.appended(*LARGE)
-    insert(fresh, 120_000, 120_001)
+    insert(fresh, 6_000, 6_001)
     half_a_batch(tail, *LARGE)
     copied(tail.folder / "out", elsewhere / "moved")
     tail.appended(*LARGE, to=str(elsewhere / "moved"))
-    assert numbers((elsewhere / "moved").read_text()) == list(range(1, 240_001))
+    assert numbers((elsewhere / "moved").read_text()) == list(range(1, 12_001))
 
 
 @contextmanager
@@ -82,7 +81,7 @@ def mounted(image: Path, place: Path) -> Iterator[int]:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root mounts")
 def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 120_000)
+    insert(fresh, 6_000)
     image, place = tail.folder / "image", tail.folder / "mounted"
     place.mkdir()
     with image.open("wb") as file:
@@ -100,7 +99,7 @@ def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
             rows = tail.rows("mounted/out")
     finally:
         subprocess.run(["losetup", "-d", spare.stdout.strip()], check=True)
-    assert first != second and rows == list(range(1, 120_001))
+    assert first != second and rows == list(range(1, 6_001))
 
 
 def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
@@ -141,7 +140,7 @@ def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
 @pytest.mark.parametrize("create", [True, False])
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
     """Into the new file it would come whole, beside its half in the old one, which says how it is completed."""
-    insert(fresh, 120_000)
+    insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
     if create:
@@ -149,19 +148,19 @@ def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, crea
     said = refused(tail, *LARGE)
     assert "it is new, and the last batch is unfinished in the former file\nHINT:  Append to the former file" in said
     tail.appended(*LARGE, to="out.1")
-    insert(fresh, 10, 120_001)
+    insert(fresh, 10, 6_001)
     tail.appended(*LARGE)
-    assert tail.rows("out.1") == list(range(1, 120_001)) and tail.rows() == list(range(120_001, 120_011))
+    assert tail.rows("out.1") == list(range(1, 6_001)) and tail.rows() == list(range(6_001, 6_011))
 
 
 def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 120_000)
+    insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
     hint = refused(tail, *LARGE).partition("cut that to its first ")[2]
     os.truncate(tail.folder / "out.1", int(hint.split()[0]))
     tail.appended(*LARGE, "--accept-output")
-    assert tail.rows("out.1") + tail.rows() == list(range(1, 120_001))
+    assert tail.rows("out.1") + tail.rows() == list(range(1, 6_001))
 
 
 def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
@@ -194,14 +193,10 @@ def has_attributes(folder: Path) -> bool:
 def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -> None:
     insert(fresh, 10)
     tail.appended(*LARGE)
-    insert(fresh, 300_000, 11)
-    out = tail.folder / "out"
-    with out.open(mode) as stream, subprocess.Popen(
-        [*TOOL, "tail", *EVENTS, "--batch-rows", "1M"], stdout=stream, stderr=subprocess.PIPE, cwd=tail.folder,
-        env=tail.environment,
-    ) as running:  # fmt: skip
-        wait_for(lambda: out.stat().st_size > 2_000_000)
-        os.truncate(out, 0)
+    insert(fresh, 6_000, 11)
+    with tail.started(*LARGE, to="out", mode=mode, held_after=[HALF]) as running:
+        os.truncate(tail.folder / "out", 0)
+        running.send_signal(signal.SIGCONT)
         assert running.stderr
         assert b"somebody else changed the file" in running.stderr.read()
         assert running.wait(PATIENCE) == 1
@@ -241,59 +236,59 @@ def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
 
 
 def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 120_000)
-    half_a_batch(tail, *EVENTS, "--batch-rows", "1M")
-    notes = b"of another\n" * 100_000
+    insert(fresh, 6_000)
+    half_a_batch(tail, *LARGE)
+    notes = b"of another\n" * 10_000
     (tail.folder / "notes").write_bytes(notes)
     assert "it has something else" in refused(tail, *EVENTS, to="notes")
     if has_attributes(tail.folder):
         tail.appended("events", "--position", "q", to="export")
         assert "it is another one" in refused(tail, *EVENTS, to="export")
     tail.appended(*EVENTS)
-    assert tail.rows() == list(range(1, 120_001))
+    assert tail.rows() == list(range(1, 6_001))
 
 
 def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
     """A pipe or a command would get it, and the file keep half of it; with none unfinished, they may come between."""
-    insert(fresh, 120_000)
+    insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     assert "the last batch is unfinished in a file, and standard output is not that file" in tail(*EVENTS, code=2)
     assert "the last batch is unfinished in a file" in tail(*EVENTS, "--exec", "cat", code=2)
     tail.appended(*LARGE)
-    insert(fresh, 10, 120_001)
-    assert numbers(tail(*EVENTS)) == list(range(120_001, 120_011))
-    insert(fresh, 10, 120_011)
+    insert(fresh, 10, 6_001)
+    assert numbers(tail(*EVENTS)) == list(range(6_001, 6_011))
+    insert(fresh, 10, 6_011)
     tail.appended(*LARGE)
-    assert tail.rows() == [*range(1, 120_001), *range(120_011, 120_021)]
+    assert tail.rows() == [*range(1, 6_001), *range(6_011, 6_021)]
 
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_an_interrupted_run_leaves_whole_batches(tail: Tail, fresh: Connection, signals: int) -> None:
-    insert(fresh, 400_000)
-    with tail.started(*EVENTS, "--batch-rows", "200k", to="out") as running:
-        wait_for(lambda: tail_has(tail.folder / "out", 20_000))
+    insert(fresh, 10_000)
+    with tail.started(*LARGE, to="out", held_after=[HALF, 2 * HALF][:signals]) as running:
         for _ in range(signals):
+            wait_for(running.is_stopped)
             running.send_signal(signal.SIGINT)
-            time.sleep(0.05)
+            running.send_signal(signal.SIGCONT)
         assert running.wait(PATIENCE) == 130
-    assert len(tail.rows()) == (200_000 if signals == 1 else 0)
+    assert len(tail.rows()) == (5_000 if signals == 1 else 0)
     tail.appended(*EVENTS)
-    assert tail.rows() == list(range(1, 400_001))
+    assert tail.rows() == list(range(1, 10_001))
 
 
 @pytest.mark.parametrize("truncating", [True, False])
 def test_a_file_that_is_not_appended_to(tail: Tail, fresh: Connection, truncating: bool) -> None:
-    insert(fresh, 120_000)
-    out = tail.folder / "out"
+    insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
-    with out.open("wb" if truncating else "r+b") as stream:
-        subprocess.run([*TOOL, "tail", *LARGE], check=True, stdout=stream, cwd=tail.folder, env=tail.environment)
-    assert tail.rows()[-1] == 120_000
-    assert tail.rows() == list(range(tail.rows()[0], 120_001))
+    mode = "wb" if truncating else "r+b"
+    with tail.started(*LARGE, to="out", mode=mode) as running:
+        assert running.wait(PATIENCE) == 0
+    assert tail.rows()[-1] == 6_000
+    assert tail.rows() == list(range(tail.rows()[0], 6_001))
     assert truncating or tail.rows()[0] == 1
     insert(fresh, 1, 7)
-    with out.open("wb" if truncating else "r+b") as stream:
-        subprocess.run([*TOOL, "tail", *LARGE], check=True, stdout=stream, cwd=tail.folder, env=tail.environment)
+    with tail.started(*LARGE, to="out", mode=mode) as running:
+        assert running.wait(PATIENCE) == 0
     assert tail.rows()[-1] == 7 and truncating == (tail.rows() == [7])
 
 
@@ -301,12 +296,9 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     out = tail.folder / "out"
     out.write_bytes(b"something\n")
-    with out.open("r+b") as stream:
-        done = subprocess.run(
-            [*TOOL, "tail", *EVENTS], check=False, stdout=stream, stderr=subprocess.PIPE, cwd=tail.folder,
-            env=tail.environment,
-        )  # fmt: skip
-    assert done.returncode == 2 and b"standard output would be written over" in done.stderr
+    with tail.started(*EVENTS, to="out", mode="r+b") as running:
+        assert running.wait(PATIENCE) == 2
+        assert running.stderr and b"standard output would be written over" in running.stderr.read()
     out.write_bytes(b"some")
     assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)
     out.write_bytes(b"some\n")
@@ -346,20 +338,20 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
 
 
 def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 20_000)
+    insert(fresh, 4_000)
     program = (
-        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))\n"
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (160_000, 160_000))\n"
         "from inorder.cli import main\nmain()"
     )
     with (tail.folder / "out").open("ab") as stream:
         done = subprocess.run(
-            [sys.executable, "-c", program, "tail", *EVENTS, "--batch-rows", "7k"], check=False, stdout=stream,
+            [sys.executable, "-c", program, "tail", *EVENTS, "--batch-rows", "1500"], check=False, stdout=stream,
             stderr=subprocess.PIPE, cwd=tail.folder, env=tail.environment,
         )  # fmt: skip
     assert done.returncode == 1 and b"File too large" in done.stderr and b"Traceback" not in done.stderr
-    assert tail.rows() == list(range(1, 7001))
+    assert tail.rows() == list(range(1, 1501))
     tail.appended(*EVENTS)
-    assert tail.rows() == list(range(1, 20_001))
+    assert tail.rows() == list(range(1, 4001))
 
 
 def test_the_position_says_where_the_file_ends(tail: Tail, fresh: Connection) -> None:

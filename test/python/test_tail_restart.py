@@ -26,8 +26,8 @@ pytestmark = pytest.mark.server
 LAZY = SETTINGS | {"shared_buffers": "64MB", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 CRASHES = 20 if LONG_RUN else 6
 WRITERS = 4
-ROWS = 250_000  # in one batch: 14 MB
-BEGUN, MOST = 2_000_000, 12_000_000  # bytes of it
+ROWS = 40_000  # in one batch: 2.3 MB
+BEGUN, MOST = 100_000, 2_000_000  # bytes of it; between them lies what the socket holds
 POLL = ("--follow", "--interval", "20ms")
 
 
@@ -141,10 +141,10 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
         connection.execute("SELECT feed_create('f', 'events')")
-    with tail.started(*source, *POLL, "--batch-rows", "1M", "--format", "json") as running:
-        wait_for(lambda: spooled(running) > BEGUN)
+    with tail.started(*source, *POLL, "--batch-rows", "1M", "--format", "json", held_after=[BEGUN]) as running:
         private.stop(signal.SIGQUIT)
         assert spooled(running) < MOST
+        running.send_signal(signal.SIGCONT)
         private.start(LAZY)
         assert running.stdout
         lines = [running.stdout.readline() for _ in range(ROWS)]
@@ -164,10 +164,12 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
-    with tail.started("events", "--position", "p", *POLL, "--batch-rows", "1M", to="out") as running:
-        wait_for(lambda: (tmp_path / "out").stat().st_size > BEGUN)
+    with tail.started(
+        "events", "--position", "p", *POLL, "--batch-rows", "1M", to="out", held_after=[BEGUN]
+    ) as running:
         private.stop(signal.SIGQUIT)
         assert (tmp_path / "out").stat().st_size < MOST
+        running.send_signal(signal.SIGCONT)
         private.start(LAZY)
         wait_for(lambda: len(ids(tmp_path)) == ROWS)
         running.send_signal(signal.SIGTERM)
@@ -199,10 +201,10 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
-    with tail.started("events", "--position", "p", "--batch-rows", "1M") as running:
+    with tail.started("events", "--position", "p", "--batch-rows", "1M", held_after=[BEGUN]) as running:
         assert running.stdout and running.stderr
-        wait_for(lambda: spooled(running) > BEGUN)
         private.stop(signal.SIGQUIT)
+        running.send_signal(signal.SIGCONT)
         assert running.stdout.read() == b""
         assert running.wait(PATIENCE) == 1
         said = running.stderr.read().decode()
