@@ -18,6 +18,7 @@ from inorder.lab.server.temporary import service_account, temporary_folder
 from inorder.lab.turn import Progress
 from inorder.servers import Server, find_server
 
+import clusters
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
 from editions import Tool, owned_database
@@ -88,6 +89,13 @@ def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory, where script/test has servers, their files count as memory, and no disk is read."""
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers_are_copies() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        clusters.copied(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ from inorder.lab.server.temporary import (
 )
 from inorder.servers import Server, from_pg_config
 
+import clusters
 from conftest import SETTINGS, scalar
 from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
 
@@ -49,6 +50,11 @@ with Cluster(find_server()) as cluster:
     print(cluster.folder, cluster.process.pid, flush=True)
     time.sleep(600)
 """
+
+
+@pytest.fixture(autouse=True)
+def servers_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters.made_anew(monkeypatch)
 
 
 def test_nothing_is_left(server: Server) -> None:

@@ -141,6 +141,9 @@ class Cluster:
             if self.account:
                 os.chown(self.folder / name, self.account.pw_uid, self.account.pw_gid)
         self.server = private_installation(self.original, self.folder / "server", self.extra_sources)
+        self._initdb()
+
+    def _initdb(self) -> None:
         command: list[str | Path] = [self.server.program("initdb"), "-D", self.data]
         done = self._run([*command, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"])
         if done.returncode != 0:

@@ -1,0 +1,111 @@
+"""Servers of the tests: copies of the first one of each kind that a process makes, at a third of the CPU time."""
+
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import inorder.lab.server.cluster as cluster_module
+import pytest
+from inorder.extension.building import source_folder
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.installation import private_installation, relocate
+from inorder.servers import Server
+
+INITDB = Cluster._initdb
+LARGEST_CONTROL_FILE = 512
+# Of the first page of a segment of WAL: the identifier of the server, after the header that each page has.
+IDENTIFIER_IN_WAL = 24
+CASTAGNOLI = 0x82F63B78
+
+installations: dict[tuple[object, ...], Path] = {}
+data: dict[Path, Path] = {}
+
+
+def made_anew(patch: pytest.MonkeyPatch) -> None:
+    """As users have it."""
+    patch.setattr(cluster_module, "private_installation", private_installation)
+    patch.setattr(Cluster, "_initdb", INITDB)
+
+
+def copied(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cluster_module, "private_installation", copied_installation)
+    patch.setattr(Cluster, "_initdb", copied_data)
+
+
+@cache
+def kept() -> tempfile.TemporaryDirectory[str]:
+    """What is copied; it goes with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="inorder-kept-", ignore_cleanup_errors=True)
+    Path(folder.name).chmod(0o755)
+    return folder
+
+
+def copy(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-a", "--reflink=auto", source, target], check=True)
+
+
+def keep(source: Path) -> Path:
+    target = Path(tempfile.mkdtemp(dir=kept().name)) / source.name
+    copy(source, target)
+    return target
+
+
+def copied_installation(server: Server, root: Path, sources: Sequence[Path] | None = ()) -> Server:
+    kind = (server.bindir, sources and tuple(sources), sources is None, source_folder())
+    if kind not in installations:
+        made = private_installation(server, root, sources)
+        installations[kind] = keep(root)
+        return made
+    copy(installations[kind], root)
+    return relocate(server, root)
+
+
+def copied_data(cluster: Cluster) -> None:
+    kind = cluster.original.bindir
+    if kind not in data:
+        INITDB(cluster)
+        data[kind] = keep(cluster.data)
+        return
+    cluster.data.rmdir()
+    copy(data[kind], cluster.data)
+    identify(cluster.data)
+
+
+def identify(folder: Path) -> None:
+    """Give a server that has not run yet an identifier of its own, as initdb does."""
+    now = time.time_ns()
+    identifier = struct.pack("<Q", now // 10**9 << 32 | now % 10**9 // 1000 << 12 | os.getpid() & 0xFFF)
+    control = folder / "global" / "pg_control"
+    content = control.read_bytes()
+    place = place_of_sum(content)
+    content = identifier + content[len(identifier) : place]
+    with control.open("r+b") as file:
+        file.write(content + struct.pack("<I", crc32c(content)))
+    (segment,) = (folder / "pg_wal").glob("0" * 7 + "1*")
+    with segment.open("r+b") as file:
+        file.seek(IDENTIFIER_IN_WAL)
+        file.write(identifier)
+
+
+def place_of_sum(content: bytes) -> int:
+    """Where the control file has the sum of what is before, which differs between versions."""
+    remainder = crc32c(b"")
+    for place in range(0, LARGEST_CONTROL_FILE, 4):
+        if struct.unpack_from("<I", content, place)[0] == remainder:
+            return place
+        remainder = crc32c(content[place : place + 4], remainder)
+    raise AssertionError("the control file has no sum")
+
+
+def crc32c(content: bytes, before: int = 0) -> int:
+    remainder = before ^ 0xFFFFFFFF
+    for byte in content:
+        remainder ^= byte
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (CASTAGNOLI if remainder & 1 else 0)
+    return remainder ^ 0xFFFFFFFF
