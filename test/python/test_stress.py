@@ -20,7 +20,7 @@ LEAST_CHECKS = 20
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("edition", "seconds"), [("c", 4), ("sql", 5)])
+@pytest.mark.parametrize(("edition", "seconds"), [("c", 2.5), ("sql", 5)])
 def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, seconds: float) -> None:
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
     print(show(result))
@@ -32,7 +32,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, s
 @pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_copies_by_changes_are_the_table(server: Server, edition: str) -> None:
-    run = run_changes(server, 4, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
+    run = run_changes(server, 2.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
     print(run.seed, run.seen)
     assert not run.faults
     assert run.seen["compared"] > 0
