@@ -1,5 +1,6 @@
 """Servers for the tests: one for the whole run, and what it takes to make more."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -28,6 +29,8 @@ from tool import LabRun, run_experiment
 
 # Runs of the tool get it from the tests; those under nohup would inherit that it is ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# What collecting the tests makes stays until the end: it is looked through never instead of again and again.
+gc.disable()
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
@@ -82,6 +85,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items if sql_edition.TESTED == "sql" else ():
         if reason := sql_edition.NOT_RUN_IN_PYTHON.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -31,6 +31,13 @@ REGRESS = (
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
+# Only script/test --long runs these on the SQL edition, whose own bodies the others call, too. Of the first kind,
+# pg_regress leaves out the same on another version of the server.
+ONCE = {"feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag"}
+ONCE_OF_SESSIONS = {
+    "feed_gap_default", "feed_gap_generated", "feed_batch_holder", "feed_worker_order", "feed_worker_levels",
+    "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits",
+}  # fmt: skip
 # Of what the SQL edition does not have.
 NOT_RUN = {
     "install": "the extension: its members, and which function may run in a parallel worker",
@@ -91,6 +98,14 @@ QUIET = "\\set SHOW_CONTEXT never"
 
 
 PROGRAMS = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regress"}
+
+
+def listed(name: str) -> list[str]:
+    """Of the tests that the Makefile has."""
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    found = re.search(rf"^{name} *= *(.*)$", text, re.M)
+    assert found is not None
+    return found[1].split()
 
 
 def program(server: Server, kind: str) -> Path:

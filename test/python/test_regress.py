@@ -10,7 +10,8 @@ from inorder.extension.building import build_folder
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from conftest import ROOT
+from conftest import LONG_RUN, ROOT
+from sql_edition import ONCE, listed
 
 # Set by script/test --all.
 SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER_TEST_SYSTEM" in os.environ else []
@@ -22,6 +23,8 @@ SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER
 def test_installcheck(server: Server, cluster: Cluster, other: str) -> None:
     build = build_folder(server, ROOT)
     command: list[str | Path] = ["make", "-s", "-C", build, "-f", ROOT / "Makefile"]
+    if other == "ISOLATION" and "INORDER_TEST_REGRESS" in os.environ:
+        command.append(f"REGRESS={os.environ['INORDER_TEST_REGRESS']}")
     done = subprocess.run(
         [*command, f"PG_CONFIG={server.bindir / 'pg_config'}", "with_llvm=no", f"{other}=", "installcheck"],
         check=False,
@@ -38,8 +41,11 @@ def test_installcheck(server: Server, cluster: Cluster, other: str) -> None:
 @pytest.mark.parametrize("pg_config", SYSTEM, ids=lambda path: path.parts[-3])
 def test_on_a_server_of_the_system(pg_config: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
-    # How sessions wait for each other is the same in each version.
-    deselected = [] if "INORDER_TEST_LONG" in os.environ else ["-k", "not specs"]
+    deselected = []
+    if not LONG_RUN:
+        # How sessions wait for each other is the same in each version, and so is what reads many rows.
+        deselected = ["-k", "not specs"]
+        environment["INORDER_TEST_REGRESS"] = " ".join(name for name in listed("REGRESS") if name not in ONCE)
     files = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if "mark.regress" in path.read_text()]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "regress", "-p", "no:cacheprovider", "-rs", *deselected, *files],

@@ -7,7 +7,23 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
 
-from sql_edition import DIFFERENCES, ISOLATION, NOT_RUN, NOT_RUN_IN_PYTHON, REGRESS, ROOT, known, program, run, script
+from conftest import LONG_RUN
+from sql_edition import (
+    DIFFERENCES,
+    ISOLATION,
+    NOT_RUN,
+    NOT_RUN_IN_PYTHON,
+    ONCE,
+    ONCE_OF_SESSIONS,
+    REGRESS,
+    ROOT,
+    TESTED,
+    known,
+    listed,
+    program,
+    run,
+    script,
+)
 
 # Functions that execute a text, but for queries over tables of users.
 OTHER_TEXTS = {
@@ -26,27 +42,22 @@ EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
 NAMES = re.compile(r"^def (test_\w+)", re.M)
 
 
-def listed(name: str) -> list[str]:
-    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    found = re.search(rf"^{name} *= *(.*)$", text, re.M)
-    assert found is not None
-    return found[1].split()
-
-
 def test_every_test_is_run_or_not_with_a_reason() -> None:
     assert sorted([*REGRESS, *ISOLATION, *NOT_RUN]) == sorted(listed("REGRESS") + listed("ISOLATION"))
     tests = {name for path in (ROOT / "test" / "python").glob("test_*.py") for name in NAMES.findall(path.read_text())}
     assert set(NOT_RUN_IN_PYTHON) <= tests
     assert {path.stem for path in DIFFERENCES.glob("*.diff")} <= {*REGRESS, *ISOLATION}
+    assert set(REGRESS) >= ONCE and set(ISOLATION) >= ONCE_OF_SESSIONS
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)])
+@pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)], ids=["sql", "specs"])
 def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]) -> None:
     if not program(server, kind).exists():
         pytest.skip(f"{server.name} has no {program(server, kind).name}")
     shared_folder.chmod(0o777)
-    found = run(server, cluster, shared_folder, kind, tests)
+    chosen = tests if LONG_RUN or TESTED == "sql" else [name for name in tests if name not in ONCE | ONCE_OF_SESSIONS]
+    found = run(server, cluster, shared_folder, kind, chosen)
     wrong = {name: text for name, text in found.items() if text != known(name)}
     assert not wrong, "\n".join(f"== {name}\n{text}\n-- listed:\n{known(name)}" for name, text in wrong.items())
 
