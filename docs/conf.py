@@ -31,7 +31,7 @@ PARTS = {
     "Keys": ("keys", "choose", "advice", "mask", "time", "uuid_v1", "several-nodes", "lookup", "like", "waves", "generate"),
     "Lab": ("lab", "check", "sets", "model", "results/README"),
     "Feed": ("tutorial", "feed", "feed-tables", "feed-workers", "feed-order", "feed-waiting", "feed-reader", "feed-operations", "feed-proofs",
-             "changes", "count", "recipes", "lake", "security"),
+             "changes", "changes-proof", "count", "recipes", "lake", "security"),
     "Reach": ("install", "hosted", "upgrading", "tail", "clients/README", "clients/orm", "spark", "dlt", "citus",
               "scale", "compare"),
     "Reference": ("reference", "commands", "troubleshooting"),

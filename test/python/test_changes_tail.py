@@ -236,10 +236,10 @@ def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
 
 
 def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
-    """That of docs/changes.md, whose table has the same key."""
+    """That of docs/lake.md, whose table has the same key."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
-    (view,) = (one.text for one in blocks("docs/changes.md") if one.text.startswith("CREATE VIEW"))
+    (view,) = (one.text for one in blocks("docs/lake.md") if one.text.startswith("CREATE VIEW"))
     with duckdb.connect() as lake:
         for step in ("", *STEPS):
             run(fresh, *step.split("; "))

@@ -16,6 +16,7 @@ BUILD = ROOT / "build" / "model"
 
 READER = ("NoLoss", "NoRepeat", "CauseFirst")
 FEED = ("NoLoss", "NoRepeat")
+ONE_READER, TWO = '{"a"}', '{"a", "b"}'
 ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
 
 
@@ -44,6 +45,11 @@ def one(disaster: str) -> str:
     return f'{{"{disaster}"}}' if disaster else "{}"
 
 
+def numbers(most: int) -> str:
+    """From 1 on."""
+    return f"{{{', '.join(str(x + 1) for x in range(most))}}}"
+
+
 def reader(
     variant: str,
     fails: str = "",
@@ -57,7 +63,7 @@ def reader(
 ) -> Check:
     """A reader that keeps its position."""
     constants = {
-        "Ids": f"{{{', '.join(str(x + 1) for x in range(ids))}}}", "RowsEach": str(rows), "MaxRows": str(most),
+        "Ids": numbers(ids), "RowsEach": str(rows), "MaxRows": str(most),
         "Nodes": nodes, "Disasters": one(disaster), "Variant": f'"{variant}"',
     }  # fmt: skip
     return Check("Reader", constants, READER, fails, is_small)
@@ -94,7 +100,31 @@ def workers(variant: str, fails: str = "") -> Check:
     return Check("Workers", constants, ("OneAtATime", "InOrder"), fails, is_small=True)
 
 
-TWO = '{"a", "b"}'
+KINDS = ("truncate", "rewrite", "resync", "off", "hide", "abort", "start")
+
+
+def changes(
+    variant: str,
+    fails: str = "",
+    *kinds: str,
+    ids: int = 2,
+    keys: int = 1,
+    spellings: int = 1,
+    statements: int = 1,
+    most: int = 9,
+    readers: str = ONE_READER,
+    shared: bool = False,
+    is_small: bool = False,
+) -> Check:
+    """A copy of a table that is updated and deleted from."""
+    constants = {
+        "Ids": numbers(ids), "Keys": numbers(keys), "Spellings": numbers(spellings), "Statements": str(statements),
+        "Kinds": "{" + ", ".join(f'"{kind}"' for kind in kinds) + "}", "MaxRows": str(most), "Readers": readers,
+        "Shared": str(shared).upper(), "Variant": f'"{variant}"',
+    }  # fmt: skip
+    return Check("Changes", constants, ("CopyIsTable", "Converges") if not fails else (fails,), fails, is_small)
+
+
 CHECKS = {
     "rows": reader("set", rows=2),
     "three": reader("set", ids=3, most=2),
@@ -109,6 +139,13 @@ CHECKS = {
     "ordered": ordered("frozen"),
     "ordered-crash": ordered("frozen", disaster="crash"),
     "workers": workers("workers"),
+    "changes": changes("changes", "", *KINDS),
+    "changes-one": changes("changes", "", *KINDS, ids=1, is_small=True),
+    "changes-three": changes("changes", ids=3),
+    "changes-keys": changes("changes", "", "truncate", "abort", keys=2),
+    "changes-pieces": changes("changes", "", "truncate", readers=TWO, statements=2, most=2),
+    "changes-spellings": changes("changes", "", "truncate", spellings=2, most=1),
+    "changes-workers": changes("changes", "", "truncate", readers=TWO, shared=True),
     # What must fail.
     "last-id": reader("last_id", "NoLoss", is_small=True),
     "commit-place": reader("commit_place", "NoLoss", is_small=True),
@@ -124,6 +161,16 @@ CHECKS = {
     "thawed": ordered("thawed", "NoLoss"),
     "no-token": workers("no_token", "OneAtATime"),
     "any-batch": workers("any_batch", "InOrder"),
+    "older-join": changes("older_join", "Converges", is_small=True),
+    "older-file": changes("older_file", "Converges", "rewrite"),
+    "older-position": changes("older_position", "Converges", readers=TWO, statements=2, most=2),
+    "empty-at-marker": changes("empty_at_marker", "Converges", "truncate", most=1),
+    "any-order": changes("any_order", "Converges", readers=TWO, shared=True),
+    "copy-first": changes("copy_first", "Converges", "resync", "start", is_small=True),
+    "no-fingerprint": changes("no_fingerprint", "Converges", "off"),
+    "hidden-rows": changes("hidden_rows", "Converges", "hide", is_small=True),
+    "equal-is-same": changes("equal_is_same", "Converges", spellings=2),
+    "new-key-only": changes("new_key_only", "Converges", keys=2),
 }
 
 

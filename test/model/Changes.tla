@@ -1,0 +1,209 @@
+------------------------------ MODULE Changes -------------------------------
+(* A copy of a table that is updated and deleted from: changes_enable,        *)
+(* changes_read, changes_batch_rows, changes_resync. What a feed promises is  *)
+(* taken as given here: a batch is the rows of the log whose transactions     *)
+(* have ended in a snapshot, and are in no earlier batch.                     *)
+EXTENDS Integers, Sequences, FiniteSets
+
+CONSTANTS Variant,    \* "changes" is inorder's way
+          Ids,        \* of transactions, 1 to a highest one; 0 has made the table
+          Keys,       \* of the table, from 1; 0 in the log is a marker
+          Spellings,  \* of a key: equal in the table, and different ones in the copy
+          Statements, \* of a transaction, at most
+          Kinds,      \* what there is but changes of rows: truncate, rewrite, off, resync, hide, abort, start
+          MaxRows,    \* rows of the log in a batch, at most
+          Readers,    \* sessions that read one feed
+          Shared      \* by feed_take_batch: at the same time, and the copy compares versions
+
+VARIABLES done,       \* statements, in their order: those of one key wait for each other
+          log,        \* rows, as they were written
+          doing,      \* id -> none, open, committed or aborted
+          hidden,     \* keys that row security hides from readers
+          view,       \* reader -> what had ended when it took its snapshot
+          batch,      \* reader -> transactions of its unfinished batch, and whether the copy has it
+          position,   \* transactions; with max_rows, up to which row of which other one
+          copy,       \* rows
+          version,    \* of each key of the copy
+          newest,     \* what had ended in the newest snapshot that was read
+          told        \* what had ended in the snapshot that the copy has to equal now, and whether that is all there is
+writers == <<done, log, doing, hidden>>
+vars == <<writers, view, batch, position, copy, version, newest, told>>
+
+Max(S) == CHOOSE x \in S : \A y \in S : y <= x
+None == [is |-> FALSE]
+Some(ended) == [is |-> TRUE, ended |-> ended]
+Told(ended, all) == [is |-> TRUE, ended |-> ended, all |-> all]
+Names == Keys \X Spellings
+Name(row) == <<row.key, row.as>>
+
+Committed == {0} \cup {x \in Ids : doing[x] = "committed"}
+Ended == Committed \cup {x \in Ids : doing[x] = "aborted"}
+
+RECURSIVE After(_, _)
+After(n, ids) ==
+    IF n = 0 THEN {}
+    ELSE IF done[n].id \notin ids THEN After(n - 1, ids)
+    ELSE {row \in After(n - 1, ids) : row.key \notin done[n].touched} \cup done[n].rows
+(* The table in a snapshot, and as a statement of x sees it. *)
+Table(ended) == After(Len(done), ended \cap Committed)
+Now(x) == After(Len(done), Committed \cup {x})
+
+(* Whether triggers write the log; and who made the table's file, of which an older snapshot sees nothing. *)
+Logged(ids) == done[Max({n \in DOMAIN done : done[n].id \in ids /\ done[n].kind \in {"on", "off", "resync"}})].kind # "off"
+File == LET at == {n \in DOMAIN done : done[n].id \in Committed /\ done[n].kind \in {"truncate", "rewrite"}}
+        IN IF at = {} THEN 0 ELSE done[Max(at)].id
+
+---------------------------------------------------------------------------
+(* Writers. *)
+
+OpenBut(x) == {n \in DOMAIN done : done[n].id \notin {x} \cup Ended}
+RECURSIVE Sequence(_)
+Sequence(S) == IF S = {} THEN <<>> ELSE LET one == CHOOSE y \in S : TRUE IN <<one>> \o Sequence(S \ {one})
+Entry(x, name) == [id |-> x, key |-> name[1], as |-> name[2]]
+
+Do(x, kind, touched, rows, names) ==
+    /\ doing[x] = "open" /\ Cardinality({n \in DOMAIN done : done[n].id = x}) < Statements
+    /\ done' = Append(done, [id |-> x, kind |-> kind, touched |-> touched, rows |-> rows])
+    /\ log' = IF Logged(Committed \cup {x}) \/ kind = "resync"
+              THEN log \o Sequence({Entry(x, name) : name \in names}) ELSE log
+    /\ UNCHANGED <<doing, hidden>>
+
+(* A row, once nobody else has it or the table locked. *)
+Change(x, keys, rows) ==
+    LET old == {row \in Now(x) : row.key \in keys}
+    IN /\ \A n \in OpenBut(x) : done[n].kind = "rows" /\ done[n].touched \cap keys = {}
+       /\ old # {} \/ rows # {}
+       /\ Do(x, "rows", keys, rows, {Name(row) : row \in rows}
+             \cup (IF Variant = "new_key_only" /\ rows # {} THEN {} ELSE {Name(row) : row \in old}))
+Row(key, as) == [key |-> key, as |-> as, made |-> Len(done)]
+Put(x, key, as) == Change(x, {key}, {Row(key, as)})
+Delete(x, key) == Change(x, {key}, {})
+Move(x, from, to) ==
+    /\ {row.key : row \in Now(x)} \cap {from, to} = {from}
+    /\ Change(x, {from, to}, {Row(to, 1)})
+
+(* TRUNCATE, a rewriting ALTER, what no trigger sees, and changes_resync or changes_enable: alone. *)
+Lock(x, kind) ==
+    /\ kind \in Kinds \cap {"truncate", "rewrite", "off", "resync"} /\ OpenBut(x) = {}
+    /\ Do(x, kind, IF kind = "truncate" THEN Keys ELSE {}, {}, {<<0, kind>> : k \in {kind} \cap {"truncate", "resync"}})
+
+(* Numbers are drawn in order, before the statements. *)
+Begin(x) == doing[x] = "none" /\ (\A y \in Ids : y < x => doing[y] # "none") /\ doing' = [doing EXCEPT ![x] = "open"]
+End(x, how) == doing[x] = "open" /\ doing' = [doing EXCEPT ![x] = how]
+Hide == "hide" \in Kinds /\ hidden' \in {{}, {1}} /\ hidden' # hidden
+
+Write ==
+    \/ \E x \in Ids : /\ Begin(x) \/ End(x, "committed") \/ ("abort" \in Kinds /\ End(x, "aborted"))
+                     /\ UNCHANGED <<done, log, hidden>>
+    \/ \E x \in Ids, key \in Keys : Delete(x, key) \/ \E as \in Spellings : Put(x, key, as)
+                                    \/ \E to \in Keys \ {key} : Move(x, key, to)
+    \/ \E x \in Ids, kind \in Kinds : Lock(x, kind)
+    \/ Hide /\ UNCHANGED <<done, log, doing>>
+
+---------------------------------------------------------------------------
+(* Readers. *)
+
+(* What each read checks, once it has locked the table. *)
+Readable(ended) ==
+    /\ \A n \in OpenBut(0) : done[n].kind \notin {"truncate", "rewrite"}
+    /\ File \in ended \/ Variant = "older_file"
+    /\ Logged(ended \cap Committed) \/ Variant = "no_fingerprint"
+    /\ hidden = {} \/ Variant = "hidden_rows"
+Seen(ended) == IF File \in ended THEN {row \in Table(ended) : row.key \notin hidden} ELSE {}
+
+Look(r) ==
+    /\ ~batch[r].is /\ view' = [view EXCEPT ![r] = Some(Ended)]
+    /\ UNCHANGED <<writers, batch, position, copy, version, newest, told>>
+
+(* The rows of the log that transactions have, those first in whose middle the position is. *)
+Has(ids, n) == log[n].id \in ids \cap Committed /\ (log[n].id = position.partial => n > position.upto)
+Precedes(m, n) ==
+    LET first(k) == IF log[k].id = position.partial THEN -1 ELSE log[k].id
+    IN first(m) < first(n) \/ (first(m) = first(n) /\ m < n)
+Place(rows, n) == Cardinality({m \in rows : Precedes(m, n)}) + 1
+
+Take(r) ==
+    LET ended == IF Variant = "older_join" THEN Ended ELSE view[r].ended
+        ids == (ended \ position.ids) \ UNION {batch[q].ids : q \in {q \in Readers : batch[q].is}}
+        rows == {n \in DOMAIN log : Has(ids, n)}
+        last == CHOOSE n \in rows : Place(rows, n) = MaxRows
+        whole == [is |-> TRUE, ids |-> ids, cut |-> -1, upto |-> 0, ended |-> ended, stored |-> FALSE]
+    IN /\ view[r].is /\ ~batch[r].is /\ ids # {} /\ (Shared \/ \A q \in Readers : ~batch[q].is)
+       /\ position.ids \subseteq view[r].ended \/ Variant = "older_position"
+       /\ position.partial \in ids \cup {-1}
+       /\ batch' = [batch EXCEPT ![r] = IF Cardinality(rows) <= MaxRows THEN whole
+                    ELSE [whole EXCEPT !.cut = log[last].id, !.upto = last,
+                                       !.ids = {x \in ids : x = position.partial \/ (log[last].id # position.partial
+                                                                                     /\ x <= log[last].id)}]]
+       /\ UNCHANGED <<writers, view, position, copy, version, newest, told>>
+
+(* A key that is there replaces its row, one that is not is deleted; after a marker, all of the copy is. *)
+Apply(ended, names) ==
+    LET marked == \E name \in names : name[1] = 0
+        whole == marked /\ (Variant # "empty_at_marker" \/ <<0, "resync">> \in names)
+        found == {row \in Seen(ended) : whole \/ \E name \in names : name[1] = row.key}
+        gone == {Name(row) : row \in found} \cup
+                (IF marked THEN Names
+                 ELSE {name \in names : Variant # "equal_is_same" \/ \A row \in found : row.key # name[1]})
+        is_newer == {name \in Names : ~Shared \/ Variant = "any_order"
+                                      \/ version[name] <= Cardinality(ended)}
+    IN /\ copy' = {row \in copy : Name(row) \notin gone \cap is_newer} \cup {row \in found : Name(row) \in is_newer}
+       /\ version' = [name \in Names |-> IF name \in gone \cap is_newer /\ Shared
+                                         THEN Cardinality(ended) ELSE version[name]]
+
+(* In the snapshot of the batch; or in a later one, as often as anybody likes. *)
+Store(r, ended) ==
+    LET b == batch[r]
+        rows == {n \in DOMAIN log : Has(b.ids, n) /\ (log[n].id = b.cut => n <= b.upto)}
+    IN /\ b.is /\ Readable(ended)
+       /\ ended = Ended \/ (view[r] = Some(ended) /\ ~b.stored)
+       /\ Apply(ended, {<<log[n].key, log[n].as>> : n \in rows})
+       /\ batch' = [batch EXCEPT ![r].stored = TRUE]
+       /\ newest' = newest \cup ended
+       /\ told' = IF b.cut = -1 /\ position.ids \cup b.ids = b.ended /\ ended = b.ended
+                     /\ newest \subseteq ended
+                  THEN Told(ended, FALSE) ELSE None
+       /\ UNCHANGED <<writers, view, position>>
+
+Finish(r) ==
+    LET b == batch[r]
+    IN /\ b.is /\ b.stored
+       /\ position' = [ids |-> position.ids \cup (b.ids \ {b.cut}), partial |-> b.cut, upto |-> b.upto]
+       /\ batch' = [batch EXCEPT ![r] = None] /\ view' = [view EXCEPT ![r] = None]
+       /\ UNCHANGED <<writers, copy, version, newest, told>>
+
+(* There is nothing new. *)
+Check ==
+    /\ position.ids = Ended /\ \A r \in Readers : ~batch[r].is
+    /\ Readable(Ended) /\ told' = Told(Ended, TRUE) /\ newest' = Ended
+    /\ UNCHANGED <<writers, view, batch, position, copy, version>>
+
+(* Instead of a feed from the beginning: a copy, and a feed from where its snapshot ends. *)
+Start(r) ==
+    LET ended == view[r].ended
+    IN /\ "start" \in Kinds /\ view[r].is /\ position.ids = {} /\ \A q \in Readers : ~batch[q].is
+       /\ Readable(ended) \/ Variant = "copy_first"
+       /\ copy' = Seen(ended)
+       /\ position' = [position EXCEPT !.ids = IF Variant = "copy_first" THEN Ended ELSE ended]
+       /\ view' = [view EXCEPT ![r] = None] /\ newest' = ended /\ told' = None
+       /\ UNCHANGED <<writers, batch, version>>
+
+Init ==
+    /\ \E kind \in {"on"} \cup (IF "resync" \in Kinds THEN {"off"} ELSE {}) :
+        /\ done = <<[id |-> 0, kind |-> kind, touched |-> {}, rows |-> {[key |-> 1, as |-> 1, made |-> 0]}]>>
+        /\ log = IF kind = "on" THEN <<Entry(0, <<0, "resync">>)>> ELSE <<>>
+    /\ doing = [x \in Ids |-> "none"] /\ hidden = {}
+    /\ view = [r \in Readers |-> None] /\ batch = [r \in Readers |-> None]
+    /\ position = [ids |-> {}, partial |-> -1, upto |-> 0]
+    /\ copy = {} /\ version = [name \in Names |-> 0] /\ newest = {} /\ told = None
+Next ==
+    \/ Write /\ UNCHANGED <<view, batch, position, copy, version, newest, told>>
+    \/ \E r \in Readers : Look(r) \/ Take(r) \/ Store(r, Ended) \/ (view[r].is /\ Store(r, view[r].ended))
+                          \/ Finish(r) \/ Start(r)
+    \/ Check
+Spec == Init /\ [][Next]_vars
+
+(* After each whole batch in one snapshot; and once everything is read, whatever was read in pieces, or again. *)
+CopyIsTable == told.is /\ ~told.all => copy = Table(told.ended)
+Converges == told.is /\ told.all => copy = Table(told.ended)
+=============================================================================
