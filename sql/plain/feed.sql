@@ -135,7 +135,7 @@ DECLARE
     processed bigint;
 BEGIN
     PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
-            set_config('search_path', path, true);
+            set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
     -- From here on names are found by the path of the caller.
     PERFORM inorder_internal.check_statement(text_over_batch, row_type);
     EXECUTE text_over_batch USING row_type;
@@ -149,7 +149,7 @@ CREATE FUNCTION inorder_internal.apply_batch(
 )
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @writes@
-    SET @pinned@
+    SET enable_seqscan = off SET @pinned@
 AS $$
 DECLARE
     k inorder_internal.taken;

@@ -168,7 +168,7 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 )
 RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
-    SET constraint_exclusion = off
+    SET constraint_exclusion = off SET enable_seqscan = on
 AS $$
 DECLARE
     amount bigint;

@@ -137,6 +137,9 @@ CREATE TABLE inorder_internal.feed_state (
     CHECK (inorder_internal.is_state(seq, "position", batch, finished, pending, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
+-- With statistics a table of few rows in many pages, as a transaction that is open for long makes it, would be read
+-- by a bitmap of all versions.
+ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
 
 CREATE TABLE inorder_internal.gone_feed (

@@ -55,6 +55,7 @@ static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"jit", "off"},
 	{"enable_memoize", "off"},
+	{"enable_seqscan", "on"},		/* unlike in what looks at the state */
 	{"constraint_exclusion", "off"},	/* would evaluate CHECK constraints of the owner's */
 	{NULL, NULL}
 };
