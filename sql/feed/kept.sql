@@ -3,11 +3,12 @@
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
-    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz,
-    next inorder_internal.next_found
+    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, places tid[], writers xid[],
+    asked timestamptz, next inorder_internal.next_found
 );
 COMMENT ON TYPE inorder_internal.taken IS
-'Internal type. A feed as it is now, and what follows its position.';
+'Internal type. A feed as it is now, with the places of the rows that say so, and the transactions that wrote them '
+'(those of feed, feed_state and feed_table; null if they are not known), and what follows its position.';
 
 CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
@@ -88,12 +89,14 @@ BEGIN
 END $$;
 
 -- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
-CREATE FUNCTION inorder_internal.is_poll_due(f inorder_internal.feed, s inorder_internal.feed_state)
+CREATE FUNCTION inorder_internal.is_poll_due(
+    f inorder_internal.feed, p @extschema@.feed_position, polled timestamptz, caught_up_at timestamptz
+)
 RETURNS boolean
 LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
-RETURN ((s).caught_up_at IS DISTINCT FROM (s).polled AND ((f).shared_by).shares IS NULL)
-    OR (s).position.partial IS NOT NULL OR (s).position.ordering.frozen IS NOT NULL
-    OR coalesce((s).polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
+    OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
+    OR coalesce(polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
 -- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
 -- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
@@ -136,7 +139,7 @@ BEGIN
                         WHERE b.feed = s.feed AND b.set_aside IS NULL AND b.written_here
                           AND b.number >= coalesce(s.first_batch, -9223372036854775808));
     k.shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
-    k.is_poll_due := inorder_internal.is_poll_due(f, s);
+    k.is_poll_due := inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at);
     RETURN k;
 END $$;
 
@@ -156,12 +159,13 @@ BEGIN
                EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                        WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
                          AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
-               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END, inorder_internal.is_poll_due(f, s),
-               NULL::timestamptz, NULL::inorder_internal.next_found
+               CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
+               inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at), ARRAY[f.ctid, s.ctid, t.ctid],
+               ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
         FROM inorder_internal.feed AS f CROSS JOIN inorder_internal.feed_table AS t
-        CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n WHERE n.feed = look_at.feed
-                            ORDER BY n.seq DESC LIMIT 1) AS s
+        CROSS JOIN LATERAL (SELECT n.*, n.ctid, n.xmin FROM inorder_internal.feed_state AS n
+                            WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
         WHERE f.id = look_at.feed AND t.relation::oid = look_at.relation
           AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
           AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f)
@@ -175,6 +179,11 @@ BEGIN
                                                              ELSE now() END;
     RETURN k;
 END $$;
+
+-- A call found nothing: see found_empty(). Whether there are rows: no.
+CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
 CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)

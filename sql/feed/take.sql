@@ -154,7 +154,7 @@ BEGIN
     END IF;
     k := inorder_internal.look_next(caller, name, owner, max_rows, reads, moves, at_once);
     IF moves AND NOT (k.next).has_rows THEN
-        k.next.has_rows := inorder_internal.note_empty(asked, k.relation);
+        k.next.has_rows := inorder_internal.note_empty(asked, k);
     END IF;
     RETURN k;
 END $$;

@@ -20,3 +20,5 @@ BEGIN
     END IF;
     RETURN true;
 END
+---- note_empty: sql
+RETURN false;

@@ -89,11 +89,6 @@ RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN NULL::oid;
 
-CREATE FUNCTION inorder_internal.note_empty(asked text, relation oid)
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN false;
-
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE

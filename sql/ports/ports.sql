@@ -72,17 +72,11 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The table of a feed in which the same call found nothing, when as many transactions had ended on the server, a few
--- seconds ago at most; null if that is not known, or this transaction does not see all of them, or has written
--- (wait.c).
+-- The table of a feed in which the same call found nothing, a few seconds ago at most, and would find nothing again;
+-- null if that is not known, or this transaction does not see all that have ended, or has written (empty.c).
 CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
--- Such a call found nothing. Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(asked text, relation oid)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- Of many ranges of transactions the first so many that have rows.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)

@@ -191,19 +191,25 @@ table_of(Datum description)
 	};
 }
 
-/* The one that a function of the owner's is given a description of, and the role for which it is read, if any */
+/* The same, with what was proved of it, and the role for which it is read, if any */
+Table
+known_table(Datum description, Oid reader)
+{
+	Table		table = table_of(description);
+
+	table.reader = reader;
+	table.ground = find_ground(table.oid);
+	return table;
+}
+
+/* The one that a function of the owner's is given a description of, and the argument that is its reader, if one is */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
 {
-	Table		table;
-
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i))
 			elog(ERROR, "argument %d of an internal function is null", i + 1);
-	table = table_of(PG_GETARG_DATUM(0));
-	table.reader = reader < 0 ? InvalidOid : PG_GETARG_OID(reader);
-	table.ground = find_ground(table.oid);
-	return table;
+	return known_table(PG_GETARG_DATUM(0), reader < 0 ? InvalidOid : PG_GETARG_OID(reader));
 }
 
 /* What is added to transaction ids */

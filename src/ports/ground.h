@@ -8,6 +8,7 @@
 #include "ports/table.h"
 
 extern Table table_of(Datum description);
+extern Table known_table(Datum description, Oid reader);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);
 extern int64 table_base(const Table *table);
 extern void prove_ground(Table *table);

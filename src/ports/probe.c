@@ -470,19 +470,35 @@ has_none(Table *table, HeapTupleHeader position, Numbers set)
 	return !found.rows && !found.beyond;
 }
 
+/* Whether it is known at once that nothing follows a position, for a reader if there is one */
+static bool
+is_idle(Table *table, HeapTupleHeader position)
+{
+	Numbers		set = ended_numbers(table_base(table));
+	Numbers		read;
+
+	if (!is_between(position, table, &read))
+		return false;
+	set = without(set, read);
+	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set));
+}
+
+/* The same, of a table that was described before */
+bool
+is_idle_table(Datum description, Datum position, Oid reader)
+{
+	Table		table = known_table(description, reader);
+
+	return is_idle(&table, DatumGetHeapTupleHeader(position));
+}
+
 /* is_idle(t feed_table, p feed_position, caller oid) -> boolean */
 Datum
 nothing_follows(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 2);
-	HeapTupleHeader position = PG_GETARG_HEAPTUPLEHEADER(1);
-	Numbers		set = ended_numbers(table_base(&table));
-	Numbers		read;
 
-	if (!is_between(position, &table, &read))
-		PG_RETURN_BOOL(false);
-	set = without(set, read);
-	PG_RETURN_BOOL(set.count == 0 || (OidIsValid(table.reader) && has_none(&table, position, set)));
+	PG_RETURN_BOOL(is_idle(&table, PG_GETARG_HEAPTUPLEHEADER(1)));
 }
 
 /* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */

@@ -24,6 +24,6 @@ extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
 extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
 extern int64 entry_number(IndexScanDesc scan);
-
+extern bool is_idle_table(Datum description, Datum position, Oid reader);
 
 #endif							/* INORDER_PROBE_H */

@@ -18,41 +18,33 @@
  * Under load the next row comes soon: both pauses are shorter at the beginning
  * of a call, that of the counter a quarter of what was waited, that of the
  * checks as long as that.
- *
- * And so is a call that found nothing not made again while the counter stands:
- * positions, tables and privileges change by transactions, too.
  */
 #include "postgres.h"
 
 #include <sys/resource.h>
 
 #include "access/transam.h"
-#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
+#include "ports/wait.h"
 
 PG_FUNCTION_INFO_V1(await_look);
-PG_FUNCTION_INFO_V1(found_empty);
-PG_FUNCTION_INFO_V1(note_empty);
 
 #define SHORTEST_MS 1
 #define LONGEST_COUNTER_MS 5
 #define LONGEST_CHECK_MS 100
 #define PAUSE_PER_CPU 50
-#define REMEMBERED_MS 10000		/* less than the minute after which a poll is recorded */
 
 /* When the last look began: transactions that had ended, and CPU that this session had used */
 static uint64 ended_before;
 static double used_before;
 
-static uint64
+uint64
 ended_count(void)
 {
 	uint64		count;
@@ -63,7 +55,7 @@ ended_count(void)
 	return count;
 }
 
-static double
+double
 now_ms(void)
 {
 	return GetCurrentTimestamp() / 1000.0;
@@ -126,54 +118,4 @@ await_look(PG_FUNCTION_ARGS)
 	ended_before = ended_count();
 	used_before = cpu_ms();
 	PG_RETURN_BOOL(true);
-}
-
-/* A call: who made it, with which arguments, how many transactions had ended then, and in which table it found nothing, if it did */
-typedef struct Call
-{
-	uint64		ended;
-	char	   *asked;
-	Oid			relation;
-	double		at_ms;
-} Call;
-
-static Call empty;				/* the last one that found nothing */
-static Call made;				/* the last one */
-
-/* In a transaction that keeps its snapshot, or has changed something itself, the next call may find what this one did not. */
-static bool
-is_remembered(const char *asked)
-{
-	return empty.asked != NULL && empty.ended == made.ended && made.at_ms - empty.at_ms <= REMEMBERED_MS &&
-		strcmp(empty.asked, asked) == 0;
-}
-
-/* found_empty(asked text) -> oid */
-Datum
-found_empty(PG_FUNCTION_ARGS)
-{
-	if (made.asked != NULL)
-		pfree(made.asked);
-	made = (Call) {.ended = ended_count(), .at_ms = now_ms()};
-	if (IsolationUsesXactSnapshot() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		PG_RETURN_NULL();
-	made.asked = MemoryContextStrdup(TopMemoryContext, text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	if (!is_remembered(made.asked))
-		PG_RETURN_NULL();
-	PG_RETURN_OID(empty.relation);
-}
-
-/* note_empty(asked text, relation oid) -> boolean; not if the look has made another call */
-Datum
-note_empty(PG_FUNCTION_ARGS)
-{
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || made.asked == NULL ||
-		strcmp(made.asked, text_to_cstring(PG_GETARG_TEXT_PP(0))) != 0)
-		PG_RETURN_BOOL(false);
-	if (empty.asked != NULL)
-		pfree(empty.asked);
-	empty = made;
-	empty.relation = PG_GETARG_OID(1);
-	made.asked = NULL;
-	PG_RETURN_BOOL(false);
 }
