@@ -99,6 +99,13 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
+/* 18 has generated columns that are computed when they are read */
+#if PG_VERSION_NUM >= 180000
+#define has_computed_columns(columns) ((columns)->constr != NULL && (columns)->constr->has_generated_virtual)
+#else
+#define has_computed_columns(columns) false
+#endif
+
 /* 18 refers to what is grouped by through an entry of its own in the range table */
 #if PG_VERSION_NUM >= 180000
 #define group_expressions(rte) ((rte)->rtekind == RTE_GROUP ? (rte)->groupexprs : NIL)

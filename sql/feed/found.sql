@@ -7,8 +7,8 @@ CREATE TYPE inorder_internal.next_found AS (
 COMMENT ON TYPE inorder_internal.next_found IS
 'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all '
 'that were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; '
-'and, if the batch is limited by reading it, the query for its rows, and the transaction after which it ends if these '
-'are fewer than the limit: see move_over().';
+'and, if the batch is limited by reading it, the query for its rows, empty if none is needed, and the transaction '
+'after which it ends if these are fewer than the limit: see move_over().';
 
 -- The number that a query over a table finds; null if it has no row.
 CREATE FUNCTION inorder_internal.find_number(

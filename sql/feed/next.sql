@@ -201,9 +201,13 @@ BEGIN
     IF reads AND NOT whole AND t.ordered AND cardinality(t.order_columns) > 0 AND max_rows IS NOT NULL THEN
         n.has_rows := true;
         n.ends_in := inorder_internal.large_start(t, b, max_rows);
-        n.query := concat(inorder_internal.found_query(
-            t, CASE WHEN n.ends_in IS NULL THEN b ELSE inorder_internal.rest_of_one(b, n.ends_in) END,
-            max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
+        IF n.ends_in IS NULL AND inorder_internal.is_walked(t, b) THEN
+            n.query := '';
+        ELSE
+            n.query := concat(inorder_internal.found_query(
+                t, CASE WHEN n.ends_in IS NULL THEN b ELSE inorder_internal.rest_of_one(b, n.ends_in) END,
+                max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
+        END IF;
         RETURN n;
     ELSIF max_rows IS NOT NULL THEN
         cut := inorder_internal.last_within(t, b, max_rows, caller);

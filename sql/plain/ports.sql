@@ -84,6 +84,11 @@ LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 
+CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN false;
+
 CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 LANGUAGE sql IMMUTABLE

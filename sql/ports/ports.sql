@@ -78,6 +78,11 @@ CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
+-- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).
+CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
 -- Of many ranges of transactions the first so many that have rows.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange

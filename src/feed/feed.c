@@ -119,16 +119,26 @@ move_over(const FoundRows *found, uint64 amount)
 	(void) owner_call("move_over", 4, (Value[]) {feed, number_value((int64) amount), found->last.number, found->last.key});
 }
 
+/* The batch that comes next, of which the limit is not applied yet */
+static HeapTupleHeader
+next_batch(const FoundRows *found)
+{
+	HeapTupleHeader feed = DatumGetHeapTupleHeader(found_column(found, "feed", InvalidOid).value);
+	HeapTupleHeader next = DatumGetHeapTupleHeader(attribute_of(feed, "next"));
+
+	return DatumGetHeapTupleHeader(attribute_of(next, "batch"));
+}
+
 /* The rows, as the result of the calling function; returns how many */
 static uint64
-return_rows(FoundRows *found, FunctionCallInfo fcinfo, int row_type, int64 limit)
+return_rows(FoundRows *found, FunctionCallInfo fcinfo, int row_type, HeapTupleHeader batch, int64 limit)
 {
 	uint64		amount = 0;
 
 	check_row_type(&found->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
 	if (!found->query.null)
-		amount = query_rows(&found->table, text_of(found->query), fcinfo, limit, &found->last);
+		amount = return_found(&found->table, text_of(found->query), batch, fcinfo, limit, &found->last);
 	check_ground(&found->table);
 	return amount;
 }
@@ -137,8 +147,10 @@ static uint64
 read_next(FoundRows *found, FunctionCallInfo fcinfo, bool moves)
 {
 	*found = take_next(fcinfo, moves, true);
-	/* By the query, so that its last row ends the batch */
-	return return_rows(found, fcinfo, 1, DatumGetBool(found_column(found, "is_limited", BOOLOID).value) ? PG_GETARG_INT32(2) : 0);
+	if (found->query.null || !DatumGetBool(found_column(found, "is_limited", BOOLOID).value))
+		return return_rows(found, fcinfo, 1, NULL, 0);
+	/* By what reads it: its last row ends the batch */
+	return return_rows(found, fcinfo, 1, next_batch(found), PG_GETARG_INT32(2));
 }
 
 /* As PG_FUNCTION_INFO_V1(feed_read), which a session calls before it runs the first query with feed_read */
@@ -204,7 +216,7 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
-	(void) return_rows(&found, fcinfo, 2, 0);
+	(void) return_rows(&found, fcinfo, 2, NULL, 0);
 	return (Datum) 0;
 }
 
@@ -227,7 +239,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
 	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
-	(void) return_rows(&found, fcinfo, 2, 0);
+	(void) return_rows(&found, fcinfo, 2, NULL, 0);
 	expect_origin(origin);
 	return (Datum) 0;
 }

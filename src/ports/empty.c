@@ -179,21 +179,12 @@ found_empty(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(empty.relation);
 }
 
-static Datum
-attribute(HeapTupleHeader row, const char *name)
-{
-	bool		is_null;
-	Datum		value = GetAttributeByName(row, name, &is_null);
-
-	return is_null ? (Datum) 0 : value;
-}
-
 /* An attribute, for as long as it is remembered */
 static Datum
 kept_attribute(HeapTupleHeader row, const char *name)
 {
 	MemoryContext old;
-	Datum		value = attribute(row, name);
+	Datum		value = attribute_of(row, name);
 
 	if (value == (Datum) 0)
 		return value;
@@ -207,7 +198,7 @@ kept_attribute(HeapTupleHeader row, const char *name)
 static bool
 note_versions(HeapTupleHeader taken)
 {
-	Datum		places = attribute(taken, "places");
+	Datum		places = attribute_of(taken, "places");
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
 	Datum	   *place;
 	Datum	   *writer;
@@ -216,7 +207,7 @@ note_versions(HeapTupleHeader taken)
 	if (places == (Datum) 0)
 		return false;
 	deconstruct_array(DatumGetArrayTypeP(places), TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT, &place, NULL, &count);
-	deconstruct_array(DatumGetArrayTypeP(attribute(taken, "writers")), XIDOID, sizeof(TransactionId), true, TYPALIGN_INT, &writer, NULL, &count);
+	deconstruct_array(DatumGetArrayTypeP(attribute_of(taken, "writers")), XIDOID, sizeof(TransactionId), true, TYPALIGN_INT, &writer, NULL, &count);
 	for (int i = 0; i < STATE_TABLES; i++)
 		empty.state[i] = (Version) {
 			get_relname_relid(state_tables[i], schema), *(ItemPointer) DatumGetPointer(place[i]), DatumGetTransactionId(writer[i])
@@ -236,8 +227,8 @@ note_empty(PG_FUNCTION_ARGS)
 	taken = PG_GETARG_HEAPTUPLEHEADER(1);
 	empty = (Look) {0};
 	MemoryContextReset(memory);
-	empty.relation = DatumGetObjectId(attribute(taken, "relation"));
-	empty.caller = DatumGetObjectId(attribute(taken, "caller"));
+	empty.relation = DatumGetObjectId(attribute_of(taken, "relation"));
+	empty.caller = DatumGetObjectId(attribute_of(taken, "caller"));
 	if (note_versions(taken))
 	{
 		empty.position = kept_attribute(taken, "at_position");

@@ -91,17 +91,34 @@ close_leaf(Opened leaf)
 	table_close(leaf.table, NoLock);
 }
 
-/* A scan of the index for these numbers, of rows that the active snapshot sees or, with keys only, of all entries */
-IndexScanDesc
-scan_numbers(Opened leaf, Range numbers, bool keys_only)
+static IndexScanDesc
+begin_scan(Opened leaf, ScanKey keys, int count, bool keys_only)
 {
-	ScanKeyData keys[2];
-	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
 	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
 
 	scan->xs_want_itup = keys_only;
 	index_rescan(scan, keys, count, NULL, 0);
 	return scan;
+}
+
+/* A scan of the index for these numbers, of rows that the active snapshot sees or, with keys only, of all entries */
+IndexScanDesc
+scan_numbers(Opened leaf, Range numbers, bool keys_only)
+{
+	ScanKeyData keys[2];
+
+	return begin_scan(leaf, keys, scan_keys(keys, numbers, leaf.index->rd_opcintype[0]), keys_only);
+}
+
+/* One for the rows of a transaction above a key */
+IndexScanDesc
+scan_rest(Opened leaf, int64 number, Datum after)
+{
+	ScanKeyData keys[2];
+	int			count = scan_keys(keys, (Range) {number, number + 1}, UUIDOID);
+
+	ScanKeyInit(&keys[0], 1, BTGreaterStrategyNumber, F_UUID_GT, after);
+	return begin_scan(leaf, keys, count, false);
 }
 
 /* The number of rows of these numbers, at most so many */
@@ -411,29 +428,19 @@ probe_numbers(PG_FUNCTION_ARGS)
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
 }
 
-/* An attribute of a position; 0 if it is null */
-static Datum
-attribute(HeapTupleHeader position, const char *name)
-{
-	bool		is_null;
-	Datum		value = GetAttributeByName(position, name, &is_null);
-
-	return is_null ? (Datum) 0 : value;
-}
-
 /* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
 static bool
 is_between(HeapTupleHeader position, const Table *table, Numbers *read)
 {
-	Datum		transactions = attribute(position, "transactions");
-	Datum		ordering = attribute(position, "ordering");
+	Datum		transactions = attribute_of(position, "transactions");
+	Datum		ordering = attribute_of(position, "ordering");
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	bool		is_null;
 
 	(void) GetAttributeByName(position, "partial", &is_null);
 	if (!is_null || transactions == 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)))
 		return false;
-	if (ordering != 0 && attribute(DatumGetHeapTupleHeader(ordering), "frozen") != 0)
+	if (ordering != 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "frozen") != 0)
 		return false;
 	*read = numbers_of(DatumGetMultirangeTypeP(transactions));
 	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table_base(table));
@@ -443,11 +450,11 @@ is_between(HeapTupleHeader position, const Table *table, Numbers *read)
 static bool
 is_remembered(const Table *table, HeapTupleHeader position)
 {
-	Datum		members = attribute(position, "members");
-	Datum		ordering = attribute(position, "ordering");
+	Datum		members = attribute_of(position, "members");
+	Datum		ordering = attribute_of(position, "ordering");
 
 	if (ordering != 0 &&
-		DatumGetInt16(attribute(DatumGetHeapTupleHeader(ordering), "attnum")) != table->ground->order_column)
+		DatumGetInt16(attribute_of(DatumGetHeapTupleHeader(ordering), "attnum")) != table->ground->order_column)
 		return false;
 	return members != 0 && datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }

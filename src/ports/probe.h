@@ -23,6 +23,7 @@ typedef struct Opened
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
 extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
+extern IndexScanDesc scan_rest(Opened leaf, int64 number, Datum after);
 extern int64 entry_number(IndexScanDesc scan);
 extern bool is_idle_table(Datum description, Datum position, Oid reader);
 

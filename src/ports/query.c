@@ -37,6 +37,7 @@
 #include "ports/files.h"
 #include "ports/ground.h"
 #include "ports/query.h"
+#include "ports/walk.h"
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
 
@@ -343,9 +344,16 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	return amount;
 }
 
-/* All rows, as the result of the calling function, and how many; of a query with a limit, if it is not 0, the last row within it */
+/* Rows of a query or, if its text is empty, of a batch by the index; those go to a destination of the caller's */
+static uint64
+read_into(const Table *table, const char *query, HeapTupleHeader batch, int64 limit, DestReceiver *destination)
+{
+	return *query == '\0' ? walk_batch(table, batch, limit, destination) : query_into(table, query, destination);
+}
+
+/* All rows, as the result of the calling function, and how many; with a limit, if it is not 0, the last row within it */
 uint64
-query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
 	Noting		noting = {{pass_row, begin_rows, end_rows, forget_rows, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -355,7 +363,7 @@ query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64
 	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
 									false, result->setDesc, "the table has other columns than row_type");
 	noting.rows = destination;
-	amount = query_into(table, query, limit > 0 ? &noting.pub : destination);
+	amount = read_into(table, query, batch, limit, limit > 0 ? &noting.pub : destination);
 	destination->rDestroy(destination);
 	return amount;
 }

@@ -16,7 +16,7 @@ typedef struct LastRow
 	Value		key;			/* text[] */
 } LastRow;
 
-extern uint64 query_rows(const Table *table, const char *query, FunctionCallInfo fcinfo, int64 limit, LastRow *last);
+extern uint64 return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last);
 extern uint64 query_into(const Table *table, const char *query, DestReceiver *destination);
 extern int64 query_count(const Table *table, const char *query, bool parallel);
 extern void check_query(Query *query, const Table *table);

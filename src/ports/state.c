@@ -24,6 +24,7 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -79,6 +80,16 @@ char *
 text_of(Value value)
 {
 	return TextDatumGetCString(value.value);
+}
+
+/* An attribute of a composite value; 0 if it is null */
+Datum
+attribute_of(HeapTupleHeader row, const char *name)
+{
+	bool		is_null;
+	Datum		value = GetAttributeByName(row, name, &is_null);
+
+	return is_null ? (Datum) 0 : value;
 }
 
 static Oid

@@ -35,6 +35,7 @@ extern Value null_of(Oid type);
 extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
 extern char *text_of(Value value);
+extern Datum attribute_of(HeapTupleHeader row, const char *name);
 
 extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
 extern Value owner_call(const char *name, int count, const Value *arguments);

@@ -1,0 +1,162 @@
+/*
+ * walk.c
+ *	  Rows of a batch by the index of their keys, without a query.
+ *
+ * To parse and plan a query takes longer than to read some hundred rows.  Where
+ * the key is a uuid of ours, the index that was proved gives the rows of a
+ * batch in its order.  No other code than the server's is run: the key is
+ * compared as the server does (index_of()), and rows are passed on as they are
+ * stored.  So a table with partitions, whose indexes would have to be merged, or
+ * whose rows are not stored as they are read, is read by a query.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/nodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/multirangetypes.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "ports/ground.h"
+#include "ports/probe.h"
+#include "ports/walk.h"
+
+PG_FUNCTION_INFO_V1(is_walked);
+
+/* Each range is a descent of its own; where there are more, most may be empty (probe.c) */
+#define RANGES_MAX 64
+
+/* Where rows go to, and how many more */
+typedef struct Passing
+{
+	Opened		leaf;
+	DestReceiver *rows;
+	uint64		left;
+} Passing;
+
+static bool
+is_stored_as_read(Oid relation)
+{
+	Relation	table = table_open(relation, NoLock);
+	bool		result = !has_computed_columns(RelationGetDescr(table));
+
+	for (int i = 0; i < RelationGetDescr(table)->natts && result; i++)
+		result = !TupleDescAttr(RelationGetDescr(table), i)->attisdropped &&
+			!TupleDescAttr(RelationGetDescr(table), i)->atthasmissing;
+	table_close(table, NoLock);
+	return result;
+}
+
+static bool
+is_walkable_table(const Table *table)
+{
+	const Ground *ground = table->ground;
+
+	return table->ordered && ground->reading.is_uuid && ground->tree_count == 1 && ground->leaf_count == 1 &&
+		attribute_of(DatumGetHeapTupleHeader(table->description.value), "share_condition") == (Datum) 0 &&
+		is_stored_as_read(table->oid);
+}
+
+/* The key after which a batch begins within a transaction; null if that is no key of one column */
+static char *
+resumed_key(HeapTupleHeader batch)
+{
+	Datum		after = attribute_of(batch, "resumed_after");
+	Datum	   *keys;
+	bool	   *is_null;
+	int			count;
+
+	if (after == (Datum) 0)
+		return NULL;
+	deconstruct_array(DatumGetArrayTypeP(after), TEXTOID, -1, false, TYPALIGN_INT, &keys, &is_null, &count);
+	return count == 1 && !is_null[0] ? TextDatumGetCString(keys[0]) : NULL;
+}
+
+static bool
+is_walkable_batch(HeapTupleHeader batch)
+{
+	MultirangeType *numbers = DatumGetMultirangeTypeP(attribute_of(batch, "transactions"));
+	Datum		ordering = attribute_of(batch, "ordering");
+
+	if (ordering != (Datum) 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "column_name") != (Datum) 0)
+		return false;
+	return is_bounded(numbers) && numbers->rangeCount <= RANGES_MAX && attribute_of(batch, "cut") == (Datum) 0 &&
+		(attribute_of(batch, "resumed") == (Datum) 0 || resumed_key(batch) != NULL);
+}
+
+/* is_walked(t feed_table, b feed_batch) -> boolean: of a table that was proved, a batch that is not cut */
+Datum
+is_walked(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+
+	PG_RETURN_BOOL(is_walkable_table(&table) && is_walkable_batch(PG_GETARG_HEAPTUPLEHEADER(1)));
+}
+
+static void
+pass_rows(Passing *passing, IndexScanDesc scan)
+{
+	while (passing->left > 0 && index_getnext_slot(scan, ForwardScanDirection, passing->leaf.slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) passing->rows->receiveSlot(passing->leaf.slot, passing->rows);
+		passing->left--;
+	}
+	index_endscan(scan);
+}
+
+static void
+pass_range(Passing *passing, Range numbers)
+{
+	if (numbers.low < numbers.high)
+		pass_rows(passing, scan_numbers(passing->leaf, numbers, false));
+}
+
+/* First what is left of a transaction, then whole ones, by number: as batch_query() has it */
+static void
+pass_batch(Passing *passing, HeapTupleHeader batch)
+{
+	Numbers		numbers = numbers_of(DatumGetMultirangeTypeP(attribute_of(batch, "transactions")));
+	char	   *after = resumed_key(batch);
+	int64		rest = after == NULL ? -1 : DatumGetInt64(attribute_of(batch, "resumed"));
+
+	if (after != NULL)
+		pass_rows(passing, scan_rest(passing->leaf, rest, DirectFunctionCall1(uuid_in, CStringGetDatum(after))));
+	for (int i = 0; i < numbers.count; i++)
+	{
+		Range		all = numbers.ranges[i];
+
+		if (rest < all.low || rest >= all.high)
+			pass_range(passing, all);
+		else
+		{
+			pass_range(passing, (Range) {all.low, rest});
+			pass_range(passing, (Range) {rest + 1, all.high});
+		}
+	}
+}
+
+/* So many rows at most, to a destination; how many there were */
+uint64
+walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows)
+{
+	Passing		passing = {open_leaf(&table->ground->leaves[0]), rows, most};
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rows->rStartup(rows, CMD_SELECT, RelationGetDescr(passing.leaf.table));
+	pass_batch(&passing, batch);
+	rows->rShutdown(rows);
+	PopActiveSnapshot();
+	close_leaf(passing.leaf);
+	return most - passing.left;
+}
