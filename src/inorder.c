@@ -45,8 +45,10 @@
  *	  versions.c	which version of its guard a table has
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
+ *	  walk.c		rows of a batch by the index of their keys
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit
+ *	  empty.c		calls that found nothing, and are not made again
  *
  * feed/: what users call of feeds and counts
  *	  apply.c		the statement of feed_apply

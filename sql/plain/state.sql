@@ -1,5 +1,4 @@
--- The role whose privileges count: the one that SET ROLE chose or, in a SECURITY DEFINER function of somebody else, its
--- owner.
+-- The role whose privileges count: that of SET ROLE, or of a SECURITY DEFINER function that makes the call.
 CREATE FUNCTION inorder_internal.caller()
 RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE

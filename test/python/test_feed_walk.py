@@ -1,0 +1,67 @@
+"""What follows a position, read by the index of the keys or by a query: the same rows, in pieces of any size."""
+
+import random
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from attack import execute, value
+
+pytestmark = pytest.mark.server
+
+MAKE = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, body text)"
+# Of each kind of table, and whether it can be read without a query
+TABLES = {
+    "plain": (MAKE, True),
+    "dropped": (f"{MAKE}; ALTER TABLE t DROP body", False),
+    "added": (f"{MAKE}; INSERT INTO t VALUES (DEFAULT, 0); ALTER TABLE t ADD kind text DEFAULT 'none'", False),
+    "partitions": (
+        "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, body text, PRIMARY KEY (id, n)) PARTITION BY "
+        "LIST (n); CREATE TABLE p0 PARTITION OF t FOR VALUES IN (0); CREATE TABLE p1 PARTITION OF t DEFAULT",
+        False,
+    ),
+}
+COMPUTED = f"{MAKE}; ALTER TABLE t ADD twice int GENERATED ALWAYS AS (n * 2) VIRTUAL"
+CALLS = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'found_query'"
+
+
+def write(sessions: list[Connection], chance: random.Random, has_body: bool) -> None:
+    """Transactions that begin in one order and end in another; each writes up to nine rows at a time, and some none."""
+    for session in sessions:
+        if session.info.transaction_status.name == "IDLE":
+            execute(session, "BEGIN", "SELECT pg_current_xact_id()")
+        body = f", repeat('x', {chance.choice((1, 3000))})" if has_body else ""
+        columns = "n, body" if has_body else "n"
+        rows = f"SELECT g % 3{body} FROM generate_series(1, {chance.randrange(10)}) AS g"
+        execute(session, f"INSERT INTO t ({columns}) {rows}")
+        if chance.random() < 0.6:
+            execute(session, chance.choice(("COMMIT", "COMMIT", "COMMIT", "ROLLBACK")))
+
+
+@pytest.mark.parametrize("kind", [*TABLES, "computed"])
+def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection, kind: str) -> None:
+    if kind == "computed" and fresh.info.server_version < 180000:
+        pytest.skip("no columns that are computed when they are read before PostgreSQL 18")
+    make, is_walked = (COMPUTED, False) if kind == "computed" else TABLES[kind]
+    execute(fresh, "DROP TABLE IF EXISTS t", make, "SELECT feed_create('walk', 't'), feed_create('query', 't')")
+    execute(fresh, "CREATE TABLE got (piece int, row_of text)", "SET track_functions = 'all'")
+    chance = random.Random(f"walk {kind}")
+    dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
+    with connect(dsn) as a, connect(dsn) as b, connect(dsn) as c:
+        for piece in range(150):
+            write([a, b, c], chance, kind != "dropped")
+            limit = chance.randrange(1, 12)
+            execute(fresh, "BEGIN")
+            before = value(fresh, CALLS)
+            rows = [
+                row
+                for (row,) in fresh.execute(f"SELECT f::text FROM feed_read('walk', null::t, {limit}) AS f".encode())
+            ]
+            assert (value(fresh, CALLS) == before) is (is_walked or not rows)
+            execute(
+                fresh, f"SELECT feed_apply('query', 'INSERT INTO got SELECT {piece}, batch::text FROM batch', {limit})"
+            )
+            execute(fresh, "COMMIT")
+            expected = fresh.execute(f"SELECT row_of FROM got WHERE piece = {piece}".encode()).fetchall()
+            assert sorted(rows) == sorted(row for (row,) in expected)
