@@ -115,6 +115,7 @@ class Server:
     has_images: bool
     sees_all: bool
     seconds: float | None
+    wal: float | None  # bytes a day
     inorder: str | None
 
 
@@ -131,7 +132,6 @@ class Facts:
     seconds: float  # for which rows were counted
     counted: str  # the same in words
     checkpoint: float
-    wal: float | None  # bytes a second
     leaves: list[Leaf]
     statements: list[Statement]
     unseen: list[str]
@@ -241,7 +241,8 @@ class Reader:
 
 
 def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
-    server = Server(**reader.rows("advise_server")[0])
+    homes = reader.rows("extension_schema") or reader.rows("sql_edition_schema")
+    server = Server(**reader.rows("advise_server")[0], inorder=homes[0]["nspname"] if homes else None)
     leaves = reader.leaves()
     if server.is_standby:
         reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")
@@ -255,10 +256,8 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
         for name in COUNTERS:
             setattr(leaf, name, leaf.counted[name] / seconds)
     reader.see_keys(leaves, sampled)
-    wal = reader.rows_if_seen("WAL", "advise_wal")
     return Facts(
         server, seconds, counted, reader.checkpoint(server),
-        wal[0]["bytes"] / max(1.0, wal[0]["seconds"]) if wal else None,
         leaves, reader.statements(server), reader.unseen,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from math import ceil, fsum, inf, log2
 from psycopg import sql
 
 from inorder.advise import uuids
-from inorder.advise.cost import DAY, KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
+from inorder.advise.cost import KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
 from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, identifier
 from inorder.advise.statements import Place, counted, polled
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
@@ -26,7 +26,7 @@ LEAST_CALLS = 10  # of a statement that is more than one person's
 LEAST_COUNT = 0.01  # seconds of a count that is worth a word
 LEAST_GAIN = 0.1  # of an index, for which it is to be built anew
 TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
-EXACT = "Counts the table once, and adds a guard that keeps it insert-only."
+EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts it once."
 ESTIMATED = "An estimate, of the last VACUUM or ANALYZE: an exact count excludes updates and deletes."
 SHOWN = 3  # statements, of several
 SURE_BITS = 7  # one in 2^7 that a random key begins with as many ones as keys that are to come after all
@@ -91,6 +91,20 @@ def finding(
     return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), saves=saves, costs=costs)
 
 
+def function(facts: Facts, name: str) -> str:
+    return identifier(facts.server.inorder, name) if facts.server.inorder else name
+
+
+def installed(facts: Facts) -> list[str]:
+    return [] if facts.server.inorder else ["CREATE EXTENSION inorder"]
+
+
+def prepared(facts: Facts, table: str, name: str, first: str = "") -> list[str]:
+    """The statements that let inorder read a table, and call a function for it."""
+    prepare = f"/* Run what this returns: */ SELECT {function(facts, 'feed_prepare')}({literal(table)})"
+    return [*installed(facts), prepare, f"SELECT {function(facts, name)}({first}{literal(table)})"]
+
+
 def keyed(facts: Facts) -> list[Keyed]:
     """The keys of all tables. A column of several is the key if its values are nearly unique."""
     found, now = [], datetime.now(UTC)
@@ -108,10 +122,6 @@ def by_table(every: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
         yield list(some)
 
 
-def pages_of(some: Sequence[Keyed]) -> float:
-    return fsum(one.index.pages for one in some)
-
-
 def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...]:
     rows, inserted, updated, hot = (fsum(getattr(one.leaf, name) for one in some) for name in ("rows", *COUNTERS[:3]))
     seen, keys = some[0].leaf.statistic(some[0].column).found, some[0].keys
@@ -124,9 +134,6 @@ def evidence_of_keys(facts: Facts, some: Sequence[Keyed]) -> tuple[Evidence, ...
         Evidence(f"{rows:,.0f} rows", "pg_class, as of the last VACUUM or ANALYZE"),
         Evidence(f"{inserted:,.1f} rows inserted a second{updates}", f"pg_stat_user_tables, {facts.counted}"),
     )  # fmt: skip
-
-
-# --- keys ------------------------------------------------------------------------
 
 
 def load_of(one: Keyed, facts: Facts, of_all: float) -> Load:
@@ -161,12 +168,13 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
             now, ordered = (next(cost for cost in found.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
             yield finding(
                 "random-key", table, evidence_of_keys(facts, some), switched(facts, first), found.saved_per_day,
-                found.costs, column=first.column.name, index=first.index.name, size=size_text(PAGE * pages_of(some)),
+                found.costs, column=first.column.name, index=first.index.name,
+                size=size_text(PAGE * fsum(one.index.pages for one in some)),
                 wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
                 ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
                 ordered_size=size_text(ordered.index_bytes), share=shares(found),
                 ones=min(48, max(16, ceil(log2(1 + max(one.leaf.rows for one in some))) + SURE_BITS)),
-                server=f" The whole server writes {size_text(facts.wal * DAY)} a day." if facts.wal else "",
+                server=f" The whole server writes {size_text(facts.server.wal)} a day." if facts.server.wal else "",
             )  # fmt: skip
 
 
@@ -177,20 +185,19 @@ def shares(found: Compared) -> str:
 
 def switched(facts: Facts, one: Keyed) -> list[str]:
     """The statements that make the keys of new rows ordered."""
-    server, setup = facts.server, list[str]()
-    made = f"{identifier(server.inorder, 'uuid_v7_nextval')}()" if server.inorder else "uuidv7()"
-    if not server.inorder and server.version < 180000:
-        setup, made = ["CREATE EXTENSION inorder"], "uuid_v7_nextval()"
+    is_core = facts.server.version >= 180000 and not facts.server.inorder
+    made = "uuidv7()" if is_core else f"{function(facts, 'uuid_v7_nextval')}()"
     if one.is_text:
         plain = one.leaf.statistic(one.column).width == 33
         made = f"replace({made}::text, '-', '')" if plain else f"{made}::text"
-    return [*setup, f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"]
+    altered = f"ALTER TABLE {one.leaf.quoted} ALTER COLUMN {identifier(one.column.name)} SET DEFAULT {made}"
+    return [altered] if is_core else [*installed(facts), altered]
 
 
 def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[Finding]:
     for some in by_table(every, uuids.MIXED):
         per_page = LEAF_FILLFACTOR * leaf_capacity("v7", TEXT_KEY if some[0].is_text else 0)
-        now = pages_of(some) * PAGE
+        now = PAGE * fsum(one.index.pages for one in some)
         saved = now - fsum(one.leaf.rows for one in some) / per_page * PAGE
         if saved >= max(least, LEAST_GAIN * now):
             yield finding(
@@ -204,7 +211,8 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
     found: dict[tuple[str, str], list[tuple[Leaf, Column]]] = {}
     for leaf in facts.leaves:
         for column in leaf.columns.values():
-            if column.type in TEXT_TYPES and uuids.are_uuids(leaf.statistic(column).found):
+            seen = leaf.statistic(column).found if column.type in TEXT_TYPES else []
+            if len(seen) >= uuids.LEAST_VALUES and all(map(uuids.digits, seen)):
                 found.setdefault((leaf.quoted, column.name), []).append((leaf, column))
     for (table, name), some in found.items():
         width = some[0][0].statistic(some[0][1]).width or 37
@@ -218,9 +226,6 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
                 [altered.format(table, identifier(name))], in_table + in_indexes, column=name, characters=width - 1,
                 in_table=size_text(in_table), in_indexes=size_text(in_indexes),
             )  # fmt: skip
-
-
-# --- readers ---------------------------------------------------------------------
 
 
 @dataclass
@@ -266,7 +271,7 @@ def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Fi
         if column is None or column.type not in TIMES + NUMBERS + UUID_TYPES or not inserted:
             continue
         changed = " or ".join(what for what in ("updated", "deleted") if written(facts, table, what))
-        remedy = [f"SELECT feed_prepare({literal(table)})", f"SELECT feed_create('reader', {literal(table)})"]
+        remedy = prepared(facts, table, "feed_create", "'reader', ")
         rows = Evidence(f"{inserted:,.0f} rows inserted", f"pg_stat_user_tables, {facts.counted}")
         yield finding(
             "polling-reader", table, remedy=remedy, column=read.column, way="created" if column.type in TIMES else "id",
@@ -282,14 +287,14 @@ def readers(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Fi
 
 def counts(facts: Facts, _every: Sequence[Keyed], _least: float) -> Iterator[Finding]:
     for read in (one for one in reads(facts, counted) if one.seconds / one.calls >= LEAST_COUNT):
-        table = literal(read.leaf.quoted)
-        changes = written(facts, read.leaf.quoted, "updated") + written(facts, read.leaf.quoted, "deleted")
-        estimate = f"SELECT reltuples FROM pg_class WHERE oid = {table}::regclass"
-        remedy = estimate if changes else f"SELECT exact_count_start({table})"
+        table = read.leaf.quoted
+        changes = written(facts, table, "updated") + written(facts, table, "deleted")
+        estimate = [f"SELECT reltuples FROM pg_class WHERE oid = {literal(table)}::regclass"]
         yield finding(
-            "count-all", read.leaf.quoted, read.evidence, [remedy], effect=ESTIMATED if changes else EXACT,
-            after=estimate if changes else f"SELECT exact_count({table})",
-            seconds=time_text(read.seconds), each=f"{1000 * read.seconds / read.calls:,.1f}",
+            "count-all", table, read.evidence, estimate if changes else prepared(facts, table, "exact_count_start"),
+            effect=ESTIMATED if changes else EXACT, seconds=time_text(read.seconds),
+            after=estimate[0] if changes else f"SELECT {function(facts, 'exact_count')}({literal(table)})",
+            each=f"{1000 * read.seconds / read.calls:,.1f}",
         )  # fmt: skip
 
 

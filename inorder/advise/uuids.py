@@ -43,10 +43,6 @@ def digits(value: str) -> str:
     return value.replace("-", "").lower() if UUID.fullmatch(value.strip()) else ""
 
 
-def are_uuids(values: Sequence[str]) -> bool:
-    return len(values) >= LEAST_VALUES and all(map(digits, values))
-
-
 def time_of(key: str) -> datetime:
     """The time in a version-7 key: of 48 bits, which reach to the year 10889, at most what a datetime has.
 

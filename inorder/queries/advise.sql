@@ -62,7 +62,7 @@ FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
 WHERE {column} IS NOT NULL
 LIMIT 1000;
 
--- advise_server: What the server is, and how long the database has counted rows: null if since it was made.
+-- advise_server: What the server is, how long the database has counted rows (null if since it was made), WAL a day.
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
        d.datname::text AS database, pg_is_in_recovery() AS is_standby,
        pg_size_bytes(current_setting('effective_cache_size'))::float8 AS cache_bytes,
@@ -70,8 +70,8 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
        current_setting('full_page_writes')::bool AS has_images,
        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
        extract(epoch FROM clock_timestamp() - pg_stat_get_db_stat_reset_time(d.oid))::float8 AS seconds,
-       (SELECT n.nspname::text FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
-        WHERE e.extname = 'inorder') AS inorder
+       (SELECT 86400 * w.wal_bytes::float8 / greatest(1, extract(epoch FROM clock_timestamp() - w.stats_reset))
+        FROM pg_stat_wal AS w) AS wal
 FROM pg_database AS d
 WHERE d.datname = current_database();
 
@@ -128,7 +128,3 @@ WHERE b.datname = current_database() AND c.oid >= 16384 AND c.relkind = 'r' AND 
   AND NOT EXISTS (SELECT FROM pg_depend AS d
                   WHERE d.classid = 'pg_class'::regclass AND d.objid = r.oid AND d.deptype = 'e')
 ORDER BY r.oid, c.oid;
-
--- advise_wal: WAL since its counters were reset.
-SELECT wal_bytes::float8 AS bytes, extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
-FROM pg_stat_wal;

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import click
+
 ROOT = Path(__file__).resolve().parents[2]
 NEW_DATABASE = "new database"
 RUN_HERE = ("sql", "sh")
@@ -91,3 +93,16 @@ def is_printed(expected: str, printed: str) -> bool:
     """
     pattern = ".*?".join(map(re.escape, comparable(expected).split("…")))
     return re.fullmatch(pattern, comparable(printed)) is not None
+
+
+def parsed(
+    command: click.Command, words: list[str], parent: click.Context | None = None, name: str = "inorder"
+) -> None:
+    """Parse the words of a command of the tool as it does, without running it."""
+    if isinstance(command, click.Group):
+        context = click.Context(command, parent=parent, info_name=name)
+        found, below, rest = command.resolve_command(context, words)
+        assert below
+        parsed(below, rest, context, found or "")
+    else:
+        command.make_context(name, words, parent=parent)

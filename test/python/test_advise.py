@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from inorder.advise.cost import Load, Other, compared
 from inorder.advise.facts import Reader, facts_of
 from inorder.advise.findings import IDS
+from inorder.cli import cli
 from inorder.connection.database import Connection, connect, connect_as_user, one_row
 from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server
@@ -24,6 +26,7 @@ import preloaded
 from advised import UNLIKE, followed
 from attack import execute
 from conftest import LONG_RUN, install_edition, scalar, text
+from examples import parsed
 from sql_edition import BUILT, TESTED
 from standby import Standby
 from waiting import PATIENCE
@@ -141,8 +144,39 @@ def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
     assert data["leave"][0]["why"].startswith("the key is not what costs") and data["not_seen"] == []
     parts = ("what", "cost", "risk", "verify", "measure", "evidence", "remedy", "page")
     assert [one for one in data["findings"] if not all(one[name] for name in parts)] == []
+    assert all(each["what"] and each["source"] for one in data["findings"] for each in one["evidence"])
     ids = [one["id"] for one in data["findings"]]
     assert ids[0] == "random-key" and set(ids) == set(IDS)
+    assert [one["page"] for one in data["findings"]] == [f"docs/advice.md#{name}" for name in ids]
+
+
+@pytest.mark.server
+def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
+    """In a copy, in the order of the advice: of feed_prepare also what it returns."""
+    findings = advised.found()["findings"]
+    with advised.session("bare") as admin:
+        execute(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
+    with advised.session("cured") as admin:
+        for remedy in dict.fromkeys(remedy for one in findings for remedy in one["remedy"]):
+            done = admin.execute(remedy.encode())
+            if "feed_prepare" in remedy:
+                execute(admin, *(str(more) for (more,) in done.fetchall()))
+        for one in findings:
+            if one["measure"].startswith("inorder "):
+                parsed(cli, shlex.split(one["measure"])[1:])
+            else:
+                execute(admin, one["measure"])
+        (counted,) = [one["verify"] for one in findings if one["id"] == "count-all"]
+        assert scalar(admin, counted) == scalar(admin, "SELECT count(*) FROM app.numbers")
+        assert scalar(admin, "SELECT count(*) FROM feeds WHERE relation = 'app.outbox'::regclass") == 1
+        assert (
+            scalar(admin, "SELECT data_type FROM information_schema.columns WHERE table_name = 'letters' LIMIT 1")
+            == "uuid"
+        )
+        execute(admin, "INSERT INTO app.orders (n) VALUES (-1)")
+        assert scalar(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
+    with advised.session("bare") as admin:
+        execute(admin, "DROP DATABASE cured")
 
 
 # What a role sees that is no superuser: of keys the defaults, of statements those that it may.
@@ -177,10 +211,11 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
         try:
             before, after = advised.found(), advised.found("--sample")
             assert pairs(before) == EXPECTED and any('"app"."made"' in one for one in before["not_seen"])
-            assert pairs(after) == EXPECTED
             assert 'sizes (HINT: ANALYZE), of 1 table: "app"."grown"' in before["not_seen"]
-            left = [{one["table"] for one in data["leave"]} for data in (before, after)]
-            assert left[1] - left[0] == {'"app"."made"'}
+            made = '"app"."made"'  # found or left as it is, which depends on how long rows have been counted
+            assert pairs(after) - {("random-key", made)} == EXPECTED
+            judged = [{one["table"] for one in (*data["findings"], *data["leave"])} for data in (before, after)]
+            assert judged[1] - judged[0] == {made}
             for name in ('"app"."foreign"', '"hers"."ours"'):  # of another role, or in its schema
                 assert any(name in one for one in after["not_seen"])
         finally:
@@ -224,7 +259,7 @@ def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
         execute(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
     with advised.session() as admin:
         before = one_row(admin, WORK_IN_MANY)
-        data = advised.found("--least", "1GB", database="many")
+        data = advised.found("--least", "1TB", database="many")
         calls, blocks = (after - first for after, first in zip(one_row(admin, WORK_IN_MANY), before, strict=True))
     assert data["findings"] == [] and [one["table"] for one in data["leave"]] == ['"public"."t1"']
     print(f"\n{calls} statements, {blocks} blocks")
@@ -330,6 +365,9 @@ def test_it_waits_for_nobody(advised: Advised) -> None:
 ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
 MALLORY = """
 CREATE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'no'; END $$;
+CREATE FUNCTION mallory.uuid_v7_nextval() RETURNS uuid LANGUAGE sql AS 'SELECT mallory.ran()::uuid';
+CREATE FUNCTION mallory.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM mallory.ran(); END';
+CREATE SCHEMA inorder_internal;
 CREATE FUNCTION mallory.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT mallory.ran()';
 CREATE FUNCTION mallory.pg_size_bytes(text) RETURNS bigint LANGUAGE sql AS 'SELECT mallory.ran()::bigint';
 CREATE FUNCTION mallory.eq(oid, oid) RETURNS bool LANGUAGE sql AS 'SELECT mallory.ran() IS NULL';
@@ -357,7 +395,15 @@ def hostile(advised: Advised) -> str:
                 f"gen_random_uuid(), {sql.Identifier(ODD).as_string(None)} bigserial, at timestamptz)",
                 f"INSERT INTO {table} (at) SELECT now() FROM generate_series(1, 100000)", f"ANALYZE {table}",
                 "SELECT pg_stat_force_next_flush()")  # fmt: skip
-        for owned in ("SCHEMA mallory", f"TABLE {table}", "TABLE mallory.made", "FUNCTION mallory.ran()"):
+        for owned in (
+            "SCHEMA mallory",
+            f"TABLE {table}",
+            "TABLE mallory.made",
+            "FUNCTION mallory.ran()",
+            "FUNCTION mallory.uuid_v7_nextval()",
+            "FUNCTION mallory.feed_guard()",
+            "SCHEMA inorder_internal",
+        ):
             execute(admin, f"ALTER {owned} OWNER TO mallory")
         execute(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
                 "ALTER DATABASE odd SET default_transaction_read_only = off")  # fmt: skip
@@ -380,6 +426,7 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
     assert "[x](y)" not in printed["markdown"].replace("\\[", "")
     with advised.session("odd") as admin:
         # Names are what this is about: the function that it names before 18 is not there.
+        assert '"mallory".' not in found["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = found["remedy"][-1].replace("uuid_v7_nextval()", "gen_random_uuid()")
         execute(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
         made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"

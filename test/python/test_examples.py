@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from inorder.cli import cli
 from inorder.connection.database import Connection, connect
@@ -16,7 +15,7 @@ from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
 from conftest import ROOT
-from examples import NEW_DATABASE, RUN_HERE, Block, blocks, documents, is_printed
+from examples import NEW_DATABASE, RUN_HERE, Block, blocks, documents, is_printed, parsed
 from examples_not_run import NOT_RUN
 from waiting import PATIENCE
 
@@ -73,18 +72,6 @@ def called(block: Block) -> Iterator[list[str]]:
         if words[:1] == ["inorder"]:
             end = next((place for place, word in enumerate(words) if word in ("|", ">", ">>", ";", "&&")), len(words))
             yield words[1:end]
-
-
-def parsed(
-    command: click.Command, words: list[str], parent: click.Context | None = None, name: str = "inorder"
-) -> None:
-    if isinstance(command, click.Group):
-        context = click.Context(command, parent=parent, info_name=name)
-        found, below, rest = command.resolve_command(context, words)
-        assert below
-        parsed(below, rest, context, found or "")
-    else:
-        command.make_context(name, words, parent=parent)
 
 
 @pytest.mark.parametrize("document", [name for name, page in ALL.items() if any(one.language == "sh" for one in page)])
