@@ -1,4 +1,4 @@
-"""What masks cost as docs/mask.md has them: by a constant, by a view, by its function. Run by script/price masks.
+"""What masks cost as docs/mask.md has them: by a constant, by a view, by its function. Run by script/price --masks.
 
 CPU time of the server process above that of the same query without a mask, in rounds: in each everything is measured
 once, in random order.
@@ -15,7 +15,7 @@ from inorder.servers import find_server
 
 from examples import blocks
 
-ROWS, ROUNDS = 20_000, 15
+ROWS = 20_000
 SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "autovacuum": "off"}
 FLOOR = "nothing"
 WORK = {
@@ -33,8 +33,8 @@ def example() -> str:
     return "\n".join(made).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
 
 
-def main() -> None:
-    print(f"{find_server().name}, {ROWS:,} rows, medians of {ROUNDS} rounds, µs of CPU a row above {WORK[FLOOR]}:")
+def print_masks(rounds: int) -> None:
+    print(f"{find_server().name}, {ROWS:,} rows, medians of {rounds} rounds, µs of CPU a row above {WORK[FLOOR]}:")
     took: dict[str, list[float]] = {name: [] for name in WORK}
     with Cluster(find_server()) as cluster:
         cluster.start(SETTINGS)
@@ -45,14 +45,10 @@ def main() -> None:
             )
             connection.execute("VACUUM ANALYZE")
             process = ServerProcess(connection)
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 for name in random.sample(list(WORK), len(WORK)):
                     work = partial(connection.execute, WORK[name].encode())
                     took[name].append(process.timed(work)["cpu_seconds"])
     for name in [name for name in WORK if name != FLOOR]:
         above = [(one - floor) / ROWS * 1e6 for one, floor in zip(took[name], took[FLOOR], strict=True)]
         print(f"{name:26}{estimate(above).median:.2f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -22,6 +22,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import find_server
 from inorder.units import parse_count
 
+from masks import print_masks
 from sql_edition import create
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
@@ -153,11 +154,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="script/price")
     parser.add_argument("--rounds", default="15", help="how often everything is measured (default: %(default)s)")
     parser.add_argument("--rows", default="1M", help="rows that the tables have that are read and counted")
+    parser.add_argument("--masks", action="store_true", help="measure what masks cost")
     parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="where each sample is written to")
     parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
     options = parser.parse_args()
     if options.show:
         print("\n".join(table(load(options.show))))
+        return
+    if options.masks:
+        print_masks(parse_count(options.rounds, "--rounds", 1, 10_000))
         return
     rows = parse_count(options.rows, "--rows", READ_ROWS, 2**40)
     samples = measured(rows, parse_count(options.rounds, "--rounds", 1, 10_000))

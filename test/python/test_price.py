@@ -23,9 +23,8 @@ def test_the_table_is_of_the_kept_samples() -> None:
 def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """By the view and the function that docs/mask.md makes."""
     monkeypatch.setattr(masks, "ROWS", 2000)
-    monkeypatch.setattr(masks, "ROUNDS", 2)
     try:
-        masks.main()
+        masks.print_masks(2)
     except psycopg.errors.FeatureNotSupported as error:
         pytest.skip(str(error))
     shown = capsys.readouterr().out.splitlines()[1:]
