@@ -231,14 +231,22 @@ def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
     return Tail(cluster, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def idle() -> Iterator[list[Connection]]:
+    """Sessions for the tests of a file."""
+    sessions: list[Connection] = []
+    yield sessions
+    for session in sessions:
+        session.close()
+
+
 @pytest.fixture
-def place(cluster: Cluster) -> Iterator[Place]:
-    made = Place(cluster, f"ground_{next(SCHEMAS)}")
+def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
+    made = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE SCHEMA {made.schema}".encode())
         yield made
-        for session in made.sessions:
-            session.close()
+        made.end()
         run(admin, "SET client_min_messages = error", "SELECT feed_drop(name) FROM feeds")
         run(admin, "DELETE FROM inorder_internal.gone_feed")  # so that each test begins with batch 1
         admin.execute(f"DROP SCHEMA {made.schema} CASCADE".encode())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import psycopg
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
@@ -75,18 +76,33 @@ def roles(connection: Connection, *names: str) -> Iterator[None]:
         run(connection, "RESET ROLE", f"DROP OWNED BY {every} CASCADE", f"DROP ROLE {every}")
 
 
-class Place:
-    """A schema of its own, and any number of sessions that have it on their path."""
+# What a session has prepared of the extension stays, as in one that is used for long: most of the time of a new one.
+FORGET = (
+    "ROLLBACK", "CLOSE ALL", "UNLISTEN *", "SET SESSION AUTHORIZATION DEFAULT", "RESET ALL",
+    "SELECT pg_advisory_unlock_all()", "DISCARD SEQUENCES", "DISCARD TEMP",
+)  # fmt: skip
 
-    def __init__(self, cluster: Cluster, schema: str) -> None:
-        self.cluster, self.schema = cluster, schema
+
+class Place:
+    """A schema of its own, and any number of sessions that have it on their path, some used before."""
+
+    def __init__(self, cluster: Cluster, schema: str, idle: list[Connection]) -> None:
+        self.cluster, self.schema, self.idle = cluster, schema, idle
         self.sessions: list[Connection] = []
 
     def session(self) -> Connection:
-        opened = connect(self.cluster.dsn)
+        opened = self.idle.pop() if self.idle else connect(self.cluster.dsn)
         opened.execute(f"SET search_path = {self.schema}, public".encode())
         self.sessions.append(opened)
         return opened
+
+    def end(self) -> None:
+        for session in self.sessions:
+            try:
+                run(session, *FORGET)
+                self.idle.append(session)
+            except psycopg.Error:
+                session.close()
 
     def make(self, *tables: str, rows: str = ROWS) -> Connection:
         """A table with a feed, a count, an unfinished batch and a position, all before its rows; by its owner."""
