@@ -34,6 +34,7 @@ def bare_installation(server: Server, root: Path, sources: object = ()) -> Serve
 @pytest.fixture
 def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
+    monkeypatch.setenv("COPT", "-O0")  # what is compiled here is installed and used a little
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running

@@ -45,8 +45,7 @@ def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
 
 
 def test_a_transaction_holds_two_to_the_thirty_keys(connection: Connection) -> None:
-    assert scalar(connection, "SELECT test_xact_capacity(%s)", 2**30) == 2**30
-    assert int(str(scalar(connection, "SELECT test_xact_capacity(%s)", 2**31))) < 2**31
+    assert 2**30 <= int(str(scalar(connection, "SELECT test_xact_capacity(%s)", 2**31))) < 2**31
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

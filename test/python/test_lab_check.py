@@ -147,7 +147,7 @@ def test_a_random_load_finds_lost_rows(target: Target) -> None:
         built_in()["decoding"], finish="SELECT pg_replication_slot_advance('inorder_check', pg_current_wal_lsn())"
     )
     with closing(Arena(target, confirmed)) as arena:
-        assert "lost" in run_load(arena, 2, seed=1).found
+        assert "lost" in run_load(arena, 1, seed=1).found
     assert "lost" in outcome(target, confirmed, "between statements").found
 
 
