@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from itertools import count, groupby
 from pathlib import Path
 
@@ -171,6 +171,17 @@ def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
         run(admin, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@cache
+def with_table(template: str, cluster: Cluster) -> str:
+    """A copy that has the table of most tests, too."""
+    database = f"{template}_table"
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy".encode())
+    with connect(f"{cluster.dsn} dbname={database}") as connection:
+        make_table(connection)
+    return database
+
+
 @pytest.fixture(scope="session")
 def template(server: Server, cluster: Cluster) -> str:
     return make_template("c", server, cluster)
@@ -221,8 +232,7 @@ def without_lab(connection: Connection) -> Iterator[Connection]:
 def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
     template = request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name])
-    with copy_of(template, cluster, "tail") as connection:
-        make_table(connection)
+    with copy_of(with_table(template, cluster), cluster, "tail") as connection:
         yield connection
 
 
