@@ -1,12 +1,18 @@
-"""The model of feeds in TLA+: inorder's way holds, others fail, and its names are those of the code."""
+"""The model in TLA+: inorder's way holds, others fail; its names are those of the code, its steps those of a server."""
 
 import re
 import shutil
 
 import pytest
+from inorder.connection.database import connect
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
 
-from conftest import ROOT, text
+from conftest import ROOT, scalar, text
 from model.checks import CHECKS, FOLDER, check
+from model.trace import TABLE, Short, record, replay, steps_of
+from stress.round import SETTINGS, prepare
+from stress.world import World
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the model checker needs Java")
 SMALL = [name for name, wanted in CHECKS.items() if wanted.is_small]
@@ -58,3 +64,36 @@ def test_what_a_copy_relies_on_is_where_the_page_says() -> None:
     for checked, _ in rows:
         for name, path in re.findall(r"`(\w+)`[^`]*?\(\[[\w.]+\]\(\.\./(\S+)\)\)", checked):
             assert f"CREATE FUNCTION inorder_internal.{name}(" in (ROOT / path).read_text(), (name, path)
+
+
+TRANSACTIONS, SESSIONS = 6, 3
+
+
+@needs_java
+@pytest.mark.server
+def test_what_a_server_does_is_a_behaviour_of_the_model(server: Server) -> None:
+    """Begins, commits, snapshots, batches that are cut and positions, as the stress test's writers make them."""
+    with Cluster(server) as cluster:
+        cluster.start(SETTINGS)
+        world = World(cluster.dsn, seed=1)
+        prepare(world, [])
+        writers = [Short(world, number) for number in range(SESSIONS)]
+        with connect(cluster.dsn) as connection:
+            connection.execute("SELECT feed_enable(%s)", [TABLE])
+            position = str(scalar(connection, "SELECT reader_start(%s, 'now')::text", TABLE))
+            first = int(str(scalar(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")))
+            for writer in writers:
+                writer.start()
+            recorded = record(world, connection, position, first, TRANSACTIONS)
+            world.stop.set()
+            for writer in writers:
+                writer.join()
+    assert world.problems == []
+    steps = steps_of(recorded)
+    assert any(one.cut for one in recorded.polls) and any("abort" in step for step in steps)
+    assert replay(steps) == (len(steps), "")
+    # Another step in its place is none: a batch that ends a row later, and one that leaves a row out.
+    (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
+    later = re.sub(r"upto .-> (\d)", lambda found: f"upto |-> {int(found[1]) + 1}", steps[cut])
+    assert replay([*steps[:cut], later])[0] == cut
+    assert replay([*steps[: cut + 1], re.sub(r"(, )?<<\d+, \d+>>>>", ">>", steps[cut + 1])])[0] == cut + 1

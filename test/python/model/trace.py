@@ -1,0 +1,189 @@
+"""Steps of the stress test's writers and of a reader on a server, in an order that the model can take."""
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inorder.connection.database import Connection, one_row
+
+from model.checks import FOLDER, READER, run_checker
+from stress.world import World
+from stress.writers import Draft, Writer
+
+TABLE = "s_number"
+MOST_ROWS, BATCH_ROWS = 3, 4  # of a statement, and of a batch
+ASK = """
+SELECT ended_transactions()::text, batch::text, (batch).transactions::text, (batch).cut, (batch).cut_after[1]
+FROM reader_next_batch(%s, %s::text::feed_position, %s) AS batch
+"""
+READ = f"SELECT xact, id FROM reader_batch_rows(%s, %s::text::feed_batch, null::{TABLE})"
+ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+
+
+class Short(Writer):
+    """A writer of the stress test in one table: transactions of a few rows, with savepoints, and rolled back."""
+
+    def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
+        super().insert(draft, min(amount, MOST_ROWS), (TABLE,))
+
+    def row(self) -> None:
+        self.savepoints()
+
+    def count(self) -> None:
+        """It has no exact count."""
+
+    blocks = two_phase = finish = long = stream = row
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What a snapshot had ended, the batch of it, and its rows: number and key, in their order."""
+
+    ended: str
+    numbers: str
+    cut: int | None
+    upto: int | None
+    rows: Sequence[tuple[int, int]]
+
+
+@dataclass
+class Recorded:
+    """Polls of a reader, and afterwards the rows of the table: number and key, with the writer of each."""
+
+    first: int = 0  # the lowest number that may be in progress at the beginning
+    polls: list[Poll] = field(default_factory=list)
+    rows: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
+    """One batch, if there is any, under the snapshot that is recorded with it; the position behind it."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        ended, batch, numbers, cut, upto = one_row(connection, ASK, [TABLE, position, BATCH_ROWS])
+        if batch is None or numbers == "{}":
+            return None, position
+        found: list[Any] = connection.execute(READ.encode(), [TABLE, batch]).fetchall()
+        (moved,) = one_row(connection, ADVANCE, [position, batch])
+    rows = [(int(number), int(key)) for number, key in found]
+    return Poll(ended, numbers, cut, int(upto) if upto else None, rows), str(moved)
+
+
+def numbers_in(text: str, first: int, end: int) -> set[int]:
+    """The numbers of a multirange from one on, as the model counts them: from 1.
+
+    >>> sorted(numbers_in("{[0,12),[14,15)}", 10, 20))
+    [1, 2, 5]
+    """
+    found = set[int]()
+    for low, high in re.findall(r"\[(\d+),(\d+)\)", text):
+        found |= set(range(max(int(low), first), min(int(high), end)))
+    return {number - first + 1 for number in found}
+
+
+def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
+    """Of each row, by number and key: the number as the model counts, and its place in its transaction."""
+    found, last = {}, dict[int, int]()
+    for number, key, _ in sorted(recorded.rows):
+        last[number] = last.get(number, 0) + 1
+        found[number, key] = (number - recorded.first + 1, last[number])
+    return found
+
+
+class Order:
+    """Steps in an order that could have been: begins by number, each after what its session had done before.
+
+    A transaction ends between two snapshots, of which the first does not show it as ended, and the second does.
+    """
+
+    def __init__(self, rows: Mapping[int, int], sessions: Mapping[int, int]) -> None:
+        self.rows, self.sessions = rows, sessions  # by transaction: how many, and whose
+        self.next, self.ended = 1, set[int]()
+        self.last: dict[int, int] = {}  # of a session: the transaction that it began last
+
+    def until(self, ended: set[int]) -> Iterator[str]:
+        for number in range(self.next, max(ended, default=0) + 1):
+            session = self.sessions.get(number)
+            if session is not None and self.last.get(session) in ended - self.ended:
+                yield from self.end(self.last[session])
+            yield f'do |-> "begin", id |-> {number}'
+            if session is not None:
+                self.last[session] = number
+        self.next = max(self.next, max(ended, default=0) + 1)
+        for number in sorted(ended - self.ended):
+            yield from self.end(number)
+
+    def end(self, number: int) -> Iterator[str]:
+        rows = self.rows.get(number, 0)
+        yield from [f'do |-> "write", id |-> {number}'] * rows
+        yield from [f'do |-> "{do}", id |-> {number}' for do in (("commit", "visible") if rows else ("abort",))]
+        self.ended.add(number)
+
+
+def steps_of(recorded: Recorded) -> list[str]:
+    """As records of TLA+, without their brackets."""
+    first, end = recorded.first, max(number for number, _, _ in recorded.rows) + 1
+    place, rows = places(recorded), dict[int, int]()
+    for number, _ in place.values():
+        rows[number] = rows.get(number, 0) + 1
+    order = Order(rows, {number - first + 1: session for number, _, session in recorded.rows})
+    steps = list[str]()
+    for one in recorded.polls:
+        ended, numbers = numbers_in(one.ended, first, end), numbers_in(one.numbers, first, end)
+        if not numbers:
+            continue
+        steps += order.until(ended)
+        cut = one.cut - first + 1 if one.cut else 0
+        upto = place[one.cut, one.upto][1] if one.cut and one.upto else 0
+        steps.append(
+            f'do |-> "take", ended |-> {braced(ended)}, numbers |-> {braced(numbers)}, cut |-> {cut}, upto |-> {upto}'
+        )
+        read = ", ".join("<<{}, {}>>".format(*place[row]) for row in one.rows)
+        steps.append(f'do |-> "store", rows |-> <<{read}>>')
+    return steps
+
+
+def braced(numbers: set[int]) -> str:
+    return f"{{{', '.join(map(str, sorted(numbers)))}}}"
+
+
+def replay(steps: Sequence[str]) -> tuple[int, str]:
+    """How many of the steps the model can take, and the invariant that then fails, if any does."""
+    highest = sum('"begin"' in step for step in steps)
+    ((_, most),) = Counter(step for step in steps if '"write"' in step).most_common(1)
+    with tempfile.TemporaryDirectory() as folder:
+        for module in FOLDER.glob("*.tla"):
+            shutil.copy(module, folder)
+        listed = ",\n".join(f"  [{step}]" for step in steps)
+        text = f"---- MODULE Recorded ----\nEXTENDS Replay\nTheSteps == <<\n{listed}\n>>\n====\n"
+        Path(folder, "Recorded.tla").write_text(text)
+        constants = {
+            "Ids": braced(set(range(1, highest + 1))), "RowsEach": str(most), "MaxRows": str(BATCH_ROWS),
+            "Nodes": '{"primary"}', "Disasters": "{}", "Variant": '"set"',
+        }  # fmt: skip
+        Path(folder, "Recorded.cfg").write_text(
+            "SPECIFICATION ReplaySpec\nCONSTANTS\n"
+            + "".join(f" {name} = {value}\n" for name, value in constants.items())
+            + f" Steps <- TheSteps\nINVARIANTS {' '.join(READER)}\n"
+        )
+        result = run_checker(Path(folder), "Recorded", Path(folder, "Recorded.cfg"), is_small=True)
+    return result.states - 1, result.failed
+
+
+def record(world: World, connection: Connection, position: str, first: int, most: int) -> Recorded:
+    """Poll while others write, until so many transactions have come."""
+    found = Recorded(first)
+    while not found.polls or len({number for one in found.polls for number, _ in one.rows}) < most:
+        polled, position = poll(connection, position)
+        found.polls += [polled] if polled else []
+        if world.broken.is_set():
+            break
+    # Whose a row is, is the lane of its token: see token_of().
+    query = f"SELECT xact, id, token >> 36 FROM {TABLE} WHERE xact >= %s"
+    rows: list[Any] = connection.execute(query.encode(), [first]).fetchall()
+    found.rows = [(int(number), int(key), int(session)) for number, key, session in rows]
+    return found
