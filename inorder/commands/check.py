@@ -17,7 +17,6 @@ from inorder.lab.check.arena import Arena, run_case
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.load import run_load
 from inorder.lab.check.report import Checked
-from inorder.lab.check.schedule import CASES
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_usable
@@ -88,7 +87,7 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
 @option("--seed", type=count(0), default="1", help="Of the random load.")
 @option("--fail-on", "fail_on", type=several(Value("FAULT", known_fault, str)),
-        help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled.")  # fmt: skip
+        help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
 @option("--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards.")
 @bindir_option
@@ -122,7 +121,7 @@ def check(
         return None
     checked = Checked(way)
     with closing(Arena(target, way)) as arena:
-        for case in CASES:
+        for case in way.cases:
             click.echo(f"\r{way.title}: {case.name}\033[K", nl=False, err=True) if sys.stderr.isatty() else None
             checked.outcomes.append(run_case(arena, case, most))
         checked.outcomes.append(run_load(arena, load, seed))

@@ -1,4 +1,4 @@
-"""The table of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
+"""The tables of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
 
 ``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is what ``inorder lab check READER… --format json``
 printed, so the run may be in pieces. They are kept first, without the scripts for psql.
@@ -10,14 +10,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from inorder.lab.check.history import FAULTS
+from inorder.lab.check.history import COPY_FAULTS, FAULTS
+from inorder.lab.check.schedule import COPY_CASES
 from inorder.lab.check.ways import Way, built_in
 
 from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
 PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
-HEADS = ("reader", "way", "documented by", "run", *FAULTS, "writers wait")
+READER_FAULTS = [name for name in FAULTS if name not in COPY_FAULTS]
+HEADS = ("reader", "way", "documented by", "run", *READER_FAULTS, "writers wait")
+COPY_HEADS = ("reader", "way", "documented by", "run")
+LOAD = "random load"
 DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
@@ -44,13 +48,34 @@ def row(one: dict[str, Any]) -> list[str]:
     waits, schedules = (sum(case[name] for case in one["cases"]) for name in ("writers_wait", "schedules"))
     return [
         f"`{one['reader']}`", one["title"], documented(one), one["run"] if one["project"] else "",
-        *(cell(one, fault) for fault in FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
+        *(cell(one, fault) for fault in READER_FAULTS), f"in {waits:,} of {schedules:,}" if waits else "no",
     ]  # fmt: skip
 
 
+def verdict(one: dict[str, Any], name: str) -> str:
+    """Of a reader that keeps a copy, in one case."""
+    (case,) = [case for case in one["cases"] if case["case"] == name]
+    return "**differs**" if case["faults"] else "equal" if case["schedules"] or name == LOAD else "-"
+
+
+def copies_part(records: list[dict[str, Any]]) -> str:
+    names = [case.name for case in COPY_CASES] + [LOAD]
+    rows = [[name, *(verdict(one, name) for one in records)] for name in names]
+    described = [row(one)[: len(COPY_HEADS)] for one in records]
+    cases = table(["case", *(one[0] for one in described)], rows)
+    return "\n".join([table(COPY_HEADS, described), "", *notes(records), "", cases])
+
+
+def notes(records: list[dict[str, Any]]) -> list[str]:
+    return [f"* `{one['reader']}`: {one['note']}." for one in records if one["note"]]
+
+
 def with_table(page: str, records: list[dict[str, Any]]) -> str:
-    notes = [f"* `{one['reader']}`: {one['note']}." for one in records if one["note"]]
-    return with_parts(page, {"ways": "\n".join([table(HEADS, [*map(row, records)]), "", *notes])})
+    keeps_copy = {way.name for way in ways() if way.copies}
+    copies = [one for one in records if one["reader"] in keeps_copy]
+    others = [one for one in records if one["reader"] not in keeps_copy]
+    readers = "\n".join([table(HEADS, [*map(row, others)]), "", *notes(others)])
+    return with_parts(page, {"ways": readers, "copies": copies_part(copies)})
 
 
 def kept() -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from inorder.errors import InputError
 from inorder.lab.check.arena import Arena, Outcome, run_case
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
 from inorder.lab.check.load import run_load
-from inorder.lab.check.schedule import CASES, SHORT, Case, interleavings
+from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, Case, interleavings
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
@@ -121,6 +121,23 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
     with closing(Arena(target, built_in()[name])) as arena:
         assert {fault for case in CASES for fault in run_case(arena, case, 4).found} <= FAULTLESS[name]
         assert run_load(arena, 0.5, seed=1).found == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "missed"), [("airbyte-xmin", {"deletes", "key changed", "truncated"}), ("changes", set[str]())]
+)
+def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
+    with closing(Arena(target, built_in()[name])) as arena:
+        assert {case.name for case in COPY_CASES if run_case(arena, case, 4).found} == missed
+        assert [*run_load(arena, 0.5, seed=1).found] == ["differs"] * bool(missed)
+
+
+@pytest.mark.parametrize(("name", "case"), [("updated", "updates"), ("updated-lag", "long update")])
+def test_a_copy_by_the_time_of_the_update_misses_one(target: Target, name: str, case: str) -> None:
+    with closing(Arena(target, built_in()[name])) as arena:
+        (planned,) = (one for one in COPY_CASES if one.name == case)
+        found = run_case(arena, planned, 9).found
+    assert [*found] == ["differs"] and len(found["differs"].judged.differs) == 1
 
 
 def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

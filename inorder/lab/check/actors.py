@@ -10,7 +10,7 @@ from inorder.lab.check.history import Event, History, Polled, Written
 from inorder.lab.check.reader import Reader
 from inorder.lab.check.schedule import KILLED, READER
 from inorder.lab.check.session import FailedError, Session
-from inorder.lab.check.ways import Way, filled
+from inorder.lab.check.ways import COPIED_ROWS, Way, filled
 
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
 BEHIND = timedelta(seconds=10)  # of the clock that is behind
@@ -21,6 +21,12 @@ STATEMENTS = {
     "elsewhere": "INSERT INTO elsewhere VALUES (1)", "commit": "COMMIT", "rollback": "ROLLBACK",
     "prepare": f"PREPARE TRANSACTION '{GID}'", "commit_prepared": f"COMMIT PREPARED '{GID}'",
 }  # fmt: skip
+CHANGE = "UPDATE events SET {} = :created_at WHERE id = :row"
+CHANGES = {
+    "update": CHANGE.format("updated_at"), "update_first": CHANGE.format("updated_at"),
+    "change_key": CHANGE.format("id = nextval('ids'), updated_at"),
+    "delete": "DELETE FROM events WHERE id = :row", "truncate": "TRUNCATE events",
+}  # fmt: skip
 ENDS = ("commit", "rollback", "commit_prepared")
 
 
@@ -30,6 +36,7 @@ class World:
 
     clock: int = 0
     moment: int = 0
+    row: int = 1  # the last row that was changed, of those that were there at first
     history: History = field(default_factory=History)
 
     def tick(self) -> int:
@@ -140,6 +147,10 @@ class Writer(Actor):
             self.open = Written(self.name, self.world.tick())
             self.world.history.transactions.append(self.open)
             self.created, self.saved, begin = self.world.now(self.behind), 0, f"{self.way.begin}; "
+        if word in CHANGES:
+            self.world.row = self.world.row % COPIED_ROWS + 1
+            self.row = 1 if word == "update_first" else self.world.row
+            return begin + filled(CHANGES[word], {"created_at": self.created, "row": str(self.row)})
         if word != "insert":
             return begin + STATEMENTS[word].format(self.name)
         drawn = f"'{self.drawn}'" if self.drawn else "nextval('ids')"
@@ -165,6 +176,8 @@ class Writer(Actor):
             self.drawn = None
             self.open.keys += [str(row[0]) for row in answer.rows]
             return f"{says} {self.open.keys[-1]}"
+        if word in CHANGES:
+            return f"{says} {self.row}"
         if word == "savepoint":
             self.saved = len(self.open.keys)
         if word == "undo":

@@ -35,8 +35,10 @@ from inorder.lab.targets.target import Target
 USELESS_POLLS = 4  # the last ones: after so many that return nothing new, the reader has all it will get
 # By their full names: without them, these are the user's own tables in the schema of an extension.
 DROP = (
-    f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere CASCADE;\nDROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
+    f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere, {SCHEMA}.copy CASCADE;\n"
+    f"DROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
 )
+DIFFERS = "SELECT id FROM events FULL JOIN copy USING (id, updated_at) WHERE events.* IS NULL OR copy.* IS NULL"
 BLOCKERS = (
     "SELECT DISTINCT blocker FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) blocker "
     "WHERE CASE WHEN {0} > 0 THEN pid = {0} ELSE pid <> ALL ('{{{1}}}') END"
@@ -100,6 +102,7 @@ class Arena:
                 self.set_up(case.cache)
                 stack.callback(self.run_all, self.way.teardown)
             self.cached, self.world.clock = case.cache > 1, 0
+            self.world.row = 1
             self.before = set[str]()
             self.actors: dict[str, Actor] = {}
             for name, _ in zip("ABC", case.writers, strict=False):
@@ -151,12 +154,20 @@ class Arena:
         """Poll, an hour later each time, until the reader has all, or returns nothing new any more."""
         world.history.end, useless = world.tick(), 0
         while useless < USELESS_POLLS:
-            before = len(world.history.lost)
+            before = self.missing(world.history)
             world.clock += END_SECONDS
             poll()
-            useless = 0 if len(world.history.lost) < before else useless + 1
-            if useless and not world.history.lost:
+            missing = self.missing(world.history)
+            useless = 0 if missing < before else useless + 1
+            if useless and not missing:
                 return
+
+    def missing(self, history: History) -> int:
+        """How many rows the reader has still to get."""
+        if self.way.copies:
+            history.differs = sorted({str(key) for (key,) in self.control.run(DIFFERS).rows})
+            return len(history.differs)
+        return len(history.lost)
 
     def act(self, name: str, words: str) -> None:
         self.actors[name].words.extend(self.poll(words) if name == READER else words.split())
@@ -171,7 +182,9 @@ class Arena:
 
     def judged(self, history: History) -> Judgement:
         rows = {key for one in history.transactions for key in one.keys}
-        if unknown := {key for poll in history.polls for key in poll.keys} - rows - self.before:
+        if not self.way.copies and (
+            unknown := {key for poll in history.polls for key in poll.keys} - rows - self.before
+        ):
             raise InputError(f"the reader returned {min(unknown)}, which is the key of no row that was committed")
         found = judge(history, self.before)
         self.before |= rows
@@ -185,7 +198,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
         outcome.note = note
         return outcome
     left = hardest(case.schedules(arena.way.steps), most)
-    while left and "lost" not in outcome.found:
+    while left and not {"lost", "differs"} & outcome.found.keys():
         with arena.table(case):
             left = left[until_faulty(arena, left, outcome) :]
     for finding in dict.fromkeys(one.schedule for one in outcome.found.values()):
@@ -202,7 +215,7 @@ def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) 
         outcome.schedules += 1
         outcome.waited += any(event.waits_for for event in writers)
         outcome.failed += any(" fails: " in event.says for event in writers)
-        if {"lost", "twice"} & set(add(outcome, schedule, history, arena).faults):
+        if {"lost", "twice", "differs"} & set(add(outcome, schedule, history, arena).faults):
             return count
     return len(schedules)
 

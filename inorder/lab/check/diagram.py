@@ -14,6 +14,8 @@ def conclusion(judged: Judgement) -> Iterator[str]:
         yield f"row {key} is committed, and no poll returns it: lost"
     for key in judged.twice:
         yield f"row {key} is returned twice"
+    for key in judged.differs:
+        yield f"row {key} is not in the copy as it is in the table"
     for key in judged.disorder:
         yield f"row {key} is returned after a row of a transaction that began later than it was committed"
     for stall in judged.stalled:

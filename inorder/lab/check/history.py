@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-FAULTS = ("lost", "twice", "disorder", "stalled")
+COPY_FAULTS = ("differs",)
+FAULTS = ("lost", "twice", "disorder", "stalled", *COPY_FAULTS)
 
 
 @dataclass
@@ -45,12 +46,16 @@ class Event:
 
 @dataclass
 class History:
-    """What happened; ``end`` is the moment after which nothing more did but the last polls, each an hour later."""
+    """What happened; ``end`` is the moment after which nothing more did but the last polls, each an hour later.
+
+    ``differs``: of a reader that keeps a copy, the rows by which it differs from the table in the end.
+    """
 
     events: list[Event] = field(default_factory=list)
     transactions: list[Written] = field(default_factory=list)
     polls: list[Polled] = field(default_factory=list)
     end: int = 10**9
+    differs: list[str] | None = None
 
     @property
     def lost(self) -> list[str]:
@@ -83,6 +88,7 @@ class Judgement:
     twice: tuple[str, ...] = ()
     disorder: tuple[str, ...] = ()
     stalled: tuple[Stall, ...] = ()
+    differs: tuple[str, ...] = ()
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -104,6 +110,8 @@ def judge(history: History, before: Collection[str] = ()) -> Judgement:
     >>> judge(History(transactions=[early, late], polls=polls))
     Judgement(lost=(), twice=('1',), disorder=(), stalled=(Stall(key='2', behind=('A',), seconds=10),))
     """
+    if history.differs is not None:
+        return Judgement(differs=tuple(history.differs))
     committed = history.committed
     times = Counter(key for poll in history.polls for key in poll.keys)
     twice = [key for key, count in times.items() if count > 1 or (key not in committed and key in before)]

@@ -10,8 +10,8 @@ from functools import partial
 
 from inorder.lab.check.actors import Polls, World, Writer
 from inorder.lab.check.arena import Arena, Finding, Outcome
-from inorder.lab.check.history import History
-from inorder.lab.check.schedule import KILLED, POLL, READER, SHORT, WRITERS, Case, Transaction
+from inorder.lab.check.history import FAULTS, History
+from inorder.lab.check.schedule import KILLED, POLL, READER, Case, Transaction
 
 WRITER_COUNT = 8
 LONGEST_PAUSE = 0.02  # between two steps of a transaction; a long one waits ten times as long
@@ -29,7 +29,7 @@ class RealWorld(World):
 def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
     """Lost, twice and out of order: what is stalled, and how long, depends on the machine here."""
     world, chance = RealWorld(), random.Random(seed)
-    kinds = [steps for steps in (SHORT, *WRITERS.values()) if not arena.lacks(Case("", (steps,)))]
+    kinds = [steps for steps in arena.way.writers if not arena.lacks(Case("", (steps,)))]
     with arena.table(Case("", ())), ExitStack() as stack:
         writers = [stack.enter_context(closing(Writer(f"W{number}", world, arena.session(), arena.way)))
                    for number in range(WRITER_COUNT)]  # fmt: skip
@@ -44,7 +44,7 @@ def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
             job.result()
         arena.last_polls(world, partial(poll, arena, reader, POLL))
         judged = arena.judged(world.history)
-    found = {name: Finding((), History(), judged) for name in ("lost", "twice", "disorder") if getattr(judged, name)}
+    found = {name: Finding((), History(), judged) for name in FAULTS if name != "stalled" and getattr(judged, name)}
     rows = f"{len(world.history.committed):,} rows in {len(world.history.polls):,} polls"
     return Outcome("random load", found=found, note=rows)
 

@@ -18,6 +18,7 @@ MEANINGS = {
     "lost": "Committed, and never returned. The shortest schedule that does it.",
     "twice": "Returned more than once, likewise.",
     "disorder": "Returned after a row of a transaction that began when this one was committed already, likewise.",
+    "differs": "In the copy otherwise than in the table, with no transaction open, likewise.",
     "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
 }
 
@@ -48,6 +49,8 @@ def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
 
 
 def in_words(fault: str, finding: Finding) -> str:
+    if fault == "differs":
+        return f"{len(finding.judged.differs)} rows" + (f", {len(finding.schedule)} steps" if finding.schedule else "")
     if fault != "stalled":
         return f"{len(finding.schedule)} steps" if finding.schedule else f"{len(getattr(finding.judged, fault))} rows"
     stall = max(finding.judged.stalled, key=lambda one: one.seconds)
@@ -55,12 +58,15 @@ def in_words(fault: str, finding: Finding) -> str:
 
 
 def of_reader(fault: str, checked: Checked) -> str:
+    if fault not in checked.way.faults:
+        return "-"
     worst = checked.worst(fault)
     return f"{worst[0]}, {in_words(fault, worst[1])}" if worst else "no"
 
 
-def fault_figures(value: Any) -> list[Figure]:
-    return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True) for name in FAULTS]
+def fault_figures(value: Any, checks: Sequence[Checked]) -> list[Figure]:
+    names = [name for name in FAULTS if any(name in one.way.faults for one in checks)]
+    return [Figure(name, MEANINGS[name], value=partial(value, name), wrap=True) for name in names]
 
 
 COSTS = [
@@ -75,7 +81,7 @@ COSTS = [
 def readers_section(checks: Sequence[Checked]) -> Section:
     figures = [
         Figure("reader", "How the reader keeps its position.", value=lambda one: one.way.title, wrap=True),
-        *fault_figures(of_reader),
+        *fault_figures(of_reader, checks),
         *(replace(one, value=partial(summed, one.value)) for one in COSTS),
     ]  # fmt: skip
     return table("readers", "Does the reader lose rows?", figures, checks)
@@ -85,7 +91,11 @@ def cases_section(checked: Checked) -> Section:
     def value(fault: str, one: Outcome) -> str:
         return in_words(fault, one.found[fault]) if fault in one.found else (one.note and "-") or "no"
 
-    figures = [Figure("case", "What the transactions do.", value=lambda one: one.case), *fault_figures(value), *COSTS]
+    figures = [
+        Figure("case", "What the transactions do.", value=lambda one: one.case),
+        *fault_figures(value, [checked]),
+        *COSTS,
+    ]
     return table(f"cases_{checked.way.name}", f"{checked.way.title}: cases", figures, checked.outcomes)
 
 

@@ -13,6 +13,8 @@ POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]
 SHORT: Transaction = ("insert", "commit")
+UPDATE: Transaction = ("update", "commit")
+DELETE: Transaction = ("delete", "commit")
 WRITERS: dict[str, Transaction] = {
     "rollback": ("insert", "rollback"),
     "savepoints": ("insert", "savepoint insert undo savepoint insert release", "commit"),
@@ -112,6 +114,20 @@ CASES: Sequence[Case] = (
     Case("three", (SHORT, SHORT, SHORT)),
     Case("between statements", (SHORT, SHORT), apart=True),
     Case("killed reader", (SHORT, SHORT), kill=True),
+)
+# Of a table that is copied: its rows are also updated and deleted.
+COPY_CASES: Sequence[Case] = (
+    Case("inserts", (SHORT, SHORT)),
+    Case("updates", (UPDATE, UPDATE)),
+    Case("deletes", (DELETE, UPDATE)),
+    Case("same row", (("update_first", "commit"), ("update_first", "commit"))),
+    Case("key changed", (("change_key", "commit"), UPDATE)),
+    Case("savepoints", (("update", "savepoint update undo savepoint update release", "commit"), UPDATE)),
+    Case("long update", (("update", "wait", "commit"), UPDATE)),
+    Case("wrote before", (("elsewhere", "update", "commit"), UPDATE)),
+    Case("truncated", (("elsewhere", "insert", "commit"), ("truncate", "commit"))),
+    Case("between statements", (UPDATE, UPDATE), apart=True),
+    Case("killed reader", (UPDATE, UPDATE), kill=True),
 )
 
 

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
@@ -10,6 +10,8 @@ from typing import Any
 
 from inorder.errors import InputError
 from inorder.lab.check.diagram import statements
+from inorder.lab.check.history import COPY_FAULTS, FAULTS
+from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, WRITERS, Case, Transaction
 
 # The clock of a schedule is its own: none of these follows it.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
@@ -20,6 +22,14 @@ CREATE SEQUENCE ids;
 CREATE TABLE events (id bigint PRIMARY KEY DEFAULT nextval('ids'), created_at timestamptz NOT NULL,
     xact bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint);
 """
+COPIED_ROWS = 400
+COPIED = f"""
+CREATE SEQUENCE ids;
+CREATE TABLE events (id bigint PRIMARY KEY DEFAULT nextval('ids'), updated_at timestamptz NOT NULL);
+INSERT INTO events SELECT nextval('ids'), '2000-01-01' FROM generate_series(1, {COPIED_ROWS});
+CREATE TABLE copy (LIKE events INCLUDING INDEXES);
+INSERT INTO copy TABLE events;
+"""
 INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNING id"
 
 
@@ -28,6 +38,7 @@ class Way:
     """``start``: values of the names in ``poll`` before its first rows. ``finish``: called once they are stored.
 
     ``begin`` and ``read`` begin the transactions of writers and of the reader. ``needs``: inorder, logical (wal_level).
+    ``copies``: the poll keeps a table ``copy``; ``setup`` is what that needs beside it.
     ``listen``: a channel; what is notified there is a key that the reader gets with its next poll.
     ``project``, ``version``, ``source``: who documents it; ``run``: what of it is run here, itself, its query, or its
     rule by a query of ours; ``note``: more on it.
@@ -38,6 +49,7 @@ class Way:
     poll: str = ""
     setup: str = TABLE
     insert: str = INSERT
+    copies: bool = False
     begin: str = "BEGIN"
     read: str = "BEGIN"
     finish: str = ""
@@ -65,6 +77,20 @@ class Way:
     def steps(self) -> int:
         """Steps of a poll: its statements, and what is called once the rows are stored. A program's is one."""
         return 1 if self.program else len(self.statements) + bool(self.finish)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        return COPY_FAULTS if self.copies else [name for name in FAULTS if name not in COPY_FAULTS]
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        return COPY_CASES if self.copies else CASES
+
+    @property
+    def writers(self) -> list[Transaction]:
+        """Transactions of a random load."""
+        changes = [steps for case in COPY_CASES for steps in case.writers if "truncate" not in steps]
+        return changes if self.copies else [SHORT, *WRITERS.values()]
 
     @property
     def listens(self) -> str:
@@ -101,6 +127,11 @@ def ways_in(text: str) -> dict[str, Way]:
     for name, values in found.items():
         if unknown := values.keys() - known:
             raise InputError(f"{name}: unknown {', '.join(sorted(unknown))}")
+        if values.get("copies"):
+            values |= {
+                "setup": COPIED + values.get("setup", ""),
+                "insert": INSERT.replace("created_at", "updated_at", 1),
+            }
     return {name: Way(name=name, **{"title": name, **values}) for name, values in found.items()}
 
 
