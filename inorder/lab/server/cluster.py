@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -77,16 +77,19 @@ class Cluster:
         self.folders_outside = ExitStack()
 
     def __enter__(self) -> "Cluster":
-        parent = temporary_folder(self.account)
         with ExitStack() as stack:
             stack.enter_context(without_libpq_environment())
-            self.folder = stack.enter_context(claimed_folder(parent))
+            self.folder = stack.enter_context(self._place())
             stack.enter_context(self.folders_outside)
             stack.callback(self._end)
             with open_umask():
                 self._create()
             self.surroundings = stack.pop_all()
         return self
+
+    def _place(self) -> AbstractContextManager[Path]:
+        """The folder in which all of it is."""
+        return claimed_folder(temporary_folder(self.account))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

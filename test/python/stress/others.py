@@ -116,18 +116,21 @@ class Partitioner(Role):
         """One about every second. Writers hear of it a while later: a statement being planned must not miss it."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
-                self.region += 1
-                name = f"s_parts_{self.region}"
-                filled = self.region % 3 == 0
-                tokens = [token_of(self.lane, self.region, row) for row in ((0, 1) if filled else (1,))]
-                try:
-                    self.make(connection, name, filled)
-                except psycopg.OperationalError:
-                    self.world.ledger.doubt({"s_parts": tokens})
-                    raise
-                self.world.ledger.add({"s_parts": tokens})
+                name = self.next_one(connection)
                 self.world.stop.wait(ANNOUNCE_SECONDS)
                 self.world.targets["s_parts"] += [("s_parts", self.region), (name, self.region)]
+
+    def next_one(self, connection: Connection) -> str:
+        self.region += 1
+        name, filled = f"s_parts_{self.region}", self.region % 3 == 0
+        tokens = [token_of(self.lane, self.region, row) for row in ((0, 1) if filled else (1,))]
+        try:
+            self.make(connection, name, filled)
+        except psycopg.OperationalError:
+            self.world.ledger.doubt({"s_parts": tokens})
+            raise
+        self.world.ledger.add({"s_parts": tokens})
+        return name
 
     def make(self, connection: Connection, name: str, filled: bool) -> None:
         with transaction(connection):

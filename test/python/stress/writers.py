@@ -1,5 +1,7 @@
 """Sixteen sessions that write in every way there is, and know what they committed."""
 
+from collections.abc import Callable
+
 import psycopg
 from inorder.connection.database import Connection
 from psycopg import sql
@@ -51,6 +53,10 @@ class Draft:
 class Writer(Role):
     """One session. Its transactions follow each other, so readers must deliver them in this order."""
 
+    tables: tuple[str, ...] = TABLES
+    calm: tuple[str, ...] = CALM
+    most_rows = MOST_ROWS
+
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"writer {number}")
         self.lane = next(world.lanes)
@@ -58,7 +64,13 @@ class Writer(Role):
 
     def work(self) -> None:
         """Transactions of random kinds until it is time."""
-        kinds = [
+        with self.session(self.world.primary) as self.connection:
+            while not self.world.stop.is_set():
+                self.rng.choice(self.kinds())()
+                self.wait()
+
+    def kinds(self) -> list[Callable[[], None]]:
+        return [
             self.row,
             self.row,
             self.several,
@@ -70,19 +82,19 @@ class Writer(Role):
             self.long,
             self.stream,
         ]
-        with self.session(self.world.primary) as self.connection:
-            while not self.world.stop.is_set():
-                self.rng.choice(kinds)()
-                self.pause(0.05)
+
+    def wait(self) -> None:
+        """Between two transactions."""
+        self.pause(0.05)
 
     def draft(self, lane: int | None = None) -> Draft:
         """The next transaction's rows."""
         self.transactions += 1
         return Draft(self.lane if lane is None else lane, self.transactions)
 
-    def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = TABLES) -> None:
+    def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = ()) -> None:
         """So many rows into one table: row by row, by one statement, or by COPY."""
-        table = self.rng.choice(tables)
+        table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
         name = sql.Identifier(target)
@@ -127,12 +139,12 @@ class Writer(Role):
     def several(self) -> None:
         """Batches into one or more tables, and now and then the count with them in it."""
         draft = self.draft()
-        batch = [lambda: self.insert(draft, self.rng.randint(1, MOST_ROWS))] * self.rng.randint(1, 3)
+        batch = [lambda: self.insert(draft, self.rng.randint(1, self.most_rows))] * self.rng.randint(1, 3)
         self.commit(draft, *batch, self.count)
 
     def count(self) -> None:
         if self.rng.random() < 0.3:
-            check_count(self.world, self.connection, self.rng.choice(TABLES), self.name)
+            check_count(self.world, self.connection, self.rng.choice(self.tables), self.name)
 
     def savepoints(self) -> None:
         draft = self.draft()
@@ -154,7 +166,7 @@ class Writer(Role):
     def blocks(self) -> None:
         """PL/pgSQL with EXCEPTION, in more blocks than a snapshot lists; open for a while."""
         draft = self.draft()
-        table = self.rng.choice(TABLES)
+        table = self.rng.choice(self.tables)
         target, region = self.world.target(table, self.rng)
         amount, undone = self.rng.randint(*OVERFLOWING), self.rng.randint(2, 9)
 
@@ -176,7 +188,7 @@ class Writer(Role):
     def long(self) -> None:
         """Open for seconds, writing at both ends."""
         if self.rng.random() < 0.3:
-            draft, tables = self.draft(), TABLES if self.rng.random() < 0.1 else CALM
+            draft, tables = self.draft(), self.tables if self.rng.random() < 0.1 else self.calm
             self.commit(
                 draft,
                 lambda: self.insert(draft, 10, tables),
@@ -217,7 +229,7 @@ class Writer(Role):
         draft, late = self.draft(next(self.world.lanes)), self.rng.random() < 0.7
         try:
             self.connection.execute("BEGIN")
-            self.insert(draft, self.rng.randint(1, 50), CALM if late else TABLES)
+            self.insert(draft, self.rng.randint(1, 50), self.calm if late else self.tables)
             if self.rng.random() < 0.3:
                 self.connection.execute("SELECT s_blocks('s_uuid', 0, %s, 70, 1)", [draft.take(70)[0]])
             prepared = Prepared(f"lane {draft.lane}", draft.rows)

@@ -1,0 +1,1 @@
+"""Hours of load, in pieces: each row must come once to each reader, and nothing may grow."""

@@ -1,0 +1,101 @@
+"""Writers at a rate, who changes the tables meanwhile, and a count."""
+
+from collections.abc import Callable
+from functools import partial
+
+from inorder.connection.database import Connection, connect
+
+from soak.world import LANES, TABLES, SoakWorld
+from stress.others import STATE_TABLES, Partitioner
+from stress.owners import OwnerRole
+from stress.world import Role, transaction
+from stress.writers import Writer, check_count
+
+TRIES = 60  # to get a table while others write
+FOLDED = 60  # calls of exact_count, one a second, between two folds, and two comparisons with count(*)
+STATEMENTS = (
+    "DROP INDEX IF EXISTS soaked",
+    "ALTER TABLE s_uuid DROP COLUMN IF EXISTS extra",
+    "ALTER TABLE s_uuid ADD COLUMN extra int",
+    "CREATE INDEX soaked ON s_uuid (token)",
+)
+LATER_PARTITIONS = """
+SELECT inhrelid::regclass::text FROM pg_inherits
+WHERE inhparent = 's_parts'::regclass AND inhrelid::regclass::text !~ '_[01]$'
+"""
+
+
+class Paced(Writer):
+    """As one of stress, of few rows a transaction, so that all together write as many rows a second as asked."""
+
+    tables = calm = TABLES
+    most_rows = 20
+    world: SoakWorld
+
+    def kinds(self) -> list[Callable[[], None]]:
+        """Transactions that stay open keep an owner from changing the table, and everybody waits behind him."""
+        brief = [self.row, self.row, self.several, self.savepoints, self.undone, self.finish]
+        return brief if self.world.changing.is_set() else [*brief, self.blocks, self.two_phase, self.long]
+
+    def wait(self) -> None:
+        self.pause(0.02)
+        while self.world.files.is_ahead() and not self.world.stop.wait(0.05):
+            continue
+
+    def count(self) -> None:
+        """No count of all rows in each transaction."""
+
+
+class Bursts(Partitioner, OwnerRole):
+    """DDL: a column and an index that come and go, a partition attached with rows in it, the last one detached."""
+
+    world: SoakWorld
+
+    def work(self) -> None:
+        self.region = max(self.region, self.lane // LANES * 10_000)
+        with self.begin() as connection, connect(self.world.superuser) as vacuum:
+            # While he waits for a table, all others wait behind him.
+            connection.execute("SET lock_timeout = '150ms'")
+            while not self.world.stop.wait(self.world.every):
+                self.world.changing.set()
+                self.burst(connection)
+                self.world.changing.clear()
+                vacuum.execute(f"VACUUM (ANALYZE) {', '.join((*TABLES, *STATE_TABLES))}".encode())
+
+    def burst(self, connection: Connection) -> None:
+        """In an order that goes on where a crash ended it."""
+        old = [str(name) for (name,) in connection.execute(LATER_PARTITIONS.encode())]
+        steps: dict[str, Callable[[], object]] = {
+            text: partial(connection.execute, text.encode()) for text in STATEMENTS
+        }
+        steps |= {"attach": partial(self.next_one, connection)}
+        steps |= {f"detach {name}": partial(self.detach, connection, name) for name in old}
+        for what, step in steps.items():
+            for _ in range(TRIES):
+                if self.attempt(connection, what.split()[0], step) or self.world.stop.wait(0.2):
+                    break
+
+    def detach(self, connection: Connection, name: str) -> None:
+        """Its rows need not have come, but not twice: a minute was enough for every reader, unless it is behind."""
+        with transaction(connection):
+            connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
+            found = connection.execute(f"SELECT token FROM {name}".encode()).fetchall()
+            self.world.ledger.leave("s_parts", [int(str(token)) for (token,) in found])
+            connection.execute(f"DROP TABLE {name}".encode())
+
+
+class Counting(Role):
+    """exact_count once a second, a fold now and then, and a comparison with count(*)."""
+
+    world: SoakWorld
+
+    def work(self) -> None:
+        with self.session(self.world.primary) as connection:
+            turn = 0
+            while not self.world.settled.wait(1):
+                turn += 1
+                for table in TABLES:
+                    connection.execute("SELECT exact_count(%s)", [table])
+                    if turn % FOLDED == 0:
+                        check_count(self.world, connection, table, self.name)
+                        connection.execute("SELECT exact_count_fold(%s)", [table])

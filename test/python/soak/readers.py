@@ -1,0 +1,200 @@
+"""Readers of five kinds. What each got is in a file, whose length is kept together with its position."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from inorder.connection.database import Connection
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from soak.world import TABLES, SoakWorld, Tokens, put, replace, tokens_in
+from stress.readers import Plain, feed_read
+from stress.stateless import Stateless, batch_rows
+from stress.world import MOVER, OWNER, transaction
+
+PIECE = (1000, 1000)
+TOKEN = re.compile(rb'"token": ?(\d+)')
+
+
+class Kept(Plain):
+    """A reader that polls all tables in turn."""
+
+    tables: tuple[str, ...] = TABLES
+    seconds = 0.2  # between two polls
+    world: SoakWorld
+
+    def __init__(self, world: SoakWorld, kind: str, first: "Kept | None" = None) -> None:
+        super().__init__(world, kind, PIECE, first.delivery if first else None)
+        self.name = kind
+        self.length = dict.fromkeys(self.tables, 0)
+
+    def path(self, table: str) -> Path:
+        return self.world.folder / f"{self.name}.{table}"
+
+    def work(self) -> None:
+        """Until the writers have ended, and there is nothing more."""
+        self.connect()
+        self.recover()
+        while not self.world.settled.wait(self.seconds):
+            for table in self.tables:
+                self.timed(table)
+        self.drain()
+        for table in self.tables:
+            put(self.path(table), [], self.length[table])
+        self.close()
+
+    def recover(self) -> None:
+        """The server knows how much of the file is sure."""
+        query = "SELECT coalesce(max(number), 0) FROM s_polls WHERE reader = %s"
+        for table in self.tables:
+            row = self.connection.execute(query, [self.path(table).name]).fetchone()
+            assert row is not None
+            self.length[table] = int(str(row[0]))
+
+    def keep(self, table: str, tokens: list[int]) -> int:
+        """In the transaction that moves the position. How long the file is if that commits."""
+        if not tokens:
+            return self.length[table]
+        length = put(self.path(table), tokens, self.length[table])
+        self.connection.execute("INSERT INTO s_polls VALUES (%s, %s)", [self.path(table).name, length])
+        return length
+
+    def took(self, table: str, tokens: list[int], length: int) -> int:
+        self.length[table] = length
+        self.world.files.reached(self.name, tokens)
+        return len(tokens)
+
+    def poll(self, table: str) -> int | None:
+        with transaction(self.connection):
+            tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), self.owner)
+            length = self.keep(table, tokens)
+        return self.took(table, tokens, length)
+
+    def delivered(self, table: str) -> Tokens:
+        return tokens_in(self.path(table))
+
+
+class NewConnection(Kept):
+    """A connection for each poll, of a role that may read the tables and nothing else."""
+
+    owner = user = OWNER
+    seconds = 1.0
+
+    def make_feeds(self, connection: Connection) -> None:
+        with self.session(self.world.primary) as own:
+            super().make_feeds(own)
+
+    def poll(self, table: str) -> int | None:
+        self.close()
+        self.connect()
+        return super().poll(table)
+
+
+class OfWorkers(Kept):
+    """One of two workers, whose sink is in the transaction that finishes a batch."""
+
+    def __init__(self, world: SoakWorld, number: int, first: "OfWorkers | None" = None) -> None:
+        super().__init__(world, "workers", first)
+        self.name = f"worker {number}"
+
+    def poll(self, table: str) -> int | None:
+        take = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
+        row = self.connection.execute(take, [self.feed(table), self.name, self.max_rows()]).fetchone()
+        if row is None or row[0] is None:
+            return 0
+        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
+        with transaction(self.connection):
+            found = self.connection.execute(statement, [self.feed(table), row[0]])
+            tokens = [int(str(token)) for (token,) in found]
+            length = self.keep(table, tokens)
+            self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), *row])
+        return self.took(table, tokens, length) or None
+
+
+class OwnPosition(Kept):
+    """The position lies in a file, with the length of what was read."""
+
+    def kept(self) -> Path:
+        return self.world.folder / "own-position.json"
+
+    def make_feeds(self, connection: Connection) -> None:
+        start = "SELECT reader_start(%s)::text"
+        replace(self.kept(), {table: [Stateless.text(connection, start, table), 0] for table in self.tables})
+
+    def recover(self) -> None:
+        self.positions: dict[str, list[str]] = json.loads(self.kept().read_text())
+        self.length = {table: int(length) for table, (_, length) in self.positions.items()}
+
+    def poll(self, table: str) -> int | None:
+        position, _ = self.positions[table]
+        following = "SELECT reader_next_batch(%s, %s::text::feed_position, %s)::text"
+        batch = Stateless.text(self.connection, following, table, position, self.max_rows())
+        tokens = batch_rows(self.connection, table, batch)
+        advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+        after = Stateless.text(self.connection, advance, position, batch)
+        length = put(self.path(table), tokens, self.length[table])
+        replace(self.kept(), self.positions | {table: [after, length]})
+        self.positions[table] = [after, str(length)]
+        return self.took(table, tokens, length)
+
+
+class Tail(Kept):
+    """inorder tail --follow into a file. What is in it up to the saved position is looked at for how long it took."""
+
+    tables = TABLES[:1]
+    process: subprocess.Popen[bytes] | None = None
+
+    def make_feeds(self, connection: Connection) -> None:
+        """It keeps its position in a file."""
+
+    def start_process(self, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "inorder", "tail", self.tables[0], "--position", "tail.position"]
+        command += ["--dsn", make_conninfo(self.world.primary, user=MOVER), *options]
+        folder = self.world.folder
+        with (folder / "tail.jsonl").open("ab") as rows, (folder / "tail.errors").open("ab") as errors:
+            return subprocess.Popen(command, cwd=folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL)
+
+    def work(self) -> None:
+        place = self.saved()
+        self.process = self.start_process("--follow")
+        try:
+            while not self.world.settled.wait(self.seconds):
+                assert self.process.poll() is None, f"inorder tail ended with {self.process.returncode}"
+                place = self.look(place)
+            self.process.terminate()
+            self.process.wait()
+            self.process = self.start_process()
+            assert self.process.wait() == 0, "inorder tail does not come to the end"
+        finally:
+            self.process.kill()
+
+    def saved(self) -> int:
+        position = self.world.folder / "tail.position"
+        output = json.loads(position.read_bytes()).get("output") if position.exists() else None
+        return int(output["size"]) if output else 0
+
+    def look(self, place: int) -> int:
+        saved = self.saved()
+        with (self.world.folder / "tail.jsonl").open("rb") as file:
+            file.seek(place)
+            self.world.files.reached(self.name, [*map(int, TOKEN.findall(file.read(saved - place)))])
+        return saved
+
+    def delivered(self, table: str) -> Tokens:
+        found = [np.empty(0, np.int64)]
+        with (self.world.folder / "tail.jsonl").open("rb") as file:
+            while lines := file.readlines(1 << 24):
+                found.append(np.array(TOKEN.findall(b"".join(lines))).astype(np.int64))
+        return np.concatenate(found)
+
+
+def readers(world: SoakWorld) -> list[Kept]:
+    first = OfWorkers(world, 1)
+    return [
+        Kept(world, "feed_read"), NewConnection(world, "new connection"), OwnPosition(world, "own position"),
+        Tail(world, "tail"), first, OfWorkers(world, 2, first),
+    ]  # fmt: skip

@@ -1,0 +1,55 @@
+"""Pieces of script/soak that are as short as can be, and the page of a long one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inorder.lab.instruments.timing import PROC
+from inorder.servers import Server
+
+from conftest import ROOT
+from soak.piece import run_piece
+from soak.world import TABLES, diary, tokens_in
+from waiting import wait_for
+
+SECONDS = 3.0
+
+
+def servers(folder: Path) -> list[str]:
+    """Command lines of what runs in a folder."""
+    found = []
+    for process in PROC.glob("[0-9]*"):
+        try:
+            found.append((process / "cmdline").read_bytes().decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in found if str(folder / "server") in line]
+
+
+@pytest.mark.server
+def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, shared_folder: Path) -> None:
+    """The first piece is interrupted; what it committed and read counts in the next ones."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(shared_folder)}
+    command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: list(shared_folder.glob("soak-*/tail.jsonl")))
+        (folder,) = shared_folder.glob("soak-*")
+        wait_for(lambda: len(tokens_in(folder / "committed.s_uuid")) > 1000)
+        assert servers(folder)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+    assert not servers(folder) and not diary(folder)["clean"]
+    before = {table: len(tokens_in(folder / f"committed.{table}")) for table in TABLES}
+    piece = run_piece(server, folder, SECONDS, SECONDS)
+    assert piece["problems"] == [] and len(piece["lines"]) == 9
+    assert all(line["due"] > before[line["table"]] for line in piece["lines"])
+    one, another, *_ = tokens_in(folder / "feed_read.s_uuid")
+    with (folder / "feed_read.s_uuid").open("r+b") as file:
+        file.write(np.array([another, another]).tobytes())
+    piece = run_piece(server, folder, SECONDS, SECONDS)
+    assert piece["problems"] == ["feed_read of s_uuid: {'lost': 1, 'repeated': 1}"]
+    assert one not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
