@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from soak.world import TABLES, SoakWorld, Tokens, put, replace, tokens_in
 from stress.readers import Plain, feed_read
 from stress.stateless import Stateless, batch_rows
+from stress.tails import PASSES
 from stress.world import MOVER, OWNER, transaction
 
 PIECE = (1000, 1000)
@@ -163,6 +164,9 @@ class Tail(Kept):
         self.process = self.start_process("--follow")
         try:
             while not self.world.settled.wait(self.seconds):
+                if self.process.poll() == PASSES:  # it had no connection yet when the server ended
+                    self.world.done["tail begun again"] += 1
+                    self.process = self.start_process("--follow")
                 assert self.process.poll() is None, f"inorder tail ended with {self.process.returncode}"
                 place = self.look(place)
             self.process.terminate()
