@@ -22,6 +22,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import find_server
 from inorder.units import parse_count
 
+from changes import print_changes
 from masks import print_masks
 from sql_edition import create
 
@@ -157,7 +158,11 @@ def main() -> None:
     parser.add_argument("--masks", action="store_true", help="measure what masks cost")
     parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="where each sample is written to")
     parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
+    parser.add_argument("--changes", action="store_true", help="measure what a log of changes costs")
     options = parser.parse_args()
+    if options.changes:
+        print_changes(parse_count(options.rounds, "--rounds", 1, 10_000))
+        return
     if options.show:
         print("\n".join(table(load(options.show))))
         return

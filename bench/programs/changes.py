@@ -1,0 +1,137 @@
+"""What writers pay for a log of changes: in the C extension and in the SQL edition, against a table without one.
+
+Run by script/price --changes. CPU time of the server process, in rounds: in each every statement runs on every table,
+in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.lab.analysis.stats import estimate, paired_ratio
+from inorder.lab.instruments.timing import ServerProcess
+from inorder.lab.server.cluster import Cluster
+from inorder.servers import find_server
+
+from sql_edition import create
+
+# Full-page images would be those of the checkpoints.
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
+SETTINGS |= {"full_page_writes": "off", "autovacuum": "off"}
+NONE, C, PARTS, SQL = "no log", "C extension", "C, log by partitions", "SQL edition"
+SIDES = (NONE, C, PARTS, SQL)
+ROWS, MANY = 60_000, 600
+TABLE = (
+    "CREATE TABLE t (id int PRIMARY KEY, n int, body text) WITH (fillfactor = 45)",
+    f"INSERT INTO t SELECT n, 0, repeat('x', 130) FROM generate_series(1, {ROWS}) AS n",
+    "VACUUM ANALYZE t",
+)
+LOG = (
+    'CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL) '
+    "PARTITION BY RANGE (change)",
+    "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
+)
+# Of each: how many calls are one sample, rows of a call, the statement; %s is a number that grows.
+STATEMENTS = {
+    "UPDATE of no row": (200, 0, "UPDATE t SET n = n + 1 WHERE id = -%s::int"),
+    "UPDATE of one row": (200, 1, f"UPDATE t SET n = n + 1 WHERE id = %s::int * 7919 %% {ROWS} + 1"),
+    f"UPDATE of {MANY} rows": (
+        4, MANY,
+        f"UPDATE t SET n = n + 1 WHERE id > %s::int %% {ROWS // MANY} * {MANY} "
+        f"AND id <= (%s::int %% {ROWS // MANY} + 1) * {MANY}",
+    ),
+    "INSERT of one row": (200, 1, f"INSERT INTO t VALUES (%s::int + {ROWS}, 0, repeat('x', 130))"),
+}  # fmt: skip
+
+
+@dataclass
+class Side:
+    """A table in a database of its own, with the session that writes into it."""
+
+    name: str
+    connection: Connection
+    calls: int = 0
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs of a call
+    wal: dict[str, list[float]] = field(default_factory=dict)  # bytes of a row
+
+    def __post_init__(self) -> None:
+        self.process = ServerProcess(self.connection)
+
+    def measure(self, statement: str, keep: bool) -> None:
+        calls, rows, text = STATEMENTS[statement]
+        first = self.calls + 1
+        self.calls += calls
+
+        def work() -> None:
+            for number in range(first, first + calls):
+                self.connection.execute(text.encode(), [number] * text.count("%s"), prepare=True)
+
+        wal = self.number("pg_current_wal_insert_lsn() - '0/0'")
+        took = self.process.timed(work)["cpu_seconds"] / calls * 1e6
+        if keep:
+            self.cpu.setdefault(statement, []).append(took)
+            if rows:
+                wal = self.number("pg_current_wal_insert_lsn() - '0/0'") - wal
+                self.wal.setdefault(statement, []).append(wal / calls / rows)
+
+    def number(self, expression: str) -> float:
+        return float(str(one_row(self.connection, f"SELECT {expression}")[0]))
+
+    def settled(self, expression: str) -> float:
+        """A number of the statistics, which the session has passed on."""
+        execute(self.connection, "SELECT pg_stat_force_next_flush()")
+        return self.number(expression)
+
+
+@contextmanager
+def opened(cluster: Cluster, name: str) -> Iterator[Side]:
+    database = f"changes_{SIDES.index(name)}"
+    with connect(cluster.dsn) as admin:
+        execute(admin, f"CREATE DATABASE {database}")
+    with connect(f"{cluster.dsn} dbname={database}") as connection:
+        if name != NONE:
+            create(connection, "sql" if name == SQL else "c")
+        execute(connection, *TABLE, *(LOG if name == PARTS else ()))
+        if name != NONE:
+            execute(connection, "SELECT changes_enable('t')")
+        yield Side(name, connection)
+
+
+def print_changes(rounds: int) -> None:
+    """Measure and print it."""
+    with Cluster(find_server()) as cluster, ExitStack() as stack:
+        cluster.start(SETTINGS)
+        sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]
+        work = [(statement, side) for statement in STATEMENTS for side in sides]
+        for number in range(-1, rounds):  # the first round warms up
+            print(f"\rround {number + 1} of {rounds}", end="", flush=True)
+            for statement, side in random.sample(work, len(work)):
+                side.measure(statement, number >= 0)
+        print("\r", end="")
+        print("\n".join(table(sides)))
+
+
+def table(sides: list[Side]) -> list[str]:
+    """Medians, and the medians of the ratios to the table without a log, of the same round."""
+    lines = [f"| | {' | '.join(SIDES)} |", f"|---|{'---:|' * len(sides)}"]
+    base = sides[0]
+    for name in STATEMENTS:
+        cells = [f"{estimate(base.cpu[name]).median:.1f} µs"]
+        cells += [f"{paired_ratio(side.cpu[name], base.cpu[name]).median:.2f} ×" for side in sides[1:]]
+        lines.append(f"| {name}, CPU | {' | '.join(cells)} |")
+        if name in base.wal:
+            cells = [f"{estimate(side.wal[name]).median:.0f}" for side in sides]
+            lines.append(f"| bytes of WAL of a row | {' | '.join(cells)} |")
+    hot = "100.0 * n_tup_hot_upd / n_tup_upd FROM pg_stat_user_tables WHERE relname = 't'"
+    lines.append(f"| HOT updates, % | {' | '.join(f'{side.settled(hot):.1f}' for side in sides)} |")
+    lines.append(f"| MB of temporary files, UPDATE of all | {' | '.join(f'{temporary(side):.1f}' for side in sides)} |")
+    return lines
+
+
+def temporary(side: Side) -> float:
+    spent = "temp_bytes FROM pg_stat_database WHERE datname = current_database()"
+    before = side.settled(spent)
+    execute(side.connection, "UPDATE t SET n = n + 1")
+    return (side.settled(spent) - before) / 1e6
