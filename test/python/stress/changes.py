@@ -1,7 +1,7 @@
 """Changes of a table under load: copies that must be the table.
 
 Writers of every kind of statement, an owner who changes the table, readers that are killed: by whole batches, by
-pieces, by a position of their own, through a sink outside, and workers whose sink compares versions.
+pieces, by a position of their own, also on a standby, through a sink outside, and workers whose sink compares versions.
 ``python -m stress.changes`` is the long form.
 """
 
@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -21,7 +21,8 @@ from inorder.lab.server.cluster import Cluster
 from inorder.servers import Server, find_server
 
 from copies import FINISH, NEXT, SNAPSHOT, Copy, KeptCopy
-from stress.edition import EDITIONS, INSTALLER, Edition
+from standby import Standby
+from stress.edition import EDITIONS, INSTALLER, STANDBY, Edition
 
 SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
 TABLES = """
@@ -177,13 +178,14 @@ class Reader:
     run: Run
     feed: str
     way: str = "whole"
+    dsn: str | None = None  # of a standby
     copy: Copy = field(init=False)
 
     def __post_init__(self) -> None:
         self.copy = (KeptCopy if self.way == "kept" else Copy)(feed=self.feed, keys=CHECKED_KEYS)
 
     def __call__(self, rng: random.Random) -> None:
-        with connect(self.run.dsn) as connection:
+        with connect(self.dsn or self.run.dsn) as connection:
             while not self.run.stop.is_set():
                 self.take(connection, rng)
 
@@ -216,7 +218,7 @@ class Reader:
         going_on = copy.step(connection, None if self.way in WHOLE else rng.choice([1, 5, 50]))
         if self.way in WHOLE and going_on:
             assert copy.rows == copy.table_now(connection), "the copy differs from the table"
-            self.run.note("compared")
+            self.run.note("compared" if self.dsn is None else "compared on the standby")
         connection.execute(b"COMMIT")
         return going_on
 
@@ -256,7 +258,7 @@ def kill(run: Run, rng: random.Random) -> None:
             )
 
 
-def readers_of(run: Run) -> list[Reader]:
+def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
     sink = Worker(run, "workers", name="w0")
     others = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
     for each in others:
@@ -264,6 +266,7 @@ def readers_of(run: Run) -> list[Reader]:
     return [
         Reader(run, "whole"),
         Reader(run, "none", "kept"),
+        *([Reader(run, "none", "kept", standby.dsn)] if standby else []),
         Reader(run, "pieces", "pieces"),
         Reader(run, "outside", "outside"),
         sink,
@@ -287,7 +290,7 @@ def settle(run: Run, readers: list[Reader]) -> None:
 
 
 def run_changes(server: Server, seconds: float, seed: int, edition: Edition = EDITIONS["c"]) -> Run:
-    with Cluster(server) as cluster:
+    with Cluster(server) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         edition.install(cluster.dsn)
         run = Run(edition.dsn(cluster.dsn), seed)
@@ -298,7 +301,10 @@ def run_changes(server: Server, seconds: float, seed: int, edition: Edition = ED
             connection.execute(TABLES.encode())
             for feed in FEEDS:
                 connection.execute("SELECT feed_create(%s, 't_changes')", [feed])
-        readers = readers_of(run)
+        standby = stack.enter_context(Standby(cluster)) if edition.has(STANDBY) else None
+        if standby:
+            standby.start(SETTINGS)
+        readers = readers_of(run, standby)
         work = [lambda rng: write(run, rng)] * 8 + [lambda rng: own(run, rng), lambda rng: kill(run, rng), *readers]
         threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
         for thread in threads:
