@@ -58,6 +58,7 @@
  *
  * changes/: what users call of tables that are updated and deleted from
  *	  changes.c		rows of changes
+ *	  logging.c		the trigger that logs them
  */
 #include "postgres.h"
 

@@ -1,20 +1,19 @@
 -- prepare_changes: The statement that logs the changes of a table, and makes a feed of them unless there is one, in one
--- transaction; or the one that undoes it. The log has the name of the function that writes it, or the one that
+-- transaction; or the one that undoes it. The number of the log is the argument of the triggers, or it has the name that
 -- changes_enable() gives it. A feed of another table that has the name is an error then.
 SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
          WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
              SELECT FROM {inorder}.feeds AS f
-             JOIN pg_catalog.pg_class AS l ON l.oid OPERATOR(pg_catalog.=) f.relation
              JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
              WHERE f.name OPERATOR(pg_catalog.=) {feed}::pg_catalog.text AND f.owner OPERATOR(pg_catalog.=) CURRENT_USER
-               AND l.relnamespace OPERATOR(pg_catalog.=) c.relnamespace
-               AND l.relname OPERATOR(pg_catalog.=) coalesce(
-                   (SELECT p.proname FROM pg_catalog.pg_trigger AS g
-                    JOIN pg_catalog.pg_proc AS p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
-                    WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid
+               AND f.relation::pg_catalog.oid OPERATOR(pg_catalog.=) coalesce(
+                   (SELECT pg_catalog.substring(pg_catalog.encode(g.tgargs, 'escape'), '^[0-9]+')::pg_catalog.oid
+                    FROM pg_catalog.pg_trigger AS g WHERE g.tgrelid OPERATOR(pg_catalog.=) c.oid
                       AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'),
-                   pg_catalog.concat(c.relname, '_changes')::pg_catalog.name))
+                   (SELECT l.oid FROM pg_catalog.pg_class AS l
+                    WHERE l.relnamespace OPERATOR(pg_catalog.=) c.relnamespace
+                      AND l.relname OPERATOR(pg_catalog.=) pg_catalog.concat(c.relname, '_changes')::pg_catalog.name)))
          THEN 'SELECT %1$I.changes_enable(%2$L::pg_catalog.regclass)'
          ELSE 'SELECT %1$I.feed_create(%3$L::pg_catalog.text, %1$I.changes_enable(%2$L::pg_catalog.regclass))' END,
     {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text)

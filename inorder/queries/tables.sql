@@ -36,12 +36,12 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND l.granted
                  AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())
 
--- log_of_changes: The log of the changes of a table: it has the name and schema of the function that writes it.
+-- log_of_changes: The log of the changes of a table: its number is the argument of the triggers that write it.
 SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
-FROM pg_catalog.pg_trigger AS g JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
-JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
-JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid
-                             AND c.relname OPERATOR(pg_catalog.=) f.proname
+FROM pg_catalog.pg_trigger AS g
+JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) pg_catalog.substring(
+    pg_catalog.encode(g.tgargs, 'escape'), '^[0-9]+')::pg_catalog.oid
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
   AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
 

@@ -104,9 +104,13 @@ AS $$
 DECLARE
     columns name[] := inorder_internal.log_columns(t.relation);
     conditions record := inorder_internal.key_conditions(relation);
-    keys text := (SELECT inorder_internal.keys_text(columns[2:cardinality(columns) - 1],
-                                                    array_agg(k.is_exact ORDER BY k.place))
+    of_log name[] := columns[2:cardinality(columns) - 1];
+    keys text := (SELECT inorder_internal.keys_text(of_log, array_agg(k.is_exact ORDER BY k.place))
                   FROM inorder_internal.changed_key(relation) AS k);
+    -- A marker has none, and is a row all the same.
+    unnested text := (SELECT format('LEFT JOIN LATERAL ROWS FROM (%s) AS e(%s) ON true',
+                                    string_agg(format('pg_catalog.unnest(b.%I)', c), ', '),
+                                    string_agg(quote_ident(c), ', ')) FROM unnest(of_log) AS c);
     source text := inorder_internal.named(relation);
     typed text := inorder_internal.typed(
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
@@ -117,7 +121,7 @@ DECLARE
 BEGIN
     -- The key is looked up for each row by the index, whatever the planner thinks of the number of keys.
     RETURN concat(
-        'WITH k AS MATERIALIZED (SELECT DISTINCT ', keys, ' FROM (', batch_query, ') AS e) ',
+        'WITH k AS MATERIALIZED (SELECT DISTINCT ', keys, ' FROM (', batch_query, ') AS b ', unnested, ') ',
         'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', whole_row,
         ' FROM (SELECT FROM k WHERE k.c1 IS NULL) AS m LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE false) AS e ON true UNION ALL SELECT ''upsert''::pg_catalog.text, ', version, ', ', whole_row,
@@ -151,12 +155,14 @@ DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     r inorder_internal.rows_found;
 BEGIN
-    relation := inorder_internal.followed(caller, f.relation, row_type);
     IF number IS NULL THEN
         t := (inorder_internal.look_at(f.id, f.relation, caller, true)).t;
+        relation := inorder_internal.followed(caller, f.relation, row_type);
         RETURN;
     END IF;
+    -- It locks the log.
     r := inorder_internal.unfinished_rows(caller, name, number, owner);
+    relation := inorder_internal.followed(caller, f.relation, row_type);
     t := r.t;
     members := r.members;
     query := inorder_internal.changes_query(relation, t, r.query, 'ROW(%s) AS changed');
@@ -199,8 +205,9 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Let the owner call changes_enable(%L).', relation);
     END IF;
-    PERFORM inorder_internal.followed(caller, log, row_type);
+    -- It locks the log.
     keys := (inorder_internal.query_of_batch(caller, log, batch)).query;
+    PERFORM inorder_internal.followed(caller, log, row_type);
     PERFORM inorder_internal.check_names(relation);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),

@@ -2,27 +2,30 @@
 --
 -- Statement triggers write it, on the table and on each of its partitions, by one function for each table, which has
 -- the name and schema of the log. The columns of a log are known by their places, since a key may have columns of any
--- name: the transaction number, the primary key, the kind of the change. A row without a key is a marker: whatever the
--- table had before, it now has the rows that it has.
+-- name: the transaction number, the primary key, the kind of the change. A row has up to 32 keys of a statement, as an
+-- array for each column: what a row and its place in the index cost would be most of the price. A row without keys is a
+-- marker: whatever the table had before, it now has the rows that it has.
 
--- The type of a column as text of a statement.
-CREATE FUNCTION inorder_internal.column_definition(a pg_attribute)
+-- A type, such as that of a column, as text of a statement.
+CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN concat(format_type((a).atttypid, (a).atttypmod),
+RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
 
--- The primary key of a table in the order of its columns. Where equal values may differ, their text distinguishes them.
+-- The primary key of a table in the order of its columns, with those of its log. Where equal values may differ, their
+-- text distinguishes them.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT k.place, a.attname, a.atttypid, inorder_internal.column_definition(a),
+    SELECT k.place, a.attname, a.atttypid, inorder_internal.column_definition(a, y.typarray),
            a.atttypid <> ALL ('{numeric, float4, float8, interval, bpchar}'::regtype[]::oid[])
                AND coalesce(l.collisdeterministic, true)
     FROM pg_index AS i
     CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
     JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+    JOIN pg_type AS y ON y.oid = a.atttypid
     LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
     WHERE i.indrelid = relation AND i.indisprimary AND i.indisvalid AND k.place <= i.indnkeyatts ORDER BY k.place;
 END;
@@ -33,7 +36,7 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    type text := (SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
+    type regtype := (SELECT k.type FROM inorder_internal.changed_key(relation) AS k
                   WHERE k.type <> ALL (inorder_internal.order_types()) ORDER BY k.place LIMIT 1);
 BEGIN
     RETURN coalesce(inorder_internal.problem(relation), CASE
@@ -51,7 +54,19 @@ END $$;
 CREATE FUNCTION inorder_internal.logging_function(relation regclass)
 RETURNS oid
 LANGUAGE sql STABLE
-RETURN (SELECT g.tgfoid FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
+BEGIN ATOMIC
+    -- It has the name of the log, whose number is the argument of the triggers: names may be swapped.
+    SELECT p.oid FROM pg_trigger AS g
+    JOIN pg_class AS c ON c.oid = substring(encode(g.tgargs, 'escape'::text), '^[0-9]+'::text)::oid
+    JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
+    WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert';
+END;
+
+-- The argument of the triggers as the catalog has it.
+CREATE FUNCTION inorder_internal.trigger_argument(log regclass)
+RETURNS bytea
+LANGUAGE sql STABLE
+RETURN convert_to(log::oid::text, getdatabaseencoding()) || decode('00'::text, 'hex'::text);
 
 -- The log of a table; null if it has none.
 CREATE FUNCTION inorder_internal.log_of(relation regclass)
@@ -70,6 +85,16 @@ LANGUAGE sql STABLE
 RETURN ARRAY(SELECT a.attname FROM pg_attribute AS a
              WHERE a.attrelid = log AND a.attnum > 0::smallint AND NOT a.attisdropped ORDER BY a.attnum);
 
+-- Their types, and those that the log of a table has.
+CREATE FUNCTION inorder_internal.log_types(relation regclass, log regclass, OUT present text[], OUT wanted text[])
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT ARRAY(SELECT inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a
+                 WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+           ARRAY['uuid'::text] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
+                                        ORDER BY k.place) || ARRAY['"char"'::text];
+END;
+
 -- The triggers that log changes: of which statements, and the rows that these have.
 CREATE FUNCTION inorder_internal.logging_triggers()
 RETURNS TABLE (name name, event text, kind text, referencing text)
@@ -80,6 +105,12 @@ BEGIN ATOMIC
                  ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
                  ('DELETE', 'REFERENCING OLD TABLE AS old_rows'), ('TRUNCATE', '')) AS v(event, referencing);
 END;
+
+-- The function that the triggers of a table call.
+CREATE FUNCTION inorder_internal.trigger_function(log regclass)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
 -- What a table was when its changes began to be logged: other columns, triggers or partitions may have let some go past
 -- the log. Names and statistics do not matter.
@@ -116,24 +147,10 @@ BEGIN
             FROM unnest(keys, are_exact) WITH ORDINALITY AS k(name, is_exact, place));
 END $$;
 
--- The part of that function which looks whose its log is. If that was dropped or renamed, another role may have put a
--- table in its place, and if it was given away without the function: its triggers would run as the owner of this one.
-CREATE FUNCTION inorder_internal.log_check(log regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
-    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
-        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
-    IF NOT FOUND THEN
-        RAISE %2$L, %1$L, %1$L USING ERRCODE = ''insufficient_privilege'';
-    END IF;
-', log, 'table % does not belong to the owner of %()');
-END $$;
-
 -- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
--- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
+-- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made. If the log
+-- that the triggers name was dropped or renamed, another role may have put a table in its place; if it was given away
+-- without the function, its triggers would run as the owner of this one.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -143,7 +160,9 @@ DECLARE
     amount int := cardinality(columns) - 2;
     target text := format('INSERT INTO %s (%s) SELECT %s, ', log,
                           (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns[2:]) AS c),
-                          (SELECT string_agg(format('k.c%s', n), ', ') FROM generate_series(1, amount) AS n));
+                          (SELECT string_agg(format('pg_catalog.array_agg(k.c%s)', n), ', ')
+                           FROM generate_series(1, amount) AS n));
+    pieces text := '(pg_catalog.row_number() OVER () OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog./) 32';
     keys text := (SELECT inorder_internal.keys_text(array_agg(k.name), array_agg(k.is_exact))
                   FROM inorder_internal.changed_key(relation) AS k);
 BEGIN
@@ -151,12 +170,20 @@ BEGIN
 #variable_conflict use_column
 BEGIN
     -- Made by inorder for ', inorder_internal.fingerprint(relation), '.
-', inorder_internal.log_check(log), (
+', format('    PERFORM FROM pg_catalog.pg_class AS c
+    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
+        AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) TG_ARGV[0]
+        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
+    IF NOT FOUND THEN
+        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''insufficient_privilege'';
+    END IF;
+', log, 'table % is not the log of the changes of %'), (
     SELECT string_agg(format('    %s TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
         %s;
 ', CASE t.event WHEN 'INSERT' THEN 'IF' ELSE 'ELSIF' END, t.event, CASE t.event
             WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, t.kind)
-            ELSE format('%s%L::pg_catalog."char" FROM (%s) AS k', target, t.kind, (
+            ELSE format('%s%L::pg_catalog."char" FROM (SELECT c.*, %s AS piece FROM (%s) AS c) AS k GROUP BY k.piece',
+                        target, t.kind, pieces, (
                 SELECT string_agg(format('SELECT %s FROM %s AS e', keys, r.rows), ' UNION ' ORDER BY r.rows)
                 FROM unnest('{new_rows, old_rows}'::text[]) AS r(rows)
                 WHERE strpos(t.referencing, r.rows) > 0)) END), '')
@@ -164,6 +191,18 @@ BEGIN
     RETURN NULL;
 END
 ');
+END $$;
+
+-- The error of a trigger whose log, or the function of that, is not there, or of another owner (logging.c).
+CREATE FUNCTION inorder_internal.say_no_log(relation regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'the owner of table % has no log of its changes', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'The log, or the function of its name, was dropped, renamed, restored, or given to another role.',
+          HINT = format('Let its owner call changes_resync(%L).', coalesce(pg_partition_root(relation), relation));
 END $$;
 
 CREATE FUNCTION inorder_internal.marker_statement(log regclass, kind text)
@@ -176,7 +215,8 @@ BEGIN
     RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")', log, columns[cardinality(columns)], kind);
 END $$;
 
--- Whether all changes of a table since it was last read are in its log, if the log is what it was.
+-- Whether all changes of a table since it was last read are in its log, if the log is what it was. Its key has the
+-- types of the table's: comparing values of others would run what their owner has made.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
@@ -184,5 +224,7 @@ AS $$
 BEGIN
     RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, inorder_internal.log_of(relation))
                      FROM pg_proc AS p WHERE p.oid = inorder_internal.logging_function(relation)), false)
-       AND inorder_internal.log_problem(relation) IS NULL;
+       AND inorder_internal.log_problem(relation) IS NULL
+       AND (SELECT y.present = y.wanted FROM inorder_internal.log_types(
+            relation, inorder_internal.log_of(relation)) AS y);
 END $$;

@@ -95,10 +95,7 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    wanted text[] := ARRAY['uuid'] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
-                                            ORDER BY k.place) || ARRAY['"char"'];
-    present text[] := ARRAY(SELECT inorder_internal.column_definition(a) FROM pg_attribute AS a
-                          WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+    types record := inorder_internal.log_types(relation, log);
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
     other regclass;
 BEGIN
@@ -106,10 +103,10 @@ BEGIN
     IF owner <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
         RAISE 'table % does not belong to the owner of %', log, relation
         USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table; then call changes_enable() again.';
-    ELSIF present <> wanted THEN
+    ELSIF types.present <> types.wanted THEN
         RAISE 'table % is no log of the changes of %', log, relation USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Its columns have the types (%s), those of a log (%s).', array_to_string(present, ', '),
-                              array_to_string(wanted, ', ')),
+              DETAIL = format('Its columns have the types (%s), those of a log (%s).',
+                              array_to_string(types.present, ', '), array_to_string(types.wanted, ', ')),
               HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
     END IF;
     IF EXISTS (SELECT FROM pg_proc AS p JOIN pg_class AS c ON c.relname = p.proname AND c.relnamespace = p.pronamespace
@@ -121,8 +118,7 @@ BEGIN
     END IF;
     -- One that had the name before is no longer logged.
     SELECT g.tgrelid INTO other FROM pg_class AS c
-    JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
-    JOIN pg_trigger AS g ON g.tgfoid = p.oid AND g.tgname = 'zz_inorder_changes_insert'
+    JOIN pg_trigger AS g ON g.tgargs = inorder_internal.trigger_argument(log) AND g.tgname = 'zz_inorder_changes_insert'
     WHERE c.oid = log AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[])
       AND inorder_internal.log_name(g.tgrelid) = c.relname;
     IF other IS NOT NULL THEN
@@ -165,16 +161,16 @@ RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass)
-    FROM pg_depend AS d JOIN pg_trigger AS g ON g.oid = d.objid
-    WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = to_regprocedure(concat(log, '()'::text))::oid
-      AND d.classid = 'pg_trigger'::regclass AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[])
+    FROM pg_trigger AS g
+    WHERE g.tgargs = inorder_internal.trigger_argument(log)
+      AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[])
       AND g.tgname IN (SELECT t.name FROM inorder_internal.logging_triggers() AS t)
     UNION ALL
     SELECT s.statement FROM unnest(inorder_internal.tree(relation)) AS m
     CROSS JOIN inorder_internal.logging_triggers() AS t
     CROSS JOIN LATERAL (VALUES
-        (format('CREATE %s TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', 'OR REPLACE',
-                t.name, t.event, m, t.referencing, log)),
+        (format('CREATE %s TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION %s(%L)', 'OR REPLACE',
+                t.name, t.event, m, t.referencing, inorder_internal.trigger_function(log), log::oid)),
         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', m, t.name))) AS s(statement);
 END;
 

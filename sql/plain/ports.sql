@@ -41,8 +41,7 @@ BEGIN ATOMIC
 END;
 
 CREATE FUNCTION inorder_internal.column_is_proved(
-    t inorder_internal.feed_table, column_name text, number smallint, divides boolean
-)
+    t inorder_internal.feed_table, column_name text, number smallint, divides boolean)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN false;

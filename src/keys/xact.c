@@ -89,15 +89,21 @@ advance_tail(uint64 xact)
 	}
 }
 
+UuidWords
+next_xact_key(int64 base)
+{
+	uint64		xact = current_xact("uuid_xact_nextval()");
+	uint64		number = xact_plus_base(xact, base);
+
+	advance_tail(xact);
+	return xact_key(number, tail);
+}
+
 /* uuid_xact_nextval(base bigint) */
 Datum
 uuid_xact_nextval(PG_FUNCTION_ARGS)
 {
-	uint64		xact = current_xact("uuid_xact_nextval()");
-	uint64		number = xact_plus_base(xact, PG_GETARG_INT64(0));
-
-	advance_tail(xact);
-	return uuid_datum(xact_key(number, tail));
+	return uuid_datum(next_xact_key(PG_GETARG_INT64(0)));
 }
 
 /* xact_id(base bigint) -> bigint */

@@ -5,6 +5,10 @@
 #ifndef INORDER_GUARD_H
 #define INORDER_GUARD_H
 
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+
+extern bool has_only_guard(Relation table, Trigger *guard, int64 *base);
 extern void refuse_later_triggers(Oid table);
 
 #endif

@@ -106,7 +106,7 @@ owner_of_schema(Oid schema)
 	return owner;
 }
 
-static Oid
+Oid
 owner_of_table(Oid table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));

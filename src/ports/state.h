@@ -29,6 +29,8 @@ extern Self become_owner(void);
 extern Self become_caller(Oid caller);
 extern void become_self(Self self);
 
+extern Oid	owner_of_table(Oid table);
+
 extern Value value_of(Datum value, Oid type);
 extern Value number_value(int64 number);
 extern Value null_of(Oid type);

@@ -21,7 +21,7 @@ WRITES = (
     "UPDATE t SET id = id + 100 WHERE id = 7", "DELETE FROM t WHERE id > 100", "TRUNCATE t",
 )  # fmt: skip
 PARTITIONED = (
-    "CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int, op \"char\" NOT NULL) "
+    "CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op \"char\" NOT NULL) "
     "PARTITION BY RANGE (change)",
 )  # fmt: skip
 

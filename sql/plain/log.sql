@@ -1,0 +1,2 @@
+---- trigger_function: sql
+RETURN log::text;
