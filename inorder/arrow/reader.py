@@ -34,10 +34,12 @@ class ArrowReader:
         self.connections: dict[Session, Connection] = {}
         self.columns: dict[tuple[Session, int], list[Column]] = {}
 
-    def of_batch(self, session: Session, table: Table, batch: str) -> Generator[pa.RecordBatch, None, None]:
-        """The rows of a batch that the reader keeps, as JSON."""
+    def of_batch(
+        self, session: Session, table: Table, batch: str, after: str | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a batch that the reader keeps, and of changes the position after it, as JSON."""
         return self.rows(
-            session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept)
+            session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept, after)
         )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
@@ -100,9 +102,14 @@ def read(
 
 
 def kept_rows(
-    connection: Connection, inorder: sql.Identifier, table: int, batch: str, question: str = "reader_rows"
+    connection: Connection,
+    inorder: sql.Identifier,
+    table: int,
+    batch: str,
+    question: str = "reader_rows",
+    after: str | None = None,
 ) -> sql.Composable:
-    (text,) = connection.row(query(question), inorder=inorder, table=table, batch=batch)
+    (text,) = connection.row(query(question), inorder=inorder, table=table, batch=batch, after=after)
     return sql.SQL(f"({text})")
 
 

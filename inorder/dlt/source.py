@@ -182,8 +182,9 @@ def batches(
         if after is None:
             return
         with explained_here():
+            end_of = reader.usable(after)
             found = [rows for part in reader.slices(state["position"], after)
-                     for rows in arrow.of_batch(*(table or reader).opened(), part.batch)]  # fmt: skip
+                     for rows in arrow.of_batch(*(table or reader).opened(), part.batch, end_of)]  # fmt: skip
         state["position"] = after
         yield pa.Table.from_batches(found)
         done += 1

@@ -3,13 +3,15 @@ SELECT b.transactions, b.rows_estimated
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
--- reader_changes: The query for the changes of a batch kept by the reader.
+-- reader_changes: The query for the changes of a batch kept by the reader, and the position after it.
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
+                                      {after}::pg_catalog.jsonb::{inorder}.feed_position,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
 -- reader_changes_next: An error if changes of a table may have gone past its log, to which a position belongs.
 SELECT {inorder}.reader_changes_query(
     {table}::pg_catalog.oid::pg_catalog.regclass,
+    {position}::pg_catalog.jsonb::{inorder}.feed_position,
     {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog.regclass,
                                 {position}::pg_catalog.jsonb::{inorder}.feed_position)) IS NOT NULL
 

@@ -20,13 +20,13 @@ FROM ({columns}) AS t
 CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN LATERAL {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog.regclass, p,
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
-CROSS JOIN LATERAL {inorder}.reader_changes_query(t.relation, b) AS q(text)
+CROSS JOIN LATERAL {inorder}.reader_changes_query(t.relation, p, b) AS q(text)
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS latest
 WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
 
 -- tail_changes_again: The query for the changes of a batch kept by the reader, and what of them is wanted.
-SELECT {inorder}.reader_changes_query(t.relation, b), t.columns
+SELECT {inorder}.reader_changes_query(t.relation, {after}::pg_catalog.jsonb::{inorder}.feed_position, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 

@@ -65,11 +65,13 @@ class PartReader:
 
 def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
-    answer: list[bytes | None] | None = None, of_changes: bool = False,
+    answer: list[bytes | None] | None = None, of_changes: bool = False, after: Json | None = None,
 ) -> Generator[Any, None, None]:  # fmt: skip
     """The rows of a batch, by the query that the server has given in this stream, or gives now, and once more after."""
     question = query("tail_changes_again" if of_changes else "tail_again")
-    again = session.statement(question, columns=form.wanted(table, of_changes), batch=as_text(batch))
+    again = session.statement(
+        question, columns=form.wanted(table, of_changes), batch=as_text(batch), after=as_text(after)
+    )
     if stream is None:
         stream = session.asked(table, again)
         answer = stream.begin()

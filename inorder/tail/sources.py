@@ -227,10 +227,11 @@ class TableSource(Source):
         """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
         if self.arrow is not None:
             self.end_question()
-            yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch))
+            yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
             return
         stream, self.stream = self.stream, None
-        yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, self.request.changes)
+        of_changes = self.request.changes
+        yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
         """The rows are read elsewhere: end the transaction in which the batch was found."""

@@ -190,8 +190,25 @@ BEGIN
     END IF;
 END $$;
 
+-- Error if a position has read what this snapshot does not see: a row would be set back to what it was before.
+CREATE FUNCTION inorder_internal.check_seen(t inorder_internal.feed_table, p @extschema@.feed_position)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    missing int8multirange := inorder_internal.minus(
+        inorder_internal.plus(inorder_internal.passed_by(p), inorder_internal.one(p.partial)),
+        inorder_internal.ended_transactions(t.base));
+BEGIN
+    IF NOT isempty(missing) THEN
+        PERFORM inorder_internal.say_newer('position', missing);
+    END IF;
+END $$;
+
 -- The query for the changes of a batch that the reader keeps, for who runs it.
-CREATE FUNCTION inorder_internal.query_of_changes(caller oid, relation regclass, batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.query_of_changes(
+    caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
+)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -207,6 +224,8 @@ BEGIN
     END IF;
     -- It locks the log.
     keys := (inorder_internal.query_of_batch(caller, log, batch)).query;
+    PERFORM inorder_internal.check_position(from_position),
+            inorder_internal.check_seen(inorder_internal.table_of(log), from_position);
     PERFORM inorder_internal.followed(caller, log, row_type);
     PERFORM inorder_internal.check_names(relation);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
@@ -249,11 +268,15 @@ Requires the privileges to move the feed, and to read the table and the log. In 
 'table. Errors: those of feed_batch_rows, for both tables; and object_not_in_prerequisite_state if changes may have '
 'gone past the log: see changes_resync.';
 
-CREATE FUNCTION inorder_internal.query_of_changes(relation regclass, batch @extschema@.feed_batch)
+CREATE FUNCTION inorder_internal.query_of_changes(
+    relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
+)
 RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-CREATE FUNCTION @extschema@.reader_changes_query(relation regclass, batch @extschema@.feed_batch)
+CREATE FUNCTION @extschema@.reader_changes_query(
+    relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
+)
 RETURNS text
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
@@ -264,13 +287,15 @@ BEGIN ATOMIC
                             set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
                             set_config('enable_seqscan'::text, 'off'::text, true),
                             set_config('enable_bitmapscan'::text, 'off'::text, true)) IS NOT NULL
-                THEN inorder_internal.query_of_changes(relation, batch) END;
+                THEN inorder_internal.query_of_changes(relation, from_position, batch) END;
 END;
-COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position, @extschema@.feed_batch) IS
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
-'rows: the position and the batch are of the log, by reader_start and reader_next_batch; relation is the table. The '
-'rows have op and version, as those of changes_batch_rows, and the columns of the table; of a deleted one only the '
-'key is not null. A batch without transactions has none, and is looked at all the same.
+'rows: from_position, which the batch follows, or the one after it, and the batch are of the log, by reader_start and '
+'reader_next_batch; relation is the table. The rows have op and version, as those of changes_batch_rows, and the '
+'columns of the table; of a deleted one only the key is not null. A batch without transactions has none, and is looked '
+'at all the same.
 Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of reader_batch_query, for both tables, and object_not_in_prerequisite_state if the changes are not logged, or some '
-'may have gone past the log: see changes_resync.';
+'of reader_next_batch and reader_batch_query, for both tables, and object_not_in_prerequisite_state if the position has '
+'read what the snapshot does not see, if the changes are not logged, or if some may have gone past the log: see '
+'changes_resync.';

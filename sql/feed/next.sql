@@ -290,6 +290,18 @@ END $$;
 -- Batches that were made before
 ---------------------------------------------------------------------------
 
+CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'this % is newer than what this transaction sees', what
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
+          HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
+                 'on a standby wait until it has come so far.';
+END $$;
+
 -- One that can be read, of a table that is locked and proved: of this table, and of transactions that have all ended in
 -- the current snapshot; else an error.
 CREATE FUNCTION inorder_internal.readable_batch(
@@ -309,11 +321,7 @@ BEGIN
         END IF;
     END IF;
     IF NOT isempty(missing) THEN
-        RAISE 'this batch is newer than what this transaction sees'
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
-              HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
-                     'on a standby wait until it has come so far.';
+        PERFORM inorder_internal.say_newer('batch', missing);
     ELSIF (b.ordering).column_name IS NOT NULL THEN
         t := inorder_internal.prove_order_of(t, b.ordering);
     END IF;

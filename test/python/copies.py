@@ -78,7 +78,7 @@ KEPT_NEXT = (
     "SELECT b::text, reader_advance(p, b)::text, isempty(b.transactions) FROM (SELECT %s::text::feed_position AS p) "
     "AS k, LATERAL reader_next_batch(%s::regclass, p, %s) AS b"
 )
-KEPT = "SELECT reader_changes_query(%s::regclass, %s::text::feed_batch)"
+KEPT = "SELECT reader_changes_query(%s::regclass, %s::text::feed_position, %s::text::feed_batch)"
 
 
 @dataclass
@@ -92,17 +92,17 @@ class KeptCopy(Copy):
         connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
         start = "SELECT coalesce(%s, reader_start(%s)::text)"
         (position,) = connection.execute(start, [self.position, log]).fetchone() or (None,)
-        batch, position, is_empty = connection.execute(KEPT_NEXT, [position, log, max_rows]).fetchone() or (
+        batch, after, is_empty = connection.execute(KEPT_NEXT, [position, log, max_rows]).fetchone() or (
             None,
             None,
             True,
         )
-        (query,) = connection.execute(KEPT, [self.table, batch]).fetchone() or ("",)
+        (query,) = connection.execute(KEPT, [self.table, position, batch]).fetchone() or ("",)
         keys = f"ARRAY[{', '.join(f'{key}::text' for key in self.keys)}]"
         found: list[Any] = connection.execute(
             f"SELECT op, version, to_jsonb(r) - '{{op,version}}'::text[], {keys} FROM ({query}) AS r".encode()
         ).fetchall()
-        assert connection.execute(KEPT, [self.table, batch]).fetchone() == (query,)
+        assert connection.execute(KEPT, [self.table, after, batch]).fetchone() == (query,)
         self.apply((op, version, row, tuple(key)) for op, version, row, key in found)
-        self.position = str(position)
+        self.position = str(after)
         return not is_empty

@@ -359,7 +359,8 @@ def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
             " CASE op WHEN 'I' THEN ARRAY[ROW(7)::hers.key] END",
             "RESET ROLE", SNAPSHOT)  # fmt: skip
         for read in (
-            "reader_changes_query('hers.t', reader_next_batch('hers.t_changes', reader_start('hers.t_changes')))",
+            "reader_changes_query('hers.t', p, reader_next_batch('hers.t_changes', p)) "
+            "FROM reader_start('hers.t_changes') AS p",
             f"changes_batch_rows('copy', feed_next_batch('copy', owner => {MALLORY}), null::hers.t, {MALLORY})",
         ):
             run(fresh, "SAVEPOINT s")

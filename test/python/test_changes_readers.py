@@ -46,6 +46,25 @@ def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None
     copy.follow(fresh)
 
 
+@pytest.mark.editions
+def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connection) -> None:
+    """The rest of a batch, by a snapshot that does not see its first part, would set rows back for good."""
+    prepare(fresh)
+    copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
+    copy.follow(fresh)
+    with connect(dsn) as late, connect(dsn) as older:
+        run(late, "BEGIN", "SELECT pg_current_xact_id()")
+        run(fresh, "UPDATE t SET note = 'y'")
+        run(older, SNAPSHOT, "SELECT 1")
+        run(late, "UPDATE t SET note = 'z'", "COMMIT")
+        run(fresh, SNAPSHOT)
+        assert copy.step(fresh, 41)  # more than what the late transaction wrote, which comes first
+        run(fresh, "COMMIT")
+        with pytest.raises(Exception, match="this position is newer than what this transaction sees"):
+            copy.step(older)
+    copy.follow(fresh)
+
+
 @pytest.fixture
 def pair(server: Server, edition_name: str) -> Iterator[tuple[Cluster, Standby]]:
     with Cluster(server) as primary:

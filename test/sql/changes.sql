@@ -96,19 +96,20 @@ SELECT error_of('SELECT op FROM changes_read(''copy'', null::things) LIMIT 1');
 SELECT reader_start('things_changes') AS position \gset
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('things_changes', :'position') AS batch \gset
-SELECT reader_changes_query('things', :'batch') AS query \gset
+SELECT reader_changes_query('things', :'position', :'batch') AS query \gset
 SELECT op, id, note FROM (:query) AS e ORDER BY op, id;
-SELECT reader_changes_query('things', :'batch') = :'query' AS same;
+SELECT reader_changes_query('things', :'position', :'batch') = :'query' AS same;
+SELECT reader_advance(:'position', :'batch') AS position \gset
 COMMIT;
 DELETE FROM things WHERE id = 6;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT reader_next_batch('things_changes', reader_advance(:'position', :'batch')) AS batch \gset
-SELECT reader_changes_query('things', :'batch') AS query \gset
+SELECT reader_next_batch('things_changes', :'position') AS batch \gset
+SELECT reader_changes_query('things', :'position', :'batch') AS query \gset
 SELECT op, id, note FROM (:query) AS e;
-SELECT error_of(format('SELECT reader_changes_query(%L, %L)', r, :'batch')) FROM unnest('{things_changes,feeds}'::text[]) AS r;
-SELECT error_of('SELECT reader_changes_query(''things'', NULL)');
+SELECT error_of(format('SELECT reader_changes_query(%L, %L, %L)', r, :'position', :'batch')) FROM unnest('{things_changes,feeds}'::text[]) AS r;
+SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', p, b)) FROM (VALUES (:'position', NULL), (NULL, :'batch')) AS v(p, b);
 COMMIT;
-SELECT error_of(format('SELECT reader_changes_query(''things'', %L)', :'batch'));
+SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', :'position', :'batch'));
 
 -- What cannot be logged.
 CREATE TABLE no_key (id int);
