@@ -2,8 +2,7 @@
 DECLARE
     place record;
 BEGIN
-    -- The view shows statistics of tables that the caller may read. The names first: joined with it, the view would be read
-    -- for all columns of this name that the database has.
+    -- The names first: joined with them, the view would be read for all columns of this name in the database.
     SELECT n.nspname, c.relname INTO place
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column
