@@ -34,7 +34,8 @@ GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_batch(regclass, @extschema@.feed_batch) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema@.feed_position, @extschema@.feed_batch) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema@.feed_position,
+                                                           @extschema@.feed_batch) TO PUBLIC;
 -- reader_advance() calls these, which access nothing.
 GRANT EXECUTE ON FUNCTION inorder_internal.are_numbers(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.common(int8multirange, int8multirange) TO PUBLIC;

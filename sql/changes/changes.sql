@@ -289,13 +289,14 @@ BEGIN ATOMIC
                             set_config('enable_bitmapscan'::text, 'off'::text, true)) IS NOT NULL
                 THEN inorder_internal.query_of_changes(relation, from_position, batch) END;
 END;
-COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position, @extschema@.feed_batch) IS
+COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
+                                                     @extschema@.feed_batch) IS
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
 'rows: from_position, which the batch follows, or the one after it, and the batch are of the log, by reader_start and '
 'reader_next_batch; relation is the table. The rows have op and version, as those of changes_batch_rows, and the '
 'columns of the table; of a deleted one only the key is not null. A batch without transactions has none, and is looked '
 'at all the same.
 Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of reader_next_batch and reader_batch_query, for both tables, and object_not_in_prerequisite_state if the position has '
-'read what the snapshot does not see, if the changes are not logged, or if some may have gone past the log: see '
+'of reader_next_batch and reader_batch_query, for both tables, and object_not_in_prerequisite_state if the position '
+'has read what the snapshot does not see, if the changes are not logged, or if some may have gone past the log: see '
 'changes_resync.';

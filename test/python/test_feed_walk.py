@@ -64,4 +64,4 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
             )
             execute(fresh, "COMMIT")
             expected = fresh.execute(f"SELECT row_of FROM got WHERE piece = {piece}".encode()).fetchall()
-            assert sorted(rows) == sorted(row for (row,) in expected)
+            assert sorted(map(str, rows)) == sorted(str(row) for (row,) in expected)
