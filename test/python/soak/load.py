@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
+import psycopg
 from inorder.connection.database import Connection, connect
 
 from soak.world import LANES, TABLES, SoakWorld
 from stress.others import STATE_TABLES, Partitioner
 from stress.owners import OwnerRole
+from stress.refusals import passes
 from stress.world import Role, transaction
 from stress.writers import Writer, check_count
 
@@ -95,7 +97,15 @@ class Counting(Role):
             while not self.world.settled.wait(1):
                 turn += 1
                 for table in TABLES:
-                    connection.execute("SELECT exact_count(%s)", [table])
-                    if turn % FOLDED == 0:
-                        check_count(self.world, connection, table, self.name)
-                        connection.execute("SELECT exact_count_fold(%s)", [table])
+                    try:
+                        self.count(connection, table, turn % FOLDED == 0)
+                    except psycopg.Error as error:  # a partition was detached meanwhile
+                        if not passes(error):
+                            raise
+                        self.world.done["counts again"] += 1
+
+    def count(self, connection: Connection, table: str, folds: bool) -> None:
+        connection.execute("SELECT exact_count(%s)", [table])
+        if folds:
+            check_count(self.world, connection, table, self.name)
+            connection.execute("SELECT exact_count_fold(%s)", [table])
