@@ -11,9 +11,12 @@ import pytest
 from inorder.lab.instruments.timing import PROC
 from inorder.servers import Server
 
+import pictures
+import soak_page
 from conftest import ROOT
 from soak.piece import run_piece
 from soak.world import TABLES, diary, tokens_in
+from study_pages import with_parts
 from waiting import wait_for
 
 SECONDS = 3.0
@@ -53,3 +56,13 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, s
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == ["feed_read of s_uuid: {'lost': 1, 'repeated': 1}"]
     assert one not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
+
+
+def test_the_page_and_its_pictures_are_of_the_kept_samples() -> None:
+    page, soak = soak_page.PAGE.read_text(), soak_page.kept()
+    assert with_parts(page, soak_page.parts(soak)) == page
+    for curve in soak_page.DRAWN:
+        for theme in ("light", "dark"):
+            drawn = soak_page.picture(curve, soak["samples"], theme)
+            assert drawn == (pictures.IMAGES / f"soak-{curve}-{theme}.svg").read_text() and "var(" not in drawn
+    assert not any(line[fault] for line in soak["pieces"][-1]["lines"] for fault in ("lost", "repeated", "foreign"))

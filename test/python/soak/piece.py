@@ -84,7 +84,7 @@ def play(world: SoakWorld, cluster: Cluster, found: Sequence[Kept], seconds: flo
 def rows_there(world: SoakWorld, table: str) -> Tokens:
     text = f"COPY (SELECT token FROM {table}) TO STDOUT".encode()
     with connect(world.superuser) as connection, connection.cursor() as cursor, cursor.copy(text) as copy:
-        return np.array(b"".join(copy).split()).astype(np.int64)
+        return np.fromstring(b"".join(copy).decode(), np.int64, sep="\n")
 
 
 def close_books(world: SoakWorld) -> None:

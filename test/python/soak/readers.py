@@ -192,7 +192,7 @@ class Tail(Kept):
         found = [np.empty(0, np.int64)]
         with (self.world.folder / "tail.jsonl").open("rb") as file:
             while lines := file.readlines(1 << 24):
-                found.append(np.array(TOKEN.findall(b"".join(lines))).astype(np.int64))
+                found.append(np.fromstring(b" ".join(TOKEN.findall(b"".join(lines))).decode(), np.int64, sep=" "))
         return np.concatenate(found)
 
 
