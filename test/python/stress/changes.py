@@ -80,7 +80,7 @@ AGAIN = (
     psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable,
     psycopg.errors.IntegrityError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedObject, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn,
-    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation,
 )  # fmt: skip
 CHECKED_KEYS = ("area", "id")
 WHOLE = ("whole", "kept")  # of readers whose copy is the table after each batch
