@@ -131,7 +131,7 @@ Take(r) ==
     IN /\ view[r].is /\ ~batch[r].is /\ ids # {} /\ (Shared \/ \A q \in Readers : ~batch[q].is)
        /\ position.ids \subseteq view[r].ended \/ Variant = "older_position"
        /\ position.partial \in ids \cup {-1}
-       /\ batch' = [batch EXCEPT ![r] = IF Cardinality(rows) <= MaxRows THEN whole
+       /\ batch' = [batch EXCEPT ![r] = IF Cardinality(rows) < MaxRows THEN whole
                     ELSE [whole EXCEPT !.cut = log[last].id, !.upto = last,
                                        !.ids = {x \in ids : x = position.partial \/ (log[last].id # position.partial
                                                                                      /\ x <= log[last].id)}]]

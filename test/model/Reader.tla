@@ -43,7 +43,7 @@ RowsIn(rows, b) == {r \in rows : InBatch(r, b)}
 CutAt(b, rows) ==
     LET all == InOrder(RowsIn(rows, b))
         last == all[MaxRows]
-    IN IF Len(all) <= MaxRows THEN b
+    IN IF Len(all) < MaxRows THEN b   \* With exactly so many nobody looks whether more follow.
        ELSE [b EXCEPT !.numbers = IF last.number = position.partial THEN {last.number}
                                   ELSE {x \in b.numbers : x <= last.number \/ x = position.partial},
                       !.cut = last.number, !.upto = last.n]

@@ -86,6 +86,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Server) -> None:
                 writer.start()
             recorded = record(world, connection, position, first, TRANSACTIONS)
             world.stop.set()
+            Short.turns.release(1000)
             for writer in writers:
                 writer.join()
     assert world.problems == []

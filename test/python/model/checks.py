@@ -213,9 +213,9 @@ def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) 
     """Run TLC on a module of a folder; its own files are beside the configuration."""
     # What takes seconds is over before a better compiler or collector pays.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
-    # -deadlock: an end of all steps is none. States are compared by a hash of 64 bits.
+    # -deadlock: an end of all steps is none. States are compared by a hash of 64 bits. Orders of rows recur deeply.
     command = [
-        "java", *options, "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1",
+        "java", *options, "-Xss64m", "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1",
         "-metadir", str(configuration.parent), "-config", str(configuration), f"{module}.tla",
     ]  # fmt: skip
     start = time.monotonic()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 from inorder.connection.database import Connection, one_row
@@ -14,9 +15,11 @@ from inorder.connection.database import Connection, one_row
 from model.checks import FOLDER, READER, run_checker
 from stress.world import World
 from stress.writers import Draft, Writer
+from waiting import PATIENCE
 
 TABLE = "s_number"
 MOST_ROWS, BATCH_ROWS = 3, 4  # of a statement, and of a batch
+STATEMENTS = 4  # of all writers, for each poll
 ASK = """
 SELECT ended_transactions()::text, batch::text, (batch).transactions::text, (batch).cut, (batch).cut_after[1]
 FROM reader_next_batch(%s, %s::text::feed_position, %s) AS batch
@@ -28,7 +31,10 @@ ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch):
 class Short(Writer):
     """A writer of the stress test in one table: transactions of a few rows, with savepoints, and rolled back."""
 
+    turns = Semaphore(0)  # statements until the next poll: what comes between two must not grow with the machine's load
+
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
+        self.turns.acquire(timeout=PATIENCE)
         super().insert(draft, min(amount, MOST_ROWS), (TABLE,))
 
     def row(self) -> None:
@@ -178,6 +184,7 @@ def record(world: World, connection: Connection, position: str, first: int, most
     """Poll while others write, until so many transactions have come."""
     found = Recorded(first)
     while not found.polls or len({number for one in found.polls for number, _ in one.rows}) < most:
+        Short.turns.release(STATEMENTS)
         polled, position = poll(connection, position)
         found.polls += [polled] if polled else []
         if world.broken.is_set():
