@@ -17,7 +17,7 @@ from fuzz.session import Session
 from fuzz.values import Relation
 from fuzz.world import World, world
 
-SESSIONS = 6
+SESSIONS = 9
 SECONDS = 300  # at most
 SEED = 2978
 LEAST_CALLS = 1000

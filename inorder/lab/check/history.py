@@ -107,8 +107,9 @@ def judge(history: History, before: Collection[str] = ()) -> Judgement:
     >>> judge(History(transactions=[early, late], polls=[Polled(3, 4, ("2",)), Polled(6, 7, ())])).lost
     ('1',)
     >>> polls = [Polled(3, 4, (), 10), Polled(6, 7, ("2", "1", "1"), 20)]
-    >>> judge(History(transactions=[early, late], polls=polls))
-    Judgement(lost=(), twice=('1',), disorder=(), stalled=(Stall(key='2', behind=('A',), seconds=10),))
+    >>> found = judge(History(transactions=[early, late], polls=polls))
+    >>> found.lost, found.twice, found.disorder, found.stalled
+    ((), ('1',), (), (Stall(key='2', behind=('A',), seconds=10),))
     """
     if history.differs is not None:
         return Judgement(differs=tuple(history.differs))
