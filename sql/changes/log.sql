@@ -50,17 +50,19 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The function that logs the changes of a table; null if none does.
+-- The function that logs the changes of a table; null if none does. In PL/pgSQL, as others that each read calls: a
+-- function in SQL that has a query is planned anew in each transaction.
 CREATE FUNCTION inorder_internal.logging_function(relation regclass)
 RETURNS oid
-LANGUAGE sql STABLE
-BEGIN ATOMIC
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
     -- It has the name of the log, whose number is the argument of the triggers: names may be swapped.
-    SELECT p.oid FROM pg_trigger AS g
-    JOIN pg_class AS c ON c.oid = substring(encode(g.tgargs, 'escape'::text), '^[0-9]+'::text)::oid
-    JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
-    WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert';
-END;
+    RETURN (SELECT p.oid FROM pg_trigger AS g
+            JOIN pg_class AS c ON c.oid = substring(encode(g.tgargs, 'escape'), '^[0-9]+')::oid
+            JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
+            WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
+END $$;
 
 -- The argument of the triggers as the catalog has it.
 CREATE FUNCTION inorder_internal.trigger_argument(log regclass)
@@ -71,29 +73,36 @@ RETURN convert_to(log::oid::text, getdatabaseencoding()) || decode('00'::text, '
 -- The log of a table; null if it has none.
 CREATE FUNCTION inorder_internal.log_of(relation regclass)
 RETURNS regclass
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT c.oid::regclass FROM pg_proc AS p
-    JOIN pg_class AS c ON c.relnamespace = p.pronamespace AND c.relname = p.proname AND c.relkind IN ('r', 'p')
-    WHERE p.oid = inorder_internal.logging_function(relation);
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    function oid := inorder_internal.logging_function(relation);
+BEGIN
+    RETURN (SELECT c.oid FROM pg_proc AS p
+            JOIN pg_class AS c ON c.relnamespace = p.pronamespace AND c.relname = p.proname AND c.relkind IN ('r', 'p')
+            WHERE p.oid = function);
+END $$;
 
 -- The columns of a log, in order.
 CREATE FUNCTION inorder_internal.log_columns(log regclass)
 RETURNS name[]
-LANGUAGE sql STABLE
-RETURN ARRAY(SELECT a.attname FROM pg_attribute AS a
-             WHERE a.attrelid = log AND a.attnum > 0::smallint AND NOT a.attisdropped ORDER BY a.attnum);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT a.attname FROM pg_attribute AS a
+                 WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+END $$;
 
 -- Their types, and those that the log of a table has.
 CREATE FUNCTION inorder_internal.log_types(relation regclass, log regclass, OUT present text[], OUT wanted text[])
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT ARRAY(SELECT inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a
-                 WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
-           ARRAY['uuid'::text] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
-                                        ORDER BY k.place) || ARRAY['"char"'::text];
-END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    present := ARRAY(SELECT inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a
+                     WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+    wanted := ARRAY['uuid'] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
+                                     ORDER BY k.place) || ARRAY['"char"'];
+END $$;
 
 -- The triggers that log changes: of which statements, and the rows that these have.
 CREATE FUNCTION inorder_internal.logging_triggers()
