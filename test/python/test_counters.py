@@ -112,6 +112,9 @@ def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None
 
 def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
+    random_keys.execute(
+        f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
+    )  # it would write pages, too
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
     images = []
     for checkpoint in (True, False):
