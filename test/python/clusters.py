@@ -77,7 +77,9 @@ def copied_data(cluster: Cluster) -> None:
 
 
 def identify(folder: Path) -> None:
-    """Give a server that has not run yet an identifier of its own, as initdb does."""
+    """Give a server that has not run yet an identifier of its own, as initdb does, and counters that begin now."""
+    for counters in (folder / "pg_stat").iterdir():
+        counters.unlink()
     now = time.time_ns()
     identifier = struct.pack("<Q", now // 10**9 << 32 | now % 10**9 // 1000 << 12 | os.getpid() & 0xFFF)
     control = folder / "global" / "pg_control"
