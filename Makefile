@@ -155,10 +155,11 @@ endif
 # AES for masks (src/keys/mask.c): if the server has OpenSSL, and its headers are there.
 ifeq (yes,$(shell echo '\#include <openssl/evp.h>' | $(CC) $(CPPFLAGS) -xc -E - >/dev/null 2>&1 && echo yes))
 SHLIB_LINK += $(filter -lcrypto,$(LIBS))
+endif
+
 # The server before 16 shows the functions of a library to those that are loaded later, which may have one of a name.
 OWN_SYMBOLS = -Wl,-Bsymbolic
 SHLIB_LINK += $(if $(filter linux,$(PORTNAME)),$(OWN_SYMBOLS))
-endif
 
 # Servers built with gcc 14 or later record this warning among their own flags;
 # an older compiler stops at an option it does not know.
