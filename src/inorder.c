@@ -45,6 +45,7 @@
  *	  versions.c	which version of its guard a table has
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes
+ *	  idle.c		whether it is known at once that nothing follows a position
  *	  walk.c		rows of a batch by the index of their keys
  *	  sample.c		how the rows of a table are distributed over transactions
  *	  wait.c		waiting for rows that others commit

@@ -7,7 +7,7 @@
  * privileges change by transactions, too.  If some have ended, it finds nothing
  * if the rows of the state that it looked at are the same versions, nothing was
  * invalidated by which it may read and move the feed, and these transactions
- * have no rows in the table, which its indexes show (probe.c).
+ * have no rows in the table (idle.c).
  *
  * A version is known by its place and by the transaction that wrote it, as long
  * as nothing has copied the table that it is in.
@@ -35,8 +35,9 @@
 
 #include "compat.h"
 #include "names.h"
-#include "ports/probe.h"
+#include "ports/idle.h"
 #include "ports/rights.h"
+#include "ports/state.h"
 #include "ports/wait.h"
 
 PG_FUNCTION_INFO_V1(found_empty);

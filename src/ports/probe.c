@@ -16,30 +16,25 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/pg_type_d.h"
-#include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "ports/files.h"
 #include "ports/ground.h"
 #include "ports/numbers.h"
 #include "ports/parts.h"
 #include "ports/probe.h"
-#include "ports/snapshot.h"
 #include "keys/uuid_datum.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);
-PG_FUNCTION_INFO_V1(nothing_follows);
 PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
@@ -48,9 +43,6 @@ PG_FUNCTION_INFO_V1(large_first);
 
 /* Counts in all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
-
-/* A query for fewer is made sooner than it is known which of them have rows */
-#define MANY_RANGES 64
 
 /* Entries of an index that are passed over one by one; a descent takes as long */
 #define STEPS_MAX 16
@@ -128,7 +120,7 @@ index_count(Opened leaf, Range numbers, int64 most)
 	IndexScanDesc scan = scan_numbers(leaf, numbers, false);
 	int64		found = 0;
 
-	while (found < most && index_getnext_slot(scan, ForwardScanDirection, leaf.slot))
+	while (found < most && index_getnext_slot(scan, ascending(scan), leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		found++;
@@ -205,7 +197,7 @@ mark_ranges(IndexScanDesc scan, TupleTableSlot *slot, Numbers set, bool *has, in
 			descend(scan, set.ranges[at].low);
 			steps = 1;
 		}
-		if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
+		if (index_getnext_tid(scan, ascending(scan)) == NULL)
 		{
 			*ended = true;
 			break;
@@ -377,16 +369,9 @@ parts_with_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
 }
 
-/* What the snapshot that is active sees */
-typedef struct Found
-{
-	bool		rows;			/* with one of the numbers */
-	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
-} Found;
-
 /* Whether there are rows of these transactions, in which partitions if there are many, and rows beyond all */
-static Found
-probe(const Table *table, Value numbers)
+Found
+probe_table(const Table *table, Value numbers)
 {
 	Numbers		set = value_numbers(numbers);
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
@@ -423,89 +408,9 @@ probe_numbers(PG_FUNCTION_ARGS)
 
 	if (!table.ordered || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
-	found = probe(&table, numbers);
+	found = probe_table(&table, numbers);
 	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(found.rows), BoolGetDatum(found.beyond)}, 2,
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
-}
-
-/* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
-static bool
-is_between(HeapTupleHeader position, const Table *table, Numbers *read)
-{
-	Datum		transactions = attribute_of(position, "transactions");
-	Datum		ordering = attribute_of(position, "ordering");
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	bool		is_null;
-
-	(void) GetAttributeByName(position, "partial", &is_null);
-	if (!is_null || transactions == 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)))
-		return false;
-	if (ordering != 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "frozen") != 0)
-		return false;
-	*read = numbers_of(DatumGetMultirangeTypeP(transactions));
-	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table_base(table));
-}
-
-/* Whether a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
-static bool
-is_remembered(const Table *table, HeapTupleHeader position)
-{
-	Datum		members = attribute_of(position, "members");
-	Datum		ordering = attribute_of(position, "ordering");
-
-	if (ordering != 0 &&
-		DatumGetInt16(attribute_of(DatumGetHeapTupleHeader(ordering), "attnum")) != table->ground->order_column)
-		return false;
-	return members != 0 && datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
-}
-
-/* Whether it is known by few probes that a table has no rows of a set, and none beyond all */
-static bool
-has_none(Table *table, HeapTupleHeader position, Numbers set)
-{
-	Found		found;
-
-	if (!table->ordered || table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
-		return false;
-	prove_ground(table);
-	if (table->ground->leaf_count >= MANY_LEAVES || !is_remembered(table, position))
-		return false;
-	PushActiveSnapshot(GetTransactionSnapshot());	/* not older than the locks */
-	check_files(table->ground, GetActiveSnapshot());
-	found = probe(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
-	PopActiveSnapshot();
-	return !found.rows && !found.beyond;
-}
-
-/* Whether it is known at once that nothing follows a position, for a reader if there is one */
-static bool
-is_idle(Table *table, HeapTupleHeader position)
-{
-	Numbers		set = ended_numbers(table_base(table));
-	Numbers		read;
-
-	if (!is_between(position, table, &read))
-		return false;
-	set = without(set, read);
-	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set));
-}
-
-/* The same, of a table that was described before */
-bool
-is_idle_table(Datum description, Datum position, Oid reader)
-{
-	Table		table = known_table(description, reader);
-
-	return is_idle(&table, DatumGetHeapTupleHeader(position));
-}
-
-/* is_idle(t feed_table, p feed_position, caller oid) -> boolean */
-Datum
-nothing_follows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, 2);
-
-	PG_RETURN_BOOL(is_idle(&table, PG_GETARG_HEAPTUPLEHEADER(1)));
 }
 
 /* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */
@@ -591,7 +496,7 @@ first_number(Opened leaf, Numbers set)
 		IndexScanDesc scan = scan_numbers(leaf, set.ranges[i], true);
 
 		CHECK_FOR_INTERRUPTS();
-		if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+		if (index_getnext_tid(scan, ascending(scan)) != NULL)
 			found = entry_number(scan);
 		index_endscan(scan);
 	}

@@ -6,11 +6,24 @@
 #define INORDER_PROBE_H
 
 #include "access/genam.h"
+#include "access/relscan.h"
+#include "access/sdir.h"
+#include "catalog/pg_index.h"
 #include "executor/tuptable.h"
-#include "utils/relcache.h"
+#include "utils/rel.h"
 
 #include "ports/numbers.h"
 #include "ports/table.h"
+
+/* A query for fewer is made sooner than it is known which of them have rows */
+#define MANY_RANGES 64
+
+/* What the snapshot that is active sees */
+typedef struct Found
+{
+	bool		rows;			/* with one of the numbers */
+	bool		beyond;			/* a row with a number that no transaction of this server has had yet */
+} Found;
 
 /* A table that holds rows, and its index on the number */
 typedef struct Opened
@@ -20,11 +33,18 @@ typedef struct Opened
 	TupleTableSlot *slot;
 } Opened;
 
+/* In which direction a scan gives the entries of an index by number: it may be one of (number DESC) */
+static inline ScanDirection
+ascending(IndexScanDesc scan)
+{
+	return (scan->indexRelation->rd_indoption[0] & INDOPTION_DESC) != 0 ? BackwardScanDirection : ForwardScanDirection;
+}
+
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
 extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
 extern IndexScanDesc scan_rest(Opened leaf, int64 number, Datum after);
 extern int64 entry_number(IndexScanDesc scan);
-extern bool is_idle_table(Datum description, Datum position, Oid reader);
+extern Found probe_table(const Table *table, Value numbers);
 
 #endif							/* INORDER_PROBE_H */

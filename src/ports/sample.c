@@ -71,7 +71,7 @@ keep(Sieve *sieve, int64 number)
 static int
 sift_to_gap(Sieve *sieve, IndexScanDesc scan, const Range *ranges, int range, int count)
 {
-	while (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+	while (index_getnext_tid(scan, ascending(scan)) != NULL)
 	{
 		int64		number = entry_number(scan);
 

@@ -82,7 +82,7 @@ text_of(Value value)
 	return TextDatumGetCString(value.value);
 }
 
-/* An attribute of a composite value; 0 if it is null */
+/* An attribute of a composite value; 0 if it is null, as a number may be, too */
 Datum
 attribute_of(HeapTupleHeader row, const char *name)
 {

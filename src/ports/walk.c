@@ -33,9 +33,6 @@
 
 PG_FUNCTION_INFO_V1(is_walked);
 
-/* Each range is a descent of its own; where there are more, most may be empty (probe.c) */
-#define RANGES_MAX 64
-
 /* Where rows go to, and how many more */
 typedef struct Passing
 {
@@ -90,7 +87,7 @@ is_walkable_batch(HeapTupleHeader batch)
 
 	if (ordering != (Datum) 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "column_name") != (Datum) 0)
 		return false;
-	return is_bounded(numbers) && numbers->rangeCount <= RANGES_MAX && attribute_of(batch, "cut") == (Datum) 0 &&
+	return is_bounded(numbers) && numbers->rangeCount < MANY_RANGES && attribute_of(batch, "cut") == (Datum) 0 &&
 		(attribute_of(batch, "resumed") == (Datum) 0 || resumed_key(batch) != NULL);
 }
 
@@ -106,7 +103,7 @@ is_walked(PG_FUNCTION_ARGS)
 static void
 pass_rows(Passing *passing, IndexScanDesc scan)
 {
-	while (passing->left > 0 && index_getnext_slot(scan, ForwardScanDirection, passing->leaf.slot))
+	while (passing->left > 0 && index_getnext_slot(scan, ascending(scan), passing->leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		(void) passing->rows->receiveSlot(passing->leaf.slot, passing->rows);

@@ -1,4 +1,4 @@
-"""What follows a position, read by the index of the keys or by a query: the same rows, in pieces of any size."""
+"""What follows a position, by the index of the keys or by a query: the same rows, in pieces of any size, and all of them."""
 
 import random
 
@@ -14,6 +14,11 @@ MAKE = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, 
 # Of each kind of table, and whether it can be read without a query
 TABLES = {
     "plain": (MAKE, True),
+    "descending": (
+        "CREATE TABLE t (id uuid NOT NULL DEFAULT uuid_xact_nextval(), n int, body text); "
+        "CREATE UNIQUE INDEX ON t (id DESC)",
+        True,
+    ),
     "dropped": (f"{MAKE}; ALTER TABLE t DROP body", False),
     "added": (f"{MAKE}; INSERT INTO t VALUES (DEFAULT, 0); ALTER TABLE t ADD kind text DEFAULT 'none'", False),
     "partitions": (
@@ -65,3 +70,10 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
             execute(fresh, "COMMIT")
             expected = fresh.execute(f"SELECT row_of FROM got WHERE piece = {piece}".encode()).fetchall()
             assert sorted(map(str, rows)) == sorted(str(row) for (row,) in expected)
+        for session in (a, b, c):
+            session.commit()
+    execute(fresh, "RESET track_functions")
+    while value(fresh, "SELECT feed_apply('query', 'INSERT INTO got SELECT 150, batch::text FROM batch', 50)"):
+        pass
+    twice = "EXISTS (SELECT FROM got GROUP BY row_of HAVING count(*) > 1)"
+    assert value(fresh, f"SELECT NOT {twice} AND NOT EXISTS (SELECT t::text FROM t EXCEPT SELECT row_of FROM got)")

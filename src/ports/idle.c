@@ -1,0 +1,109 @@
+/*
+ * idle.c
+ *	  Whether it is known at once that nothing follows a position.
+ *
+ * No transaction has ended since; or none that has rows in the table, which its
+ * indexes show (probe.c), and which is what the position remembers.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/multirangetypes.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "keys/xact.h"
+#include "ports/files.h"
+#include "ports/ground.h"
+#include "ports/idle.h"
+#include "ports/numbers.h"
+#include "ports/parts.h"
+#include "ports/probe.h"
+#include "ports/snapshot.h"
+
+PG_FUNCTION_INFO_V1(nothing_follows);
+
+/* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
+static bool
+is_between(HeapTupleHeader position, const Table *table, Numbers *read)
+{
+	Datum		transactions = attribute_of(position, "transactions");
+	Datum		ordering = attribute_of(position, "ordering");
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	bool		is_null;
+
+	(void) GetAttributeByName(position, "partial", &is_null);
+	if (!is_null || transactions == 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)))
+		return false;
+	if (ordering != 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "frozen") != 0)
+		return false;
+	*read = numbers_of(DatumGetMultirangeTypeP(transactions));
+	return read->count == 0 || read->ranges[read->count - 1].high <= (int64) xact_plus_base(next, table_base(table));
+}
+
+/* Whether a table that was proved is as a position remembers it, and so is the column that orders its rows, if one does */
+static bool
+is_remembered(const Table *table, HeapTupleHeader position)
+{
+	Datum		members = attribute_of(position, "members");
+	Datum		ordering = attribute_of(position, "ordering");
+
+	if (ordering != 0 &&
+		DatumGetInt16(attribute_of(DatumGetHeapTupleHeader(ordering), "attnum")) != table->ground->order_column)
+		return false;
+	return members != 0 && datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
+}
+
+/* Whether it is known by few probes that a table has no rows of a set, and none beyond all */
+static bool
+has_none(Table *table, HeapTupleHeader position, Numbers set)
+{
+	Found		found;
+
+	if (!table->ordered || table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
+		return false;
+	prove_ground(table);
+	if (table->ground->leaf_count >= MANY_LEAVES || !is_remembered(table, position))
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());	/* not older than the locks */
+	check_files(table->ground, GetActiveSnapshot());
+	found = probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
+	PopActiveSnapshot();
+	return !found.rows && !found.beyond;
+}
+
+/* Whether it is known at once that nothing follows a position, for a reader if there is one */
+static bool
+is_idle(Table *table, HeapTupleHeader position)
+{
+	Numbers		set = ended_numbers(table_base(table));
+	Numbers		read;
+
+	if (!is_between(position, table, &read))
+		return false;
+	set = without(set, read);
+	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set));
+}
+
+/* The same, of a table that was described before */
+bool
+is_idle_table(Datum description, Datum position, Oid reader)
+{
+	Table		table = known_table(description, reader);
+
+	return is_idle(&table, DatumGetHeapTupleHeader(position));
+}
+
+/* is_idle(t feed_table, p feed_position, caller oid) -> boolean */
+Datum
+nothing_follows(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, 2);
+
+	PG_RETURN_BOOL(is_idle(&table, PG_GETARG_HEAPTUPLEHEADER(1)));
+}
