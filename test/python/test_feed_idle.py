@@ -19,9 +19,14 @@ MAKE = """
     INSERT INTO s.t DEFAULT VALUES;
     GRANT SELECT ON s.t TO reader, team;
     CREATE TABLE s.other (LIKE s.t INCLUDING ALL);
-    SELECT feed_enable('s.t'), feed_enable('s.other');
+    CREATE TABLE s.parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
+    CREATE TABLE s.part PARTITION OF s.parts FOR VALUES IN (1);
+    INSERT INTO s.parts (n) VALUES (1);
+    GRANT SELECT ON s.parts TO reader;
+    SELECT feed_enable('s.t'), feed_enable('s.other'), feed_enable('s.parts');
     SET SESSION AUTHORIZATION reader; SELECT feed_create('f', 's.t'); SET ROLE team; SELECT feed_create('f', 's.t');
-    RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other')"""
+    RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other');
+    SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
 # What another session does, and the number of rows, or the SQLSTATE, of the next poll of the feed of a role
 CHANGES = [
@@ -37,6 +42,14 @@ CHANGES = [
     ("reader", "REVOKE USAGE ON SCHEMA s FROM reader, team", "42501"),
     ("team", "REVOKE team FROM reader", "42501"),
     ("team", "ALTER TABLE s.t OWNER TO keeper; REVOKE team FROM reader", "42501"),
+    ("postgres", "SELECT feed_revoke('f', 'reader')", "42501"),
+    ("postgres", "INSERT INTO s.parts (n) VALUES (1)", 1),
+    ("postgres", "ALTER TABLE s.part DISABLE TRIGGER ALL", "55000"),
+    (
+        "postgres",
+        "ALTER TABLE s.parts DETACH PARTITION s.part; ALTER TABLE s.parts ATTACH PARTITION s.part FOR VALUES IN (1)",
+        "55000",
+    ),
     ("reader", "VACUUM FULL inorder_internal.feed_state", None),
     ("reader", "DROP EXTENSION inorder CASCADE", "42883"),
 ]
@@ -44,11 +57,11 @@ CHANGES = [
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that has two feeds: one of its own, one of a role that it is a member of."""
+    """A session of a role that may move three feeds: its own, one of a role that it is a member of, a granted one."""
     execute(fresh, MAKE)
     try:
         with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
-            for owner in ("reader", "team"):
+            for owner in ("reader", "team", "postgres"):
                 assert poll(session, owner) == 1
             yield session
     finally:
@@ -56,19 +69,19 @@ def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
         execute(fresh, "DROP OWNED BY reader, team, keeper", "DROP ROLE reader, team, keeper")
 
 
-def poll(session: Connection, owner: str) -> object:
+def poll(session: Connection, owner: str, feed: str = "f") -> object:
     """Number of rows, null for none, or the SQLSTATE."""
     try:
-        return value(session, POLL.format(feed="f", owner=owner))
+        return value(session, POLL.format(feed=feed, owner=owner))
     except psycopg.Error as error:
         return error.sqlstate
 
 
-def settle(session: Connection, other: Connection, owner: str) -> None:
+def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
     """Until polls find nothing without another look."""
     for _ in range(3):
         execute(other, "SELECT pg_current_xact_id()")
-        assert poll(session, owner) is None
+        assert poll(session, owner, feed) is None
 
 
 @pytest.mark.parametrize(("owner", "change", "expected"), CHANGES)
@@ -77,6 +90,18 @@ def test_the_next_poll_sees(reader: Connection, fresh: Connection, owner: str, c
     for statement in change.split("; "):
         execute(fresh, statement)
     assert poll(reader, owner) == expected
+
+
+@pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
+def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
+    """A superuser, or the owner of the table, who is none any more; everybody may read it."""
+    execute(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
+    execute(fresh, role.format(""))
+    settle(reader, fresh, "postgres")
+    execute(fresh, role.format("no"))
+    seen = poll(reader, "postgres")
+    execute(fresh, "DROP OWNED BY noreader CASCADE", "DROP ROLE noreader")
+    assert seen == "42501"
 
 
 def test_no_other_look_is_made(reader: Connection, fresh: Connection) -> None:
@@ -113,3 +138,18 @@ def test_another_row_in_the_place_of_the_state(reader: Connection, fresh: Connec
     else:
         pytest.fail(f"no other row has come to {first}")
     assert poll(reader, "reader") == 1
+
+
+def test_another_row_of_the_same_transaction_in_the_place_of_the_state(reader: Connection, fresh: Connection) -> None:
+    """As VACUUM FULL may put it there."""
+    made = "BEGIN; SELECT feed_create('h', 's.t'), feed_create('i', 's.t'); SELECT feed_seek(name, 'now') FROM feeds "
+    execute(fresh, f"{made} WHERE name IN ('h', 'i'); COMMIT", "SELECT feed_grant(name, 'reader') FROM feeds "
+            "WHERE name IN ('h', 'i')", "VACUUM FULL inorder_internal.feed_state")  # fmt: skip
+    state = "SELECT f.name, s.ctid::text, s.xmin::text FROM inorder_internal.feed_state AS s "
+    both = f"{state} JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name IN ('h', 'i') ORDER BY s.ctid"
+    (first, place, writer), (other, *_) = fresh.execute(both.encode()).fetchall()
+    feed = str(first)
+    settle(reader, fresh, "postgres", feed)
+    execute(fresh, f"SELECT feed_seek('{feed}', 'beginning')", "VACUUM FULL inorder_internal.feed_state")
+    assert (other, place, writer) in fresh.execute(both.encode()).fetchall()
+    assert poll(reader, "postgres", feed) == 1

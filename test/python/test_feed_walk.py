@@ -1,4 +1,4 @@
-"""What follows a position, by the index of the keys or by a query: the same rows, in pieces of any size, and all of them."""
+"""What follows a position, by the index or by a query: the same rows, in pieces of any size, and all of them."""
 
 import random
 
