@@ -135,9 +135,10 @@ BEGIN
     k.finished := s.finished;
     k.pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
     k.whole := f.whole_transactions;
-    k.shared := EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                        WHERE b.feed = s.feed AND b.set_aside IS NULL AND b.written_here
-                          AND b.number >= coalesce(s.first_batch, -9223372036854775808));
+    k.shared := (f.shared_by).shares IS NULL
+        AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                    WHERE b.feed = s.feed AND b.set_aside IS NULL AND b.written_here
+                      AND b.number >= coalesce(s.first_batch, -9223372036854775808));
     k.shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
     k.is_poll_due := inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at);
     RETURN k;
@@ -156,9 +157,10 @@ BEGIN
     IF reads IS false OR inorder_internal.lock_readable(relation, caller) THEN
         SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished,
                CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END, f.whole_transactions,
-               EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                       WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
-                         AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
+               (f.shared_by).shares IS NULL
+                   AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                               WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                                 AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at), ARRAY[f.ctid, s.ctid, t.ctid],
                ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
@@ -272,14 +274,15 @@ AS $$
 BEGIN
     -- Only a row that the extension did not write can have this number.
     INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, holder, holder_pid,
-                                                    tries, max_tries, lease_end, share, rows)
+                                                    tries, max_tries, lease_end, share, place, rows)
     VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.holder, b.holder_pid,
-            coalesce(b.tries, 0), b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.rows)
+            coalesce(b.tries, 0), b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.place, b.rows)
     ON CONFLICT (feed, number) DO UPDATE
-    SET (relation, batch, worker, token, holder, holder_pid, tries, max_tries, lease_end, share, rows, reason, failed,
-         set_aside)
+    SET (relation, batch, worker, token, holder, holder_pid, tries, max_tries, lease_end, share, place, rows, reason,
+         failed, set_aside)
         = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.holder, excluded.holder_pid,
-              excluded.tries, excluded.max_tries, excluded.lease_end, excluded.share, excluded.rows, NULL, NULL, NULL)
+              excluded.tries, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
+              NULL, NULL, NULL)
     WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
     RETURN b;
 END $$;

@@ -148,56 +148,117 @@ BEGIN
     RETURN b;
 END $$;
 
+-- Note the first unfinished batch of a share and, unless null, the worker that gets it.
+CREATE FUNCTION inorder_internal.note_first(b inorder_internal.worker_batch, worker text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    this_turn bigint := CASE WHEN worker IS NULL THEN 0 ELSE (inorder_internal.state_of(b.feed)).batch END;
+BEGIN
+    UPDATE inorder_internal.share_worker AS s
+    SET place = b.place, worker = coalesce(note_first.worker, s.worker), turn = greatest(this_turn, s.turn),
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = b.feed AND s.share = b.share
+      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
+                   WHERE n.feed = b.feed AND n.share = b.share);
+    IF NOT FOUND THEN
+        INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn, place)
+        VALUES (b.feed, b.share, b.relation, note_first.worker, this_turn, b.place) ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
 -- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
--- rows, otherwise as a batch of their own, which has a negative number until a worker gets it.
+-- rows, otherwise as a batch of their own, whose number is its place until a worker gets it.
+--
+-- Under a transaction that is open for long each addition and each batch leaves versions behind. So places only go up,
+-- also that of a batch whose versions have filled a page, and none is looked for below the first.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
 )
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
+    first_place bigint := (SELECT s.place FROM inorder_internal.share_worker AS s
+                           WHERE s.feed = feed AND s.share = share ORDER BY s.seq DESC LIMIT 1);
     place bigint;
-    last inorder_internal.worker_batch;
-    united inorder_internal.worker_batch;
+    last record;
+    b inorder_internal.worker_batch;
 BEGIN
-    SELECT * INTO last FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = add_part.feed AND b.share = add_part.share AND b.written_here
-    ORDER BY b.is_open DESC, b.number DESC LIMIT 1;
-    IF last.is_open AND (last.rows + add_part.rows > max_rows) IS NOT TRUE THEN
-        united.batch := inorder_internal.joined(last.batch, part);
+    SELECT w.*, inorder_internal.page_of(w.ctid) AS in_page INTO last FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = feed AND w.share = share AND w.written_here
+      AND w.place >= coalesce(first_place, -9223372036854775808)
+    ORDER BY w.place DESC LIMIT 1;
+    place := coalesce(last.place, first_place, -4611686018427387904 + share) + 1024;
+    IF last.is_open AND (last.rows + rows > max_rows) IS NOT TRUE THEN
+        b.batch := inorder_internal.joined(last.batch, part);
     END IF;
-    IF united.batch IS DISTINCT FROM NULL THEN
-        UPDATE inorder_internal.worker_batch AS b SET batch = united.batch, rows = last.rows + add_part.rows
-        WHERE b.feed = add_part.feed AND b.number = last.number;
+    IF b.batch IS NOT DISTINCT FROM NULL THEN
+        b.feed := feed;
+        b.number := place;
+        b.relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
+        b.batch := part;
+        b.share := share;
+        b.place := place;
+        b.rows := rows;
+        b := inorder_internal.keep_batch(b);
         RETURN;
+    ELSIF last.page <> last.in_page IS NOT TRUE THEN
+        place := last.place;
     END IF;
-    SELECT coalesce(max(b.number), -4611686018427387904) + 1 INTO place FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = add_part.feed AND b.number < 0;
-    united.feed := feed;
-    united.number := place;
-    united.relation := (SELECT f.relation FROM inorder_internal.feed AS f WHERE f.id = feed);
-    united.batch := part;
-    united.share := share;
-    united.rows := rows;
-    united := inorder_internal.keep_batch(united);
+    UPDATE inorder_internal.worker_batch AS w
+    SET number = place, place = place, batch = b.batch, rows = last.rows + rows, page = last.in_page
+    WHERE w.feed = feed AND w.number = last.number;
+    IF place > last.place THEN
+        SELECT * INTO b FROM inorder_internal.worker_batch AS w
+        WHERE w.feed = feed AND w.share = share AND w.written_here
+          AND w.place >= coalesce(first_place, -9223372036854775808)
+        ORDER BY w.place LIMIT 1;
+        PERFORM inorder_internal.note_first(b, NULL);
+    END IF;
 END $$;
 
 ---------------------------------------------------------------------------
 -- Who gets a share
 ---------------------------------------------------------------------------
 
--- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
-CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int)
-RETURNS SETOF inorder_internal.worker_batch
+-- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside,
+-- and what is known of its share.
+CREATE FUNCTION inorder_internal.first_batches(
+    feed bigint, shares int, OUT b inorder_internal.worker_batch, OUT of inorder_internal.share_worker
+)
+RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT f.*
-    FROM generate_series(0, shares - 1) AS s(share)
-    CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
-                        WHERE b.feed = first_batches.feed AND b.share = s.share AND b.written_here
-                        ORDER BY b.is_open, b.number LIMIT 1::bigint) AS f
-    WHERE f.set_aside IS NULL;
+    SELECT f.b, s.s
+    FROM generate_series(0, shares - 1) AS n(share)
+    LEFT JOIN LATERAL (SELECT w AS s FROM inorder_internal.share_worker AS w
+                       WHERE w.feed = first_batches.feed AND w.share = n.share ORDER BY w.seq DESC LIMIT 1::bigint) AS s
+        ON true
+    CROSS JOIN LATERAL (SELECT w AS b FROM inorder_internal.worker_batch AS w
+                        WHERE w.feed = first_batches.feed AND w.share = n.share AND w.written_here
+                          AND w.place >= coalesce((s.s).place, -9223372036854775808)
+                        ORDER BY w.place LIMIT 1::bigint) AS f
+    WHERE (f.b).set_aside IS NULL;
+END;
+
+-- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
+CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int)
+RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM generate_series(0, shares - 1) AS n(share)
+        CROSS JOIN LATERAL (SELECT w.is_open FROM inorder_internal.worker_batch AS w
+                            WHERE w.feed = has_open.feed AND w.share = n.share AND w.written_here
+                              AND w.place >= coalesce(
+                                  (SELECT s.place FROM inorder_internal.share_worker AS s
+                                   WHERE s.feed = has_open.feed AND s.share = n.share
+                                   ORDER BY s.seq DESC LIMIT 1::bigint), -9223372036854775808)
+                            ORDER BY w.place DESC LIMIT 1::bigint) AS last
+        WHERE last.is_open);
 END;
 
 -- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
@@ -214,12 +275,12 @@ DECLARE
 BEGIN
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
-        SELECT b.number FROM inorder_internal.first_batches(feed, shares) AS b
-        LEFT JOIN inorder_internal.share_worker AS w ON w.feed = b.feed AND w.share = b.share
-        WHERE b.worker = share_batch.worker
-           OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
-        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
-                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.number
+        SELECT (f.b).number FROM inorder_internal.first_batches(feed, shares) AS f
+        WHERE (f.b).worker = share_batch.worker
+           OR ((f.b).rows >= least_rows OR NOT (f.b).is_open) AND inorder_internal.is_free(f.b)
+        ORDER BY coalesce((f.b).worker = share_batch.worker, false) DESC,
+                 coalesce((f.of).turn, 0)
+                     + CASE WHEN (f.of).worker <> share_batch.worker THEN 2 * shares ELSE 0 END, (f.b).place
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
@@ -227,33 +288,11 @@ BEGIN
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
         EXIT WHEN FOUND;
     END LOOP;
-    -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes its
-    -- place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
-    IF found_batch.is_open THEN
-        UPDATE inorder_internal.worker_batch AS b
-        SET number = inorder_internal.number_batch(share_batch.feed)
-        WHERE b.feed = share_batch.feed AND b.number = found_batch.number
-        RETURNING b.number INTO found_batch.number;
-    END IF;
     RETURN found_batch;
 END $$;
 
-CREATE FUNCTION inorder_internal.note_turn(feed bigint, number bigint, worker text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-BEGIN
-    INSERT INTO inorder_internal.share_worker AS w (feed, share, relation, worker, turn)
-    SELECT b.feed, b.share, b.relation, note_turn.worker,
-           1 + coalesce((SELECT max(o.turn) FROM inorder_internal.share_worker AS o WHERE o.feed = b.feed), 0::bigint)
-    FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = note_turn.feed AND b.number = note_turn.number AND b.share IS NOT NULL
-    ON CONFLICT (feed, share) DO UPDATE SET worker = excluded.worker, turn = excluded.turn;
-END $$;
-
 -- Note that workers have been given all rows that were committed, unless batches wait for one.
-CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, asked timestamptz)
+CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, shares int, asked timestamptz)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -263,6 +302,5 @@ BEGIN
     SET caught_up_at = asked,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                      WHERE b.feed = note_caught_up.feed AND b.is_open AND b.written_here);
+      AND NOT inorder_internal.has_open(feed, shares);
 END $$;

@@ -67,9 +67,8 @@ BEGIN
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
             polled = k.asked,
             -- In a feed that is divided rows may wait for a worker.
-            caught_up_at = CASE WHEN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                                             WHERE b.feed = s.feed AND b.is_open AND b.written_here)
-                                THEN s.caught_up_at ELSE k.asked END,
+            caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (k.shared_by).shares) THEN s.caught_up_at
+                                ELSE k.asked END,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
         WHERE s.feed = k.feed
           AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
@@ -339,7 +338,7 @@ BEGIN
         b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, 0);
     END IF;
     IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
-        PERFORM inorder_internal.note_caught_up(k.feed, k.asked);
+        PERFORM inorder_internal.note_caught_up(k.feed, (k.shared_by).shares, k.asked);
     END IF;
     RETURN b;
 END $$;
@@ -383,10 +382,7 @@ DECLARE
 BEGIN
     IF version IS NULL THEN
         RETURN k;
-    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(f.id)
-          AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                          WHERE b.feed = k.feed AND b.worker = look_for_work.worker AND b.set_aside IS NULL
-                            AND b.written_here AND b.number >= inorder_internal.first_batch(k.feed)) THEN
+    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(f.id, worker) THEN
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         IF NOT (k.next).has_rows THEN
             RETURN inorder_internal.next_for_worker(k, max_rows);
@@ -535,7 +531,7 @@ BEGIN
         RETURN (held.holder <> inorder_internal.this_session()
                 AND inorder_internal.session_lives(held.holder)) IS NOT TRUE;
     END IF;
-    RETURN (k.next).has_rows OR inorder_internal.has_free(k.feed);
+    RETURN (k.next).has_rows OR inorder_internal.has_free(k.feed, NULL);
 END $$;
 
 -- The rows of an unfinished batch.

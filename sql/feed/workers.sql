@@ -87,8 +87,8 @@ BEGIN
     WHERE s.feed = share_pending.feed AND s.seq = state.seq;
 END $$;
 
--- Whether a worker that asks would get a batch that another one had, or that waits for one.
-CREATE FUNCTION inorder_internal.has_free(feed bigint)
+-- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
+CREATE FUNCTION inorder_internal.has_free(feed bigint, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
@@ -96,11 +96,13 @@ DECLARE
     shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
 BEGIN
     IF shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares) AS b WHERE inorder_internal.is_free(b));
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares) AS f
+                       WHERE (f.b).worker = has_free.worker OR inorder_internal.is_free(f.b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                    WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
-                     AND b.number >= inorder_internal.first_batch(has_free.feed) AND inorder_internal.is_free(b));
+                     AND b.number >= inorder_internal.first_batch(has_free.feed)
+                     AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
 -- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
@@ -159,6 +161,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     b inorder_internal.worker_batch;
+    before bigint;
 BEGIN
     LOOP
         b := inorder_internal.free_batch(feed, worker, least_rows);
@@ -168,15 +171,21 @@ BEGIN
             max_tries = take_batch.max_tries
         WHERE w.feed = take_batch.feed AND w.number = b.number;
     END LOOP;
-    IF b.share IS NOT NULL THEN
-        PERFORM inorder_internal.note_turn(feed, b.number, worker);
-    END IF;
     IF b.number IS NOT NULL THEN
+        before := b.number;
+        -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
+        -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
+        IF b.is_open THEN
+            b.number := inorder_internal.number_batch(feed);
+        END IF;
         b := inorder_internal.given(b, worker, lease, max_tries, holder);
         UPDATE inorder_internal.worker_batch AS w
-        SET (worker, token, holder, holder_pid, tries, max_tries, lease_end)
-            = ROW(b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
-        WHERE w.feed = b.feed AND w.number = b.number;
+        SET (number, worker, token, holder, holder_pid, tries, max_tries, lease_end)
+            = ROW(b.number, b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
+        WHERE w.feed = b.feed AND w.number = before;
+        IF b.share IS NOT NULL THEN
+            PERFORM inorder_internal.note_first(b, worker);
+        END IF;
     END IF;
     RETURN b;
 END $$;

@@ -157,7 +157,7 @@ COMMENT ON TABLE inorder_internal.gone_feed IS
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
-    -- Number of the batch; while it is open negative, only its place among those of its share
+    -- Number of the batch; while it is open negative, its place
     number bigint NOT NULL CHECK (number <> 0),
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
@@ -174,28 +174,38 @@ CREATE TABLE inorder_internal.worker_batch (
     set_aside timestamptz,  -- when it was set aside; null if it was not
     -- Share of the feed whose rows it has; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
+    place bigint,  -- order of the batches of a share, which a batch keeps when it gets its number
+    page bigint,  -- page that the row was in when rows were last added: see add_part()
     rows bigint CHECK (rows > 0),  -- number of its rows; null if the feed is not divided
     -- Whether rows may still be added, since no worker has had it
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
     -- Whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
 CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
-CREATE INDEX ON inorder_internal.worker_batch (feed, share, is_open, number) WHERE share IS NOT NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed, share, place) WHERE share IS NOT NULL;
+ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
+    ALTER place SET STATISTICS 0, ALTER number SET STATISTICS 0;  -- as in feed_state
 COMMENT ON TABLE inorder_internal.worker_batch IS
 'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
 
 CREATE TABLE inorder_internal.share_worker (
     feed bigint NOT NULL,
     share int NOT NULL,
+    seq bigint NOT NULL DEFAULT 0,  -- as in feed_state
+    page bigint,
     relation inorder_internal.table_ref NOT NULL,
-    worker text NOT NULL,
-    turn bigint NOT NULL,  -- number of the last give of the share, among all of the feed
-    PRIMARY KEY (feed, share)
+    worker text,  -- worker that had it last; null if none had
+    turn bigint NOT NULL DEFAULT 0,  -- number of the feed's last batch then
+    place bigint NOT NULL,  -- no lower place is that of an unfinished batch
+    PRIMARY KEY (feed, share, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
+ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
+    ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.share_worker IS
-'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
+'Which worker had a share last, and where its batches begin. Not dumped: without it they are looked for from the start.';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY

@@ -22,6 +22,10 @@ END $$"""
 READ = "SELECT feed_apply('f', 'SELECT count(*) FROM batch')"
 ASK = "SELECT number FROM feed_take_batch('f', 'w')"
 TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w')"
+STATE = "inorder_internal.feed_state, inorder_internal.worker_batch, inorder_internal.share_worker"
+SHARES = ", partition_by => 'n', shares => 4"
+# One share waits for another worker, and what comes for it is added to one batch.
+HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease => '1 day')"
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
@@ -34,23 +38,32 @@ def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
 
 
 @pytest.mark.editions
-@pytest.mark.parametrize(("step", "look", "rows"), [(READ, READ, 0), (READ, READ, 1), (TAKE, ASK, 0), (TAKE, TAKE, 1)])
+@pytest.mark.parametrize(
+    ("step", "look", "rows", "options", "before"),
+    [
+        (READ, READ, 0, "", ""), (READ, READ, 1, "", ""), (TAKE, ASK, 0, "", ""), (TAKE, TAKE, 1, "", ""),
+        *((TAKE, *look, SHARES, held) for look in ((ASK, 0), (TAKE, 1)) for held in ("", HELD)),
+    ],
+)  # fmt: skip
 def test_a_poll_touches_as_many_pages_as_before(
-    cluster: Cluster, fresh: Connection, step: str, look: str, rows: int
+    cluster: Cluster, fresh: Connection, step: str, look: str, rows: int, options: str, before: str
 ) -> None:
-    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "SELECT feed_create('f', 't')")
+    execute(
+        fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
+        f"SELECT feed_create('f', 't'{options}); {before}",
+    )  # fmt: skip
     # As autovacuum does: with a state as small as this the planner would read all of it, in this session for good.
-    execute(fresh, "VACUUM (ANALYZE) inorder_internal.feed_state, inorder_internal.worker_batch")
+    execute(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
-    before = pages(fresh, look, rows)
+    at_first = pages(fresh, look, rows)
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as holder:
         execute(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
         fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
-        assert pages(fresh, look, rows) <= 2 * before
+        assert pages(fresh, look, rows) <= 2 * at_first
         # Few rows in many pages: with statistics, a bitmap of all versions would seem cheaper.
-        execute(fresh, "VACUUM (ANALYZE) inorder_internal.feed_state, inorder_internal.worker_batch")
+        execute(fresh, f"VACUUM (ANALYZE) {STATE}")
         fresh.execute(MOVE.format(batches=20, step=step).encode())
-        assert pages(fresh, look, rows) <= 2 * before
+        assert pages(fresh, look, rows) <= 2 * at_first
         held = "SELECT pg_relation_size('inorder_internal.feed_state') > %s"
         assert scalar(fresh, held, 300 * BATCHES)
 
