@@ -85,7 +85,7 @@ as_owner(PG_FUNCTION_ARGS)
 	InitFunctionCallInfoData(*call, body_of(fcinfo, self.schema), PG_NARGS() + 1, DEFAULT_COLLATION_OID, NULL, (Node *) set);
 	call->args[0] = (NullableDatum) {caller.value, caller.null};
 	memcpy(call->args + 1, fcinfo->args, sizeof(NullableDatum) * PG_NARGS());
-	result = FunctionCallInvoke(call);
+	result = internal_call(call);
 	fcinfo->isnull = call->isnull;
 	become_self(self);
 	if (set != NULL)

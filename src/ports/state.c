@@ -259,6 +259,51 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 	return function;
 }
 
+/* Whether an error comes from an internal function, and not from what the caller had one execute */
+static bool
+is_of_ours(const ErrorData *error)
+{
+	const char *name = error->context == NULL ? NULL : strstr(error->context, INTERNAL_SCHEMA ".");
+
+	return name != NULL && memchr(error->context, '\n', name - error->context) == NULL &&
+		error->sqlerrcode != ERRCODE_INTERNAL_ERROR;
+}
+
+/*
+ * Call an internal function.  Its errors come without the lines of context that
+ * name such functions, which lead to no statement of the user's.
+ */
+Datum
+internal_call(FunctionCallInfo call)
+{
+	ErrorContextCallback *outer = error_context_stack;
+	MemoryContext context = CurrentMemoryContext;
+	Datum		result = (Datum) 0;
+
+	PG_TRY();
+	{
+		error_context_stack = NULL;
+		result = FunctionCallInvoke(call);
+		error_context_stack = outer;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		if (is_of_ours(error))
+		{
+			error->context = error->internalquery = NULL;
+			error->internalpos = 0;
+		}
+		ThrowErrorData(error);	/* adds the lines of those outside */
+	}
+	PG_END_TRY();
+	return result;
+}
+
 /* What an internal function returns, under the snapshot that is active */
 Value
 owner_call(const char *name, int count, const Value *arguments)
@@ -275,34 +320,18 @@ owner_call(const char *name, int count, const Value *arguments)
 	InitFunctionCallInfoData(*call, &function, count, DEFAULT_COLLATION_OID, NULL, NULL);
 	for (int i = 0; i < count; i++)
 		call->args[i] = (NullableDatum) {arguments[i].value, arguments[i].null};
-	result.value = FunctionCallInvoke(call);
+	result.value = internal_call(call);
 	result.null = call->isnull;
 	result.type = get_func_rettype(function.fn_oid);
 	become_self(self);
 	return result;
 }
 
-/* The error that an internal function raises, without its lines of context: they lead to no statement of the user's */
+/* The error that an internal function raises */
 void
 owner_error(const char *name, int count, const Value *arguments)
 {
-	MemoryContext context = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		(void) owner_call(name, count, arguments);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		error->context = NULL;
-		ReThrowError(error);
-	}
-	PG_END_TRY();
+	(void) owner_call(name, count, arguments);
 	elog(ERROR, "%s() raised no error", name);
 }
 

@@ -40,6 +40,7 @@ extern char *text_of(Value value);
 extern Datum attribute_of(HeapTupleHeader row, const char *name);
 
 extern Oid	internal_function(Oid schema, const char *name, int count, const Oid *types);
+extern Datum internal_call(FunctionCallInfo call);
 extern Value owner_call(const char *name, int count, const Value *arguments);
 extern void owner_error(const char *name, int count, const Value *arguments);
 

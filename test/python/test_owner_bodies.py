@@ -2,9 +2,12 @@
 
 import re
 
+import psycopg
 import pytest
-from inorder.connection.database import connect
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
+
+from attack import execute
 
 pytestmark = pytest.mark.server
 
@@ -43,3 +46,33 @@ def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
         ).fetchall()
     assert len(rows) > 40
     assert [name for name, executable in rows if executable] == []
+
+
+WRONG = (
+    "SELECT feed_take_batch('f', '')", "SELECT feed_finish_batch('no feed', 1)", "SELECT feed_seek('f', 'then')",
+    "SELECT count(*) FROM feed_read('f', NULL::t, 0)", "SELECT feed_apply('f', 'SELECT 1', -1)",
+    "SELECT exact_count('t')", "SELECT reader_start('pg_class')", "INSERT INTO t VALUES (gen_random_uuid())",
+    "DELETE FROM t", "SELECT feed_create('f', 't')",
+)  # fmt: skip
+
+
+def test_an_error_names_no_internal_function(fresh: Connection) -> None:
+    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+            "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")  # fmt: skip
+    for call in WRONG:
+        with pytest.raises(psycopg.Error) as raised:
+            fresh.execute(call.encode())
+        assert (raised.value.diag.context, raised.value.diag.internal_query) == (None, None), call
+        with pytest.raises(psycopg.Error) as raised:
+            fresh.execute(f"DO $do$ BEGIN EXECUTE $call${call}$call$; END $do$".encode())
+        context = raised.value.diag.context or ""
+        assert "inline_code_block" in context and "inorder_internal" not in context, call
+
+
+def test_an_error_of_the_callers_names_her_function(fresh: Connection) -> None:
+    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+            "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES",
+            "CREATE FUNCTION mine(uuid) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1 / 0; END'")  # fmt: skip
+    with pytest.raises(psycopg.errors.DivisionByZero) as raised:
+        fresh.execute(b"SELECT feed_apply('f', 'SELECT mine(id) FROM batch')")
+    assert "function mine(uuid)" in (raised.value.diag.context or "")
