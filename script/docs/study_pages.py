@@ -92,6 +92,11 @@ def linked(run: str, results: Results) -> str:
     return f"[{run}]({run}-{places[0]}.md)" if places else f"`{run}`"
 
 
+def folded(title: str, *parts: str) -> Iterator[str]:
+    """So that a page is a page until its details are asked for."""
+    yield from (f"<details>\n<summary>{title}</summary>", *parts, "</details>")
+
+
 def claims_part(study: str, results: Results) -> Iterator[str]:
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
     for has, title in ((True, "What it claims"), (False, "Measured here, without a figure of the study")):
@@ -150,10 +155,11 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
                 of_table += [line_of(label, some, found, runs) for some in by_size(list(cells))]
             rows += [[one["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
             notes += [f"* **{one['title']}.** {one['note']}"] if "note" in one else []
-        yield f"## Its figures, beside `inorder lab run {experiment}`"
         links = [f"[{run}]({run}.md)" for run in runs]
-        yield table(["table", "figure", "rows", "published", "as", "detail", *links], rows)
-        yield "\n".join(notes)
+        yield from folded(
+            f"Its figures, beside <code>inorder lab run {experiment}</code>",
+            table(["table", "figure", "rows", "published", "as", "detail", *links], rows), "\n".join(notes),
+        )  # fmt: skip
 
 
 def by_size(cells: Sequence[Published]) -> list[list[Published]]:
@@ -187,9 +193,11 @@ def size_text(rows: int | str) -> str:
 
 
 def parts_part(study: str) -> Iterator[str]:
-    yield "## Which command reproduces what?"
-    yield "`bulk --full` is short for `inorder lab run bulk --full`."
-    yield table(["part", "what", "command, or why not", "table of the report"], PARTS[study])
+    yield from folded(
+        "Which command reproduces what?",
+        "`bulk --full` is short for `inorder lab run bulk --full`.",
+        table(["part", "what", "command, or why not", "table of the report"], PARTS[study]),
+    )
 
 
 def page(study: str, results: Results) -> str:
