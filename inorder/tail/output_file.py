@@ -5,7 +5,8 @@ import hashlib
 import os
 import stat
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from psycopg.abc import Buffer
@@ -140,11 +141,16 @@ class OutputFile:
         if not self.appends:
             os.lseek(STANDARD_OUTPUT, place, os.SEEK_SET)
 
-    def sync(self) -> None:
+    @contextmanager
+    def whole(self, place: int, errors: type[BaseException] = BaseException) -> Iterator[None]:
+        """What is written in the block is in the file wholly, or it ends at this place as before."""
         try:
-            os.fsync(STANDARD_OUTPUT)
-        except OSError as error:
-            raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
+            yield
+        except errors as error:
+            self.cut(place)
+            if isinstance(error, OSError):
+                raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
+            raise
 
     def sync_name(self) -> None:
         with suppress(OSError):
@@ -157,12 +163,13 @@ class FileSink(Sink):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile(form)
+        self.source: Source | None = None
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""
-        self.is_ours = True
+        self.is_ours, self.is_complete = True, False
 
     def resume(self, source: Source, accept: bool) -> None:
-        known, begun = source.output, source.begun
+        self.source, known, begun = source, source.output(), source.begun
         try:
             self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
         except MismatchError as reason:
@@ -193,10 +200,8 @@ class FileSink(Sink):
         return Mark(self.size, digest(self.recent), self.file.named())
 
     def put(self, content: Buffer) -> None:
-        try:
+        with self.file.whole(self.size):
             super().put(content)
-        except OSError as error:
-            raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
         self.size += len(content)
         self.recent = (self.recent + bytes(content[-LAST_BYTES:]))[-LAST_BYTES:]
 
@@ -207,13 +212,16 @@ class FileSink(Sink):
         self.check()
 
     def sync(self) -> None:
-        self.file.sync()
+        with self.file.whole(self.size):
+            os.fsync(STANDARD_OUTPUT)
 
     def end(self, header: bytes) -> None:
         """What ends an output is not delivered: the next run takes it back."""
         if self.size > 0 and self.form.trailer:
-            put_all(STANDARD_OUTPUT, self.form.trailer)
-            self.sync()
+            with self.file.whole(self.size):
+                put_all(STANDARD_OUTPUT, self.form.trailer)
+                os.fsync(STANDARD_OUTPUT)
+        self.is_complete = True
 
     def check(self) -> None:
         status = self.file.status()
@@ -236,9 +244,12 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Take back half a batch now, rather than in the next run."""
-        if self.rows and self.is_ours and self.file.before(self.start) == self.recent_at_start:
-            self.file.cut(self.start)
+        """Take back now, rather than in the next run, what is beyond the position."""
+        known = self.source.output() if self.source else None
+        if self.is_complete or known is None or not self.is_ours or not known.size < self.size == self.file.size():
+            return
+        if digest(self.file.before(known.size)) == known.last:
+            self.file.cut(known.size)
 
 
 def is_named(text: str | None) -> bool:

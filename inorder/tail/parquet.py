@@ -51,7 +51,8 @@ class Part:
     def forget(self) -> None:
         with suppress(OSError, pa.ArrowException):
             self.writer.close()  # else it would write its end when it is collected
-        self.file.close()
+        with suppress(OSError):
+            self.file.close()
         self.partial.unlink(missing_ok=True)
 
 
@@ -83,7 +84,8 @@ class ParquetSink(Sink):
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
             source.max_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
-        self.known = source.output.last if source.output else ""
+        known = source.output()
+        self.known = known.last if known else ""
         if self.request.position is not None:
             self.refuse_others(source)
 

@@ -87,7 +87,6 @@ class ShardsSource(Source):
         self.form, self.arrow = FORMATS[request.output], arrow_of(request)
         self.file = ShardsFile(file)
         state = self.file.state
-        self.output = state.output if state else None
         self.begun = state.pending.start if state and state.pending else None
         self.nodes: dict[int, ShardSession] = {}
         self.round: collections.deque[str] = collections.deque()
@@ -105,6 +104,9 @@ class ShardsSource(Source):
 
     def lock(self) -> int:
         return self.file.file.descriptor
+
+    def output(self) -> Mark | None:
+        return self.file.state.output if self.file.state else None
 
     # --- sessions ---------------------------------------------------------------
 

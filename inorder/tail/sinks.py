@@ -27,11 +27,11 @@ class Sink:
     def resume(self, source: Source, accept: bool) -> None:
         """Before the first batch: an error unless this is where the last run wrote to. Half a batch is taken back."""
         if source.begun is not None and not accept:
-            assert source.output is not None
-            size = source.output.size
+            known = source.output()
+            assert known is not None
             raise InputError(
                 "the last batch is unfinished in a file, and standard output is not that file\n"
-                f"HINT:  Append to that file once more, which completes it; or cut it to its first {size} bytes "
+                f"HINT:  Append to that file once more, which completes it; or cut it to its first {known.size} bytes "
                 "(truncate -s) and use --accept-output."
             )
 

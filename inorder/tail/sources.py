@@ -65,12 +65,15 @@ class Source:
     is_new = False  # whether this run begins to read
     is_behind = False  # the last batch was full
     is_fixed = True  # a batch has the same rows each time
-    output: Mark | None = None  # where the rows of the last run ended, if it was in a file
-    begun: str | None = None  # how the batch begins that is half in that file
+    begun: str | None = None  # how the batch begins that is half in a file, as the last run left it
 
     def attach(self, session: Session) -> None:
         """Go on in this session."""
         raise NotImplementedError
+
+    def output(self) -> Mark | None:
+        """The end of the rows in a file, by the position as it is saved."""
+        return None
 
     def lock(self) -> int:
         """The descriptor of the lock that keeps other runs away."""
@@ -132,7 +135,6 @@ class TableSource(Source):
         self.jobs = Jobs(request.jobs, self.job, self.form.size)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
-        self.output = saved.output if saved else None
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
@@ -142,6 +144,9 @@ class TableSource(Source):
 
     def lock(self) -> int:
         return self.file.descriptor
+
+    def output(self) -> Mark | None:
+        return self.saved.output if self.saved else None
 
     def attach(self, session: Session) -> None:
         self.session = session

@@ -233,10 +233,12 @@ class FeedFileSink(Copied):
         return self.file.size() == 0
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        super().give(batch, size)
-        self.file.sync()
+        with self.file.whole(self.file.size(), errors=Exception):  # after an interrupt the copy goes on
+            super().give(batch, size)
+            os.fsync(STANDARD_OUTPUT)
 
     def end(self, header: bytes) -> None:
         if not self.at_start():
-            super().end(header)
-            self.file.sync()
+            with self.file.whole(self.file.size()):
+                super().end(header)
+                os.fsync(STANDARD_OUTPUT)

@@ -9,6 +9,7 @@ import atexit
 import gc
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -27,6 +28,7 @@ from typing import IO, Any, NoReturn
 LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
+ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
 lock = threading.Lock()
 
 
@@ -209,6 +211,8 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.environ.update(request["environment"])
     if sizes := os.environ.pop(HELD_AFTER, None):
         hold_after([int(size) for size in sizes.split()])
+    if room := os.environ.pop(ROOM, None):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), int(room)))
     sys.argv = ["inorder", *request["arguments"]]
     try:
         runpy.run_module("inorder", run_name="__main__")

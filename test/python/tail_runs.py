@@ -54,7 +54,12 @@ class Tail:
 
     @contextmanager
     def started(
-        self, *arguments: str, to: str | None = None, mode: str = "ab", held_after: Sequence[int] = ()
+        self,
+        *arguments: str,
+        to: str | None = None,
+        mode: str = "ab",
+        held_after: Sequence[int] = (),
+        room: int | None = None,
     ) -> Iterator[preloaded.Run]:
         """Start it, into a file or into a pipe; killed at the end if it is still there.
 
@@ -63,7 +68,8 @@ class Tail:
         stdout: int | IO[bytes] = (self.folder / to).open(mode) if to else subprocess.PIPE
         command = [self.command, *arguments]
         held = {preloaded.HELD_AFTER: " ".join(map(str, held_after))} if held_after else {}
-        running = preloaded.Run(command, self.folder, self.environment | held, stdout, subprocess.PIPE)
+        limit = {} if room is None else {preloaded.ROOM: str(room)}
+        running = preloaded.Run(command, self.folder, self.environment | held | limit, stdout, subprocess.PIPE)
         try:
             if held_after:
                 wait_for(running.is_stopped)
@@ -74,6 +80,14 @@ class Tail:
             for stream in (running.stdout, running.stderr, stdout):
                 if stream and not isinstance(stream, int):
                     stream.close()
+
+    def without_room(self, room: int, *arguments: str, to: str | None = None) -> str:
+        """What a run says that fails since no file can have more bytes."""
+        with self.started(*arguments, to=to, room=room) as running:
+            assert running.wait(PATIENCE) in (1, 2) and running.stderr
+            said = running.stderr.read().decode()
+            assert "Traceback" not in said and not (running.stdout and running.stdout.read()), said
+        return said
 
     def appended(self, *arguments: str, to: str = "out") -> None:
         with self.started(*arguments, to=to) as running:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, scalar
 from examples import python_with
-from tail_runs import TOOL, Tail, insert, numbers
+from tail_runs import Tail, insert, numbers
 from waiting import PATIENCE, wait_for, wait_for_more
 
 pytestmark = pytest.mark.server
@@ -208,25 +207,12 @@ def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
         assert running.stderr and b"--frame is for a pipe" in running.stderr.read()
 
 
-def limited(tail: Tail, size: int, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
-    """A run that can write files of this size only, as if the disk were full."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return subprocess.run(
-        [*TOOL, "tail", *arguments], check=False, capture_output=True, cwd=tail.folder, env=tail.environment,
-        timeout=PATIENCE, preexec_fn=limit,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
 def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
     insert(fresh, 4_000)
-    failed = limited(tail, 100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
-    assert failed.returncode == 1 and failed.stdout == b""
-    assert b"inorder: cannot write a batch to a temporary file in " in failed.stderr
-    assert b": File too large\nHINT:  TMPDIR names another place" in failed.stderr
+    said = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
+    assert "inorder: cannot write a batch to a temporary file in " in said
+    assert ": File too large\nHINT:  TMPDIR names another place" in said
     assert not (tail.folder / "got").exists()
     tail("events", "--position", "p", "--batch-rows", "1M", "--exec", "cat >> got")
     assert tail.rows("got") == list(range(1, 4_001))

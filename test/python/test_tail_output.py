@@ -5,13 +5,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from inorder.connection.database import Connection
 
@@ -339,19 +339,58 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
 
 def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 4_000)
-    program = (
-        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (160_000, 160_000))\n"
-        "from inorder.cli import main\nmain()"
-    )
-    with (tail.folder / "out").open("ab") as stream:
-        done = subprocess.run(
-            [sys.executable, "-c", program, "tail", *EVENTS, "--batch-rows", "1500"], check=False, stdout=stream,
-            stderr=subprocess.PIPE, cwd=tail.folder, env=tail.environment,
-        )  # fmt: skip
-    assert done.returncode == 1 and b"File too large" in done.stderr and b"Traceback" not in done.stderr
+    assert "File too large" in tail.without_room(160_000, *EVENTS, "--batch-rows", "1500", to="out")
     assert tail.rows() == list(range(1, 1501))
     tail.appended(*EVENTS)
     assert tail.rows() == list(range(1, 4001))
+
+
+def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
+    """However little was written of a batch, its header or the trailer: no row is left in half, and none twice."""
+    insert(fresh, 4_000)
+    for form in ("json", "csv", "binary", "arrow"):
+        arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
+        tail.appended(*arguments, "whole", to=f"{form} whole")
+        whole = (tail.folder / f"{form} whole").read_bytes()
+        content = (lambda it: pa.ipc.open_stream(it).read_all()) if form == "arrow" else bytes
+        # A position takes 2,000 bytes, the first block of rows more than 3,000.
+        for room in (3_000, len(whole) // 2, len(whole) - 1):
+            name = f"{form} {room}"
+            out = tail.folder / name
+            assert "cannot write: File too large" in tail.without_room(room, *arguments, f"{name} p", to=name)
+            output = tail.state(f"{name} p")["output"]
+            assert isinstance(output, dict) and out.stat().st_size == output["size"], name
+            tail.appended(*arguments, f"{name} p", to=name)
+            assert content(out.read_bytes()) == content(whole), name
+        (tail.folder / "whole").unlink()
+
+
+def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Connection) -> None:
+    """A batch that has arrived is taken back where its position cannot be saved."""
+    insert(fresh, 3)
+    tail.appended(*EVENTS)
+    before = (tail.folder / "out").read_bytes()
+    insert(fresh, 3, 4)
+    with tail.started(*EVENTS, to="out", held_after=[1]) as running:
+        assert (tail.folder / "out").read_bytes() != before
+        (tail.folder / "p.partial").mkdir()
+        running.send_signal(signal.SIGCONT)
+        assert running.wait(PATIENCE) == 1
+    assert (tail.folder / "out").read_bytes() == before
+
+
+def test_without_room_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection) -> None:
+    insert(fresh, 4_000)
+    row, around = 30, 19  # bytes of binary rows
+    cases = (("json", 130_000, None), ("binary", 70_000, 1_500), ("binary", around + 4_000 * row + 1, 4_000))
+    for form, room, rows in cases:
+        name = f"{form} {room}"
+        fresh.execute("SELECT feed_create(%s, 'events')", (name,))
+        tail.without_room(room, "--format", form, "--batch-rows", "1500", "--feed", name, to=name)
+        if rows is None:
+            assert tail.rows(name) == list(range(1, 1_501))
+        else:
+            assert (tail.folder / name).stat().st_size == around + rows * row, name
 
 
 def test_the_position_says_where_the_file_ends(tail: Tail, fresh: Connection) -> None:

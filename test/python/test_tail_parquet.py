@@ -196,7 +196,7 @@ def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("inorder.tail.parquet.GROUP_BYTES", 1)
     request = Request("", "events", tmp_path / "p", None, output="parquet", directory=tmp_path / "out")
     sink = ParquetSink(lambda _count: None, request)
-    sink.resume(cast(Source, SimpleNamespace(is_new=True, output=None, begun=None)), accept=False)
+    sink.resume(cast(Source, SimpleNamespace(is_new=True, output=lambda: None, begun=None)), accept=False)
     sink.check()
     sink.begin("batch", b"", b"")
     sink.write(pa.record_batch({"n": [1, 2]}), b"")
@@ -280,3 +280,14 @@ def test_what_has_no_folder(fresh: Connection, tail: Tail) -> None:
     assert "requires --directory" in tail("events", "--position", "p", "--partition-by", "day(at)", code=2)
     tail(*RUN, "--partition-by", "day(at)")  # more than the usual limit of open files
     assert len(placed(tail.folder)) == 1201
+
+
+def test_without_room_a_directory_is_as_before(fresh: Connection, tail: Tail) -> None:
+    """Nor is there a second error where the file that could not be written is closed."""
+    insert(fresh, 4_000)
+    for more in ((), ("--partition-by", "hash(n, 2)")):
+        said = tail.without_room(20_000, *RUN, *more)
+        assert "cannot write out/" in said and "File too large" in said, said
+        assert [path.name for path in (tail.folder / "out").rglob("*") if path.is_file()] == [".inorder"]
+        for path in (tail.folder / "p", tail.folder / "out" / ".inorder"):
+            path.unlink()
