@@ -60,14 +60,14 @@ BEGIN
         WHERE known.name = feed_name AND known.owner = find_feed.owner
           AND (pg_get_userbyid(known.owner) = known.owner_name OR inorder_internal.owns(caller, known.relation));
     END IF;
+    IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
+        RETURN f;
     -- A role that may not see a feed gets the same error as for a missing one.
-    IF f.id IS NULL OR NOT (inorder_internal.may_move(caller, f) OR inorder_internal.may_see(caller, f)) THEN
+    ELSIF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
-    ELSIF NOT inorder_internal.may_move(caller, f) THEN
-        RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
-              HINT = 'Its owner or the owner of its table may call feed_grant().';
     END IF;
-    RETURN f;
+    RAISE 'permission denied for feed %', quote_literal(feed_name) USING ERRCODE = 'insufficient_privilege',
+          HINT = 'Its owner or the owner of its table may call feed_grant().';
 END $$;
 
 CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
