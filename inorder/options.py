@@ -1,6 +1,6 @@
 """What options take, each with its range and its message; those of several commands; which go together."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -45,6 +45,17 @@ def size(lowest: int) -> Value[int]:
 
 def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
     return Value("DURATION", lambda text, option: parse_duration(text, option, lowest, highest), typed_seconds)
+
+
+def one_of(known: Collection[str], listed: Collection[str] = ()) -> Value[str]:
+    """A name that is known; an error lists all of them, or those that are ``listed``."""
+
+    def read(text: str, option: str) -> str:
+        if text not in known:
+            raise InputError(f"{option} has unknown {text!r}; there are {', '.join(listed or known)}")
+        return text
+
+    return Value("NAME", read, str)
 
 
 def several(one: Value[T]) -> Value[tuple[T, ...]]:

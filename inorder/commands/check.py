@@ -22,17 +22,11 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.options import DSN, FILE, Value, count, duration, format_option, option, several
+from inorder.options import DSN, FILE, count, duration, format_option, one_of, option, several
 from inorder.servers import find_server
 
 USUAL = ("id", "created", "horizon", "feed")
 SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"}
-
-
-def known_fault(text: str, option: str) -> str:
-    if text not in FAULTS:
-        raise InputError(f"{option}: there is no fault '{text}'; there are {', '.join(FAULTS)}")
-    return text
 
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
@@ -86,7 +80,7 @@ def possible(target: Target, has_inorder: bool, way: Way) -> str:
 @option("--schedules", "most", type=count(1), help="Schedules of each case, at most: those that overlap most.  [all]")
 @option("--load", "load", type=duration(0.1, 3600), default="5s", help="How long a random load follows the schedules.")
 @option("--seed", type=count(0), default="1", help="Of the random load.")
-@option("--fail-on", "fail_on", type=several(Value("FAULT", known_fault, str)),
+@option("--fail-on", "fail_on", type=several(one_of(FAULTS)), metavar="FAULT,…",
         help="Exit with 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to this file, a new one, for psql.")
 @option("--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards.")

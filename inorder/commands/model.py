@@ -9,9 +9,9 @@ import click
 from inorder.commands.options import show_option
 from inorder.commands.show import show_sections
 from inorder.lab.analysis.model import Conditions, predict
-from inorder.lab.keys import KEY_KINDS, USUAL_KINDS, kinds_named
+from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import Figure, Section, number, table
-from inorder.options import count, duration, option, size
+from inorder.options import count, duration, one_of, option, several, size
 from inorder.units import size_text
 
 MOST = 2**31 - 1  # of each parameter of the block generators
@@ -42,7 +42,7 @@ def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = Non
 
 
 @click.command("model")
-@option("--keys", metavar="NAME,…", help="Kinds of key, comma-separated.  [all]")
+@option("--keys", "kinds", type=several(one_of(USUAL_KINDS)), help="Kinds of key, comma-separated.  [all]")
 @option("--rows", type=count(1, 10**15), default="100e9", help="Rows in the table.")
 @option("--rate", type=count(1, 10**9), default="20000", help="Rows inserted a second.")
 @option("--memory", "memory_bytes", type=size(2**20), default="256GB", help="Memory that holds pages of this index.")
@@ -53,11 +53,10 @@ def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = Non
         help="Of uuid_time_nextval: seconds of a block.")  # fmt: skip
 @option("--interval-count", type=count(1, MOST), default="65536", help="Of uuid_time_nextval: blocks.")
 @show_option
-def lab_model(keys: str | None, output: str, **given: Any) -> None:
+def lab_model(kinds: Sequence[str] | None, output: str, **given: Any) -> None:
     """What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.
 
     The formulas and how far they are from measurement: docs/model.md.
     """
-    kinds = [kind.name for kind in kinds_named(keys, USUAL_KINDS)] if keys is not None else None
     section = prediction_section(Conditions(**given), kinds)
     show_sections([section], output, section.records())

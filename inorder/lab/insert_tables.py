@@ -21,12 +21,11 @@ from inorder.lab.instruments.counters import (
     read_sizes,
 )
 from inorder.lab.instruments.machine import available_cores
-from inorder.lab.keys import KEY_KINDS, KeyKind, kinds_named
+from inorder.lab.keys import BASE_KINDS, KEY_KINDS, KeyKind
 from inorder.lab.results import checkpoint_wal
 from inorder.lab.server_settings import FILL_WAL, Small, fill_settings
 from inorder.lab.targets.target import Target, since
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
-from inorder.options import Value
 from inorder.units import MB
 
 INSERT = "insert"
@@ -46,9 +45,8 @@ INSERT_ROWS_PER_SECOND = 200_000
 
 
 def keys(usual: tuple[str, ...], *, full: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    read = Value("NAME,…", lambda text, _option: tuple(kind.name for kind in kinds_named(text)), ",".join)
-    return setting.of(
-        read, "Kinds of key, comma-separated.", usual, full=full, flag="--keys",
+    return setting.choices(
+        "Kinds of key, comma-separated.", KEY_KINDS, usual, BASE_KINDS, full=full, flag="--keys",
         needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, contrib=lambda kind: KEY_KINDS[kind].contrib,
         label=lambda kind: KEY_KINDS[kind].label,
     )  # fmt: skip

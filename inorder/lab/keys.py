@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from inorder.errors import InputError
-
 SCHEMA = "inorder_lab"
 
 # The index on the key: suffix of the kind's name, how it is called, and the statement that makes it.
@@ -186,27 +184,3 @@ def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str,
         for kind in kinds
     ]
     return tuple(dict.fromkeys(every))
-
-
-def kinds_named(names: str, known: tuple[str, ...] = BASE_KINDS) -> list[KeyKind]:
-    """The kinds in a comma-separated list; an error that names the unknown one and the known ones.
-
-    >>> [kind.label for kind in kinds_named("v7,bigint")]
-    ['version 7', 'bigint']
-    >>> kinds_named("v7,v6")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    inorder.errors.InputError: unknown key kind 'v6'; there are bigint, xact, v7, time, sequence, random, time60, ...
-
-    One of the known may name its index, too:
-
-    >>> [kind.label for kind in kinds_named("random_plain")]
-    ['random, plain']
-    """
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    indexed = {KEY_KINDS[kind].with_index(index).name for kind in known for index in INDEX_KINDS}
-    for name in wanted:
-        if name not in (indexed if known == BASE_KINDS else known):
-            raise InputError(f"unknown key kind '{name}'; there are {', '.join(known)}")
-    if not wanted:
-        raise InputError(f"no key kind given; there are {', '.join(known)}")
-    return [KEY_KINDS[name] for name in dict.fromkeys(wanted)]

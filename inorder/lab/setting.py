@@ -5,7 +5,7 @@ result file, and whether it applies to the user's own server all follow from it.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -101,15 +101,11 @@ def optional_bytes(help: str, lowest: int) -> int | None:
     return of(cast("Value[int | None]", options.size(lowest)), help, None, of_server=True)
 
 
-def choices(help: str, known: Sequence[str], usual: tuple[str, ...] = (), **more: Any) -> tuple[str, ...]:
+def choices(
+    help: str, known: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
+) -> tuple[str, ...]:
     """Several of the known names; all of them unless ``usual`` says which."""
-
-    def read(name: str, option: str) -> str:
-        if name not in known:
-            raise InputError(f"{option} has unknown {name!r}; there are {', '.join(known)}")
-        return name
-
-    return of(options.several(Value("NAME", read, str)), help, usual or tuple(known), **more)
+    return of(options.several(options.one_of(known, listed)), help, usual or tuple(known), **more)
 
 
 def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:

@@ -300,7 +300,7 @@ def replayed(server: Server, cluster: Cluster, lines: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--fail-on", "late"], "there is no fault 'late'"),
+        (["--fail-on", "late"], "--fail-on has unknown 'late'; there are lost"),
         (["nobody"], "there is no reader nobody"),
         (["--sql", "SELECT id FROM events WHERE created_at < now()"], "write :now"),
     ],
