@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from inorder.connection.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, identifier, query
 from inorder.connection.session import explained, first_line
 from inorder.text import listed, plural
 from inorder.units import time_text
@@ -31,10 +31,6 @@ SAMPLED_PAGES = 50
 UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
 LEAST_ROWS = 1000  # of a table that is looked at
 NAMED = 3  # tables in a sentence
-
-
-def identifier(*names: str) -> str:
-    return sql.Identifier(*names).as_string(None)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from importlib.resources import files
 from itertools import groupby
 from math import ceil, fsum, inf, log2
 
-from psycopg import sql
-
 from inorder.advise import uuids
 from inorder.advise.cost import KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
-from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf, identifier
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf
 from inorder.advise.statements import Place, counted, polled
+from inorder.connection.database import identifier, literal
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
 from inorder.units import size_text, time_text
@@ -76,10 +75,6 @@ class Keyed:
     @property
     def is_text(self) -> bool:
         return self.column.type in TEXT_TYPES
-
-
-def literal(text: str) -> str:
-    return sql.Literal(text).as_string(None)
 
 
 def finding(

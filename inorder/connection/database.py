@@ -29,6 +29,14 @@ def connect_as_user(dsn: str) -> Connection:
     )
 
 
+def literal(value: object) -> str:
+    return sql.Literal(value).as_string(None)
+
+
+def identifier(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
 def execute(connection: Connection, *statements: str) -> None:
     """One statement after the other, by the extended protocol: what another server put into one cannot be a second."""
     for statement in statements:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from inorder.connection.database import literal
 from inorder.errors import InputError
 from inorder.lab.check.diagram import statements
 from inorder.lab.check.history import COPY_FAULTS, FAULTS
@@ -115,10 +116,6 @@ def filled(text: str, values: Mapping[str, str | None]) -> str:
         return literal(values[found[1]])
 
     return NAME.sub(value, text)
-
-
-def literal(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
 def ways_in(text: str) -> dict[str, Way]:

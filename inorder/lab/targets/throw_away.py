@@ -10,7 +10,7 @@ from pathlib import Path
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from inorder.connection.database import Connection, connect, query
+from inorder.connection.database import Connection, connect, literal, query
 from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
@@ -100,10 +100,10 @@ class ThrowAway(Target):
         return folder
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        return session.execute(copy_to(what, file or Path(os.devnull)).encode()).rowcount
+        return session.execute(f"COPY {what} TO {literal(str(file or os.devnull))}".encode()).rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        return session.execute(f"COPY {table} FROM '{quoted(file)}'".encode()).rowcount
+        return session.execute(f"COPY {table} FROM {literal(str(file))}".encode()).rowcount
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
         return ServerProcess(session).timed(work)
@@ -136,14 +136,6 @@ class ThrowAway(Target):
 
     def clock(self) -> Apart:
         return SAME
-
-
-def copy_to(what: str, file: Path) -> str:
-    return f"COPY {what} TO '{quoted(file)}'"
-
-
-def quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 def execute_all(dsn: str, statements: Sequence[str]) -> None:

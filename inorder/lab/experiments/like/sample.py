@@ -13,7 +13,7 @@ from math import ceil
 
 import psycopg
 
-from inorder.connection.database import Connection, execute, one_row
+from inorder.connection.database import Connection, execute, identifier, one_row
 from inorder.lab.experiments.like.shape import Column, Draw, Shape
 from inorder.lab.keys import SCHEMA
 
@@ -30,10 +30,6 @@ WHOLE = ("smallint", "integer", "bigint", "numeric")
 TEXT = ("text", "character varying", "character")
 REAL = ("double precision", "real")
 TIMES = ("timestamp with time zone", "timestamp without time zone")
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def base_type(column: Column) -> tuple[str, int]:
@@ -112,7 +108,7 @@ class Sample:
 
     def value(self, column: Column, number: str, share: str) -> str:
         spread = self.spreads.get(column.name, Spread())
-        name = f"{'o' if spread.rises else 's'}.{quoted(column.name)}"
+        name = f"{'o' if spread.rises else 's'}.{identifier(column.name)}"
         if not spread.varied:
             return name
         if spread.unique and not spread.rises:
@@ -152,7 +148,7 @@ def varied(column: Column, spread: Spread, name: str, number: str) -> str:
 
 def risen(column: Column, spread: Spread, after: str, number: str, share: str) -> str:
     """SQL of a value between that of a column and the one ``after`` it; of a load the time goes on."""
-    kind, name = base_type(column)[0], f"o.{quoted(column.name)}"
+    kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
     more = f"({after} - {name}) * ({share or scrambled(number) + ' / 2147483648.0'})"
@@ -175,8 +171,8 @@ def moment(kind: str, seconds: str) -> str:
 def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
     """Copy a sample to the server that is measured, where the table is to have so many rows."""
     columns = [*found.sampled, found.column(found.key)]
-    listed = ", ".join(quoted(column.name) for column in columns)
-    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    listed = ", ".join(identifier(column.name) for column in columns)
+    typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)
     made = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
     execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", made)
     there = draw.drawn(theirs)
@@ -210,14 +206,14 @@ class Prepared:
             column.name: self.spread(column, column.name in unique)
             for column in self.shape.sampled if column.name in indexed
         }  # fmt: skip
-        key = quoted(self.shape.key)
+        key = identifier(self.shape.key)
         (length,) = self.one(f"SELECT avg(length({key}::text)) FROM {{raw}}")
         found = Sample(self.shape, self.count, spreads, plain, self.rises(self.shape.column(self.shape.key)), length)
         self.make(found)
         return found
 
     def rises(self, column: Column) -> bool:
-        name = quoted(column.name)
+        name = identifier(column.name)
         ranks = f"SELECT {N}, rank() OVER (ORDER BY {name}) AS place FROM {{raw}} WHERE {name} IS NOT NULL"
         try:
             return self.one(f"SELECT corr(place, {N}) FROM ({ranks}) AS ranks")[0] >= RISING
@@ -225,7 +221,7 @@ class Prepared:
             return False
 
     def spread(self, column: Column, unique: bool) -> Spread:
-        name, kind = quoted(column.name), base_type(column)[0]
+        name, kind = identifier(column.name), base_type(column)[0]
         try:
             groups = f"SELECT count(*) AS times FROM {{raw}} WHERE {name} IS NOT NULL GROUP BY {name}"
             counts = f"SELECT count(*), count(*) FILTER (WHERE times = 1), sum(times) FROM ({groups}) AS groups"
@@ -245,7 +241,7 @@ class Prepared:
     def make(self, found: Sample) -> None:
         parts, joined = [], ""
         for place, column in enumerate(self.shape.sampled):
-            name, spread = quoted(column.name), found.spreads.get(column.name, Spread())
+            name, spread = identifier(column.name), found.spreads.get(column.name, Spread())
             parts.append(f"{f'o{place}' if spread.rises else 'r'}.{name}")
             if spread.rises:
                 order = f"OVER (ORDER BY {name} NULLS LAST)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.connection.database import Connection, connect_as_user, one_row, query
+from inorder.connection.database import Connection, connect_as_user, literal, one_row, query
 from inorder.connection.session import explained
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
@@ -284,7 +284,3 @@ def read_columns(
             bool(default and CLOCK.search(str(default))),
         ))  # fmt: skip
     return columns, tuple(enums), renamed
-
-
-def literal(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
