@@ -79,10 +79,6 @@ def several(
     return Turn(tuple(Place(step, kind, rows, f"{label}: {words}") for step, words in steps.items()), one_by_one)
 
 
-def nothing() -> None:
-    """Nothing to do before a stage."""
-
-
 @dataclass(frozen=True)
 class Stage:
     """What is measured once a round, in shuffled order unless it is fixed.
@@ -95,7 +91,7 @@ class Stage:
 
     turns: Callable[[int], Sequence[Turn]]
     rounds: int
-    begin: Callable[[], None] = nothing
+    begin: Callable[[], None] = lambda: None
     shuffled: bool = True
     warm_up: bool = False
     whole: bool = True

@@ -13,7 +13,7 @@ from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner
 from inorder.lab.targets.target import Target
-from inorder.lab.turn import Measured, Metrics, Progress, Stage, Turn, nothing
+from inorder.lab.turn import Measured, Metrics, Progress, Stage, Turn
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -103,7 +103,7 @@ class Replay:
 
     def stage(self, stage: Stage) -> Stage:
         return replace(
-            stage, begin=nothing, turns=lambda number: [self.turn(turn, number) for turn in stage.turns(number)]
+            stage, begin=lambda: None, turns=lambda number: [self.turn(turn, number) for turn in stage.turns(number)]
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
