@@ -42,15 +42,15 @@ NO_DEDUP = "no_dedup"
 UNIQUE = "unique"
 COPY_OUT = "copy_out"
 COPY_IN = "copy_in"
-STEPS = {
-    WITH_KEY: "INSERT … SELECT, primary key present",
-    NO_INDEX: "INSERT … SELECT, no index",
-    ADD_KEY: "adding the primary key",
-    PLAIN: "a plain btree",
-    NO_DEDUP: "a plain btree without deduplication",
-    UNIQUE: "a unique index",
-    COPY_OUT: "COPY TO a file",
-    COPY_IN: "COPY FROM the file, primary key present",
+STEPS = {  # what each is, and its name in tables, short enough for one line
+    WITH_KEY: ("INSERT … SELECT, primary key present", "with key"),
+    NO_INDEX: ("INSERT … SELECT, no index", "no index"),
+    ADD_KEY: ("adding the primary key", "add key"),
+    PLAIN: ("a plain btree", "btree"),
+    NO_DEDUP: ("a plain btree without deduplication", "no dedup"),
+    UNIQUE: ("a unique index", "unique"),
+    COPY_OUT: ("COPY TO a file", "COPY out"),
+    COPY_IN: ("COPY FROM the file, primary key present", "COPY in"),
 }
 BUILDS = (PLAIN, NO_DEDUP, UNIQUE)
 LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # a primary key, whose size and leaf density are then noted
@@ -140,7 +140,7 @@ class BulkExperiment(Experiment[BulkPlan]):
         for kind in self.plan.kinds:
             chosen = [step for step in steps_of(self.plan.seed, rows, kind, number) if step in self.plan.steps]
             turns.append(several(
-                {step: STEPS[step] for step in chosen}, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
+                {step: STEPS[step][0] for step in chosen}, kind, rows, f"{rows:,} rows: {KINDS[kind].label}",
                 lambda kind, step, _seed: self.measure(kind, step, rows), end=self.clear,
             ))  # fmt: skip
         return turns
@@ -192,19 +192,9 @@ def beforehand(key: KeyKind, step: str) -> list[str]:
 
 def check(step: str, done: int, rows: int) -> None:
     if step not in (ADD_KEY, *BUILDS) and done != rows:
-        raise InorderError(f"{STEPS[step]}: {done:,} rows instead of {rows:,}")
+        raise InorderError(f"{STEPS[step][0]}: {done:,} rows instead of {rows:,}")
 
 
-COLUMNS = {  # their names in tables, short enough for one line
-    WITH_KEY: "with key",
-    NO_INDEX: "no index",
-    ADD_KEY: "add key",
-    PLAIN: "btree",
-    NO_DEDUP: "no dedup",
-    UNIQUE: "unique",
-    COPY_OUT: "COPY out",
-    COPY_IN: "COPY in",
-}
 SECONDS = "seconds"
 RANDOM, ORDERED = ("random", "random_char"), "v7"  # what the verdicts are of
 CPU = "cpu_seconds"
@@ -226,7 +216,7 @@ def sections(result: Result, plan: BulkPlan) -> list[Section]:
 
 
 def words(step: str, kind: str) -> str:
-    return f"{KINDS[kind].label}, {COLUMNS[step]}" if step else KINDS[kind].label
+    return f"{KINDS[kind].label}, {STEPS[step][1]}" if step else KINDS[kind].label
 
 
 def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
@@ -278,15 +268,14 @@ def in_step(one: Figure, step: str) -> Callable[[Row], Value]:
 def steps_section(result: Result, plan: BulkPlan, rows: int, one: Figure) -> Section:
     columns = [key("kind of key; of one column, the primary key")]
     columns += [
-        Figure(COLUMNS[step], f"{label}: {one.meaning}", one.show, bar=True,
-               value=in_step(one, step))
-        for step, label in STEPS.items()
+        Figure(name, f"{label}: {one.meaning}", one.show, bar=True, value=in_step(one, step))
+        for step, (label, name) in STEPS.items()
     ]  # fmt: skip
     return table(f"bulk-{one.data}-{rows}", f"{short(rows)} rows: {one.name}", columns, rows_of(result, plan, rows))
 
 
 RATIOS = (
-    Figure("step", "what was timed", value=lambda row: COLUMNS[row.step]),
+    Figure("step", "what was timed", value=lambda row: STEPS[row.step][1]),
     key("kind of key"),
     Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
     Figure("vs bigint", "of that time to bigint's in the same round", ratio, value=to(BASELINE, SECONDS)),
@@ -296,7 +285,7 @@ RATIOS = (
 WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
 SIZES = (
     key("kind of key"),
-    Figure("after", "what the primary key was made by", value=lambda row: COLUMNS[row.step]),
+    Figure("after", "what the primary key was made by", value=lambda row: STEPS[row.step][1]),
     Figure("table MB", "pg_relation_size, without the index", number(1), bar=True,
            value=median(per("table_bytes", MB))),
     Figure("index MB", "pg_relation_size of the primary key", number(1), bar=True,

@@ -42,25 +42,24 @@ LIMIT = 100  # rows of a page
 SAMPLES = 1000  # keys drawn of each table for look-ups
 RECENT_SHARE = 0.01  # the newest rows: of all
 
-# The query of each look-up; {key} and {moment} are drawn from what the table has.
-QUERIES = {
-    NEWEST_KEY: f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}",
-    NEWEST_CREATED: f"SELECT * FROM {{table}} ORDER BY created_at DESC LIMIT {LIMIT}",
-    PAGE: f"SELECT * FROM {{table}} WHERE id > {{key}} ORDER BY id LIMIT {LIMIT}",
-    RECENT: "SELECT * FROM {table} WHERE id = {key}",
-    ANY: "SELECT * FROM {table} WHERE id = {key}",
-    COUNT_KEY: "SELECT count(*) FROM {table} WHERE id >=~ {moment}",
-    COUNT_CREATED: "SELECT count(*) FROM {table} WHERE created_at >= {moment}",
-}
-LABELS = {
-    NEWEST_KEY: f"The newest {LIMIT} rows by the key",
-    NEWEST_CREATED: f"The newest {LIMIT} rows by created_at",
-    PAGE: f"A page of {LIMIT} rows after a key",
-    RECENT: "One row of the newest hundredth",
-    ANY: "Any one row",
-    COUNT_KEY: "Counting the newest hundredth by the time in the key",
-    COUNT_CREATED: "Counting the newest hundredth by created_at",
-}
+# What each looks up, and its query; {key} and {moment} are drawn from what the table has.
+LOOKS = {
+    NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
+    NEWEST_CREATED: (
+        f"The newest {LIMIT} rows by created_at", f"SELECT * FROM {{table}} ORDER BY created_at DESC LIMIT {LIMIT}"
+    ),
+    PAGE: (
+        f"A page of {LIMIT} rows after a key", f"SELECT * FROM {{table}} WHERE id > {{key}} ORDER BY id LIMIT {LIMIT}"
+    ),
+    RECENT: ("One row of the newest hundredth", "SELECT * FROM {table} WHERE id = {key}"),
+    ANY: ("Any one row", "SELECT * FROM {table} WHERE id = {key}"),
+    COUNT_KEY: (
+        "Counting the newest hundredth by the time in the key", "SELECT count(*) FROM {table} WHERE id >=~ {moment}"
+    ),
+    COUNT_CREATED: (
+        "Counting the newest hundredth by created_at", "SELECT count(*) FROM {table} WHERE created_at >= {moment}"
+    ),
+}  # fmt: skip
 IN_TIME_ORDER = ("bigint", "xact", "v7")  # the greatest key is the newest row's
 WITH_TIME = ("v7",)
 
@@ -87,7 +86,7 @@ class LookupPlan(Plan):
 def steps_of(kind: str) -> list[str]:
     left_out = [] if kind in IN_TIME_ORDER else [NEWEST_KEY]
     left_out += [] if kind in WITH_TIME else [COUNT_KEY]
-    return [step for step in QUERIES if step not in left_out]
+    return [step for step in LOOKS if step not in left_out]
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             for kind in self.plan.kinds
         ]
         looks = [
-            single(step, kind, rows, f"{LABELS[step]}: {KEY_KINDS[kind].label}", partial(self.look, kind, step))
+            single(step, kind, rows, f"{LOOKS[step][0]}: {KEY_KINDS[kind].label}", partial(self.look, kind, step))
             for kind in self.plan.kinds for step in steps_of(kind)
         ]  # fmt: skip
         return [
@@ -162,7 +161,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         keys = found.recent if step == RECENT else found.keys
         with self.target.connect(**SESSION) as session:
             explained = [
-                explain(session, QUERIES[step].format(
+                explain(session, LOOKS[step][1].format(
                     table=KEY_KINDS[kind].table, key=rng.choice(keys), moment=found.moment,
                 ))
                 for _ in range(self.plan.queries)
@@ -229,8 +228,8 @@ FIGURES = (
 
 def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
     kinds = [kind for kind in plan.kinds if result.select(step, kind)]
-    title = f"{LABELS[step]}, {plan.rows:,} rows"
-    query = QUERIES[step].format(table="…", key="…", moment="…")
+    title = f"{LOOKS[step][0]}, {plan.rows:,} rows"
+    query = LOOKS[step][1].format(table="…", key="…", moment="…")
     return table(
         f"lookup_{step}", title, FIGURES, [Row(result, step, kind) for kind in kinds], f"{query}. {memory(result)}"
     )
@@ -243,7 +242,7 @@ def memory(result: Result) -> str:
 
 
 def sections(result: Result, plan: LookupPlan) -> Sequence[Section]:
-    return [section_of(result, plan, step) for step in QUERIES if result.select(step)]
+    return [section_of(result, plan, step) for step in LOOKS if result.select(step)]
 
 
 def verdicts(result: Result, plan: LookupPlan, question: str) -> Sequence[Verdict]:

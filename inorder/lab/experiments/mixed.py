@@ -30,23 +30,14 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# What the column's default becomes once the table is full.
+# What the column's default becomes once the table is full, and what it is called.
 GENERATORS = {
-    "random": "gen_random_uuid()",
-    "v7": "uuid_v7_nextval()",
-    "time": "uuid_time_nextval(1)",
-    "after": "uuid_after_random_nextval()",
+    "random": ("gen_random_uuid()", "random as before"),
+    "v7": ("uuid_v7_nextval()", "version 7"),
+    "time": ("uuid_time_nextval(1)", "time-prefixed"),
+    "after": ("uuid_after_random_nextval()", "after all random"),
 }
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        KeyKind("random", "random as before", "uuid"),
-        KeyKind("v7", "version 7", "uuid"),
-        KeyKind("time", "time-prefixed", "uuid"),
-        KeyKind("after", "after all random", "uuid"),
-    )
-}
+KINDS = {name: KeyKind(name, label, "uuid") for name, (_, label) in GENERATORS.items()}
 
 # In this order. After each the index is measured.
 FILL = "fill"
@@ -78,7 +69,7 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 class MixedPlan(Plan):
     kinds: tuple[str, ...] = setting.choices(
         "What it is switched to, comma-separated.", tuple(KINDS), flag="--keys",
-        needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind], label=lambda kind: KINDS[kind].label,
+        needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind][0], label=lambda kind: KINDS[kind].label,
     )  # fmt: skip
     rows: int = setting.count("Random keys there are.", 1000, 10**10, 2_000_000, quick=500_000, full=20_000_000)
     more: int | None = setting.optional_count(
@@ -150,7 +141,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 high = min(low + FILL_BATCH - 1, self.plan.rows)
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
-            session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name]}".encode())
+            session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name][0]}".encode())
             self.target.checkpoint(session)  # so that the stop has little left to write
         return {"seconds": time.perf_counter() - started}
 

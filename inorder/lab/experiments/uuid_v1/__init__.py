@@ -86,8 +86,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return self.target.connect(**SESSION_SETTINGS)
 
     def stages(self) -> list[Stage]:
+        labels = {step: label for step, (label, _) in steps.STEPS.items()}
         turns = [
-            several(steps.STEPS, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
+            several(labels, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
             for kind, key in steps.KINDS.items()
         ]
         return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
@@ -178,7 +179,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             steps.COPY_TO: self.plan.total,
         }
         if step in expected and rows != expected[step]:
-            raise InorderError(f"{steps.STEPS[step]} copied {rows:,} rows instead of {expected[step]:,}")
+            raise InorderError(f"{steps.STEPS[step][0]} copied {rows:,} rows instead of {expected[step]:,}")
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:

@@ -31,17 +31,17 @@ VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
 RECENT = "recent"
-STEPS = {
-    COPY_FROM: "COPY FROM",
-    COPY_MORE: "COPY FROM of the next 10 %",
-    COPY_TO: "COPY TO",
-    ANALYZE: "ANALYZE",
-    SIZES: "index size",
-    VACUUM_OLDEST: "VACUUM after deleting the oldest 10 %",
-    VACUUM_RANDOM: "VACUUM after deleting a random 10 %",
-    REINDEX: "REINDEX",
-    SIZES_AFTER: "index size afterwards",
-    RECENT: "count of the newest tenth by time",
+STEPS = {  # what each is, and its name in tables, short enough for a terminal of 80 columns, with the unit behind
+    COPY_FROM: ("COPY FROM", "COPY FROM"),
+    COPY_MORE: ("COPY FROM of the next 10 %", "next 10 %"),
+    COPY_TO: ("COPY TO", "COPY TO"),
+    ANALYZE: ("ANALYZE", "ANALYZE"),
+    SIZES: ("index size", "index"),
+    VACUUM_OLDEST: ("VACUUM after deleting the oldest 10 %", "VACUUM oldest"),
+    VACUUM_RANDOM: ("VACUUM after deleting a random 10 %", "VACUUM random"),
+    REINDEX: ("REINDEX", "REINDEX"),
+    SIZES_AFTER: ("index size afterwards", "index then"),
+    RECENT: ("count of the newest tenth by time", "newest tenth"),
 }
 VACUUMS = (VACUUM_OLDEST, VACUUM_RANDOM)
 

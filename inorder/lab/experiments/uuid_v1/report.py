@@ -47,20 +47,6 @@ FIGURES = tuple(
 # In the table only where they matter; data has them all.
 COUNTED_STEPS = (steps.COPY_FROM, steps.COPY_MORE, *steps.VACUUMS)
 
-# Short enough for a terminal of 80 columns, with the unit behind.
-LABELS = {
-    steps.COPY_FROM: "COPY FROM",
-    steps.COPY_MORE: "next 10 %",
-    steps.COPY_TO: "COPY TO",
-    steps.ANALYZE: "ANALYZE",
-    steps.SIZES: "index",
-    steps.VACUUM_OLDEST: "VACUUM oldest",
-    steps.VACUUM_RANDOM: "VACUUM random",
-    steps.REINDEX: "REINDEX",
-    steps.SIZES_AFTER: "index then",
-    steps.RECENT: "newest tenth",
-}
-
 MEANINGS = {
     "uuid_v1": "version-1 UUIDs in the type that sorts them by time",
     "uuid": "the same values in the built-in type",
@@ -84,7 +70,7 @@ def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
     if not any(medians):
         return []
     ratio = ratio_of(result, step, steps.BASELINE, steps.SUBJECT, measure.metric)
-    label = f"  {measure.unit}" if measure.inner else f"{LABELS[step]}, {measure.unit}"
+    label = f"  {measure.unit}" if measure.inner else f"{steps.STEPS[step][1]}, {measure.unit}"
     return [label, step, measure.metric, measure.unit, *medians, ratio]
 
 
@@ -136,16 +122,17 @@ def columns() -> list[Column]:
 
 def sections(result: Result, plan: UuidV1Plan) -> list[Section]:
     shown, aside = lines_of(result, aside=False), lines_of(result, aside=True)
-    aside = [[f"{LABELS[str(line[1])]}, {line[3]}", *line[1:]] for line in aside]
+    aside = [[f"{steps.STEPS[str(line[1])][1]}, {line[3]}", *line[1:]] for line in aside]
     title = f"A table of {short(plan.rows)} + {short(plan.more_rows)} rows, by kind of key"
-    steps = Section("steps", title, columns(), shown, caption(result), across=True)
-    counters = Section("counters", "Counters of the other steps", columns(), aside, terminal=False, across=True)
-    measured = [section for section in (steps, counters) if section.rows]
-    return [*measured, *published_sections(result, words)]
+    measured = [
+        Section("steps", title, columns(), shown, caption(result), across=True),
+        Section("counters", "Counters of the other steps", columns(), aside, terminal=False, across=True),
+    ]
+    return [*(section for section in measured if section.rows), *published_sections(result, words)]
 
 
 def words(step: str, kind: str) -> str:
-    return f"{LABELS[step]}, {steps.KINDS[kind].label}" if step else steps.KINDS[kind].label
+    return f"{steps.STEPS[step][1]}, {steps.KINDS[kind].label}" if step else steps.KINDS[kind].label
 
 
 def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
