@@ -34,7 +34,7 @@ NAMED = 3  # tables in a sentence
 
 
 @dataclass(frozen=True)
-class Index:
+class IndexFacts:
     name: str
     method: str
     is_primary: bool
@@ -44,7 +44,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnFacts:
     number: int
     name: str
     type: str
@@ -80,8 +80,8 @@ class Leaf:
     hot: float
     deleted: float
     is_trusted: bool
-    indexes: list[Index] = field(default_factory=list)
-    columns: dict[int, Column] = field(default_factory=dict)
+    indexes: list[IndexFacts] = field(default_factory=list)
+    columns: dict[int, ColumnFacts] = field(default_factory=dict)
     statistics: dict[int, Statistic] = field(default_factory=dict)
     counted: dict[str, float] = field(default_factory=dict)  # rows, since the counters were reset
 
@@ -90,13 +90,13 @@ class Leaf:
         return identifier(self.schema, self.name)
 
     @property
-    def key(self) -> tuple[Index, Column] | None:
+    def key(self) -> tuple[IndexFacts, ColumnFacts] | None:
         """The index of the primary key, and its first column, if that can hold UUIDs."""
         found = next((one for one in self.indexes if one.is_primary), None)
         column = self.columns.get(found.first) if found else None
         return (found, column) if found and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
 
-    def statistic(self, column: Column) -> Statistic:
+    def statistic(self, column: ColumnFacts) -> Statistic:
         return self.statistics.get(column.number) or Statistic(column.number)
 
 
@@ -167,9 +167,9 @@ class Reader:
         def parts(kind: type[Part], rows: list[dict[str, Any]]) -> list[tuple[Leaf, Part]]:
             return [(leaves[leaf], kind(**row)) for row in rows if (leaf := row.pop("leaf")) in leaves]
 
-        for leaf, index in parts(Index, self.rows("advise_indexes")):
+        for leaf, index in parts(IndexFacts, self.rows("advise_indexes")):
             leaf.indexes.append(index)
-        for leaf, column in parts(Column, self.rows("advise_columns")):
+        for leaf, column in parts(ColumnFacts, self.rows("advise_columns")):
             leaf.columns[column.number] = column
         for leaf, known in parts(Statistic, self.rows_if_seen("statistics of columns", "advise_statistics")):
             leaf.statistics[known.number] = known
@@ -209,7 +209,7 @@ class Reader:
         place = sql.Identifier(view[0]["schema"], "pg_stat_statements")
         return [Statement(**row) for row in self.rows_if_seen("pg_stat_statements", "advise_statements", view=place)]
 
-    def sample(self, leaf: Leaf, column: Column) -> None:
+    def sample(self, leaf: Leaf, column: ColumnFacts) -> None:
         parts = {
             "column": sql.Identifier(column.name), "table": sql.Identifier(leaf.leaf_schema, leaf.leaf_name),
             "percent": sql.Literal(min(100.0, 100 * SAMPLED_PAGES / max(1.0, leaf.pages))),

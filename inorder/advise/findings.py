@@ -11,8 +11,8 @@ from math import ceil, fsum, inf, log2
 
 from inorder.advise import uuids
 from inorder.advise.cost import KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
-from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, Column, Facts, Index, Leaf
-from inorder.advise.statements import Place, counted, polled
+from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
+from inorder.advise.statements import Mention, counted, polled
 from inorder.connection.database import identifier, literal
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
@@ -68,8 +68,8 @@ class Keyed:
     """A table, or a partition, with its key: the index and the column, and of what kind its keys are."""
 
     leaf: Leaf
-    index: Index
-    column: Column
+    index: IndexFacts
+    column: ColumnFacts
     keys: uuids.Keys
 
     @property
@@ -203,7 +203,7 @@ def mixed_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[F
 
 
 def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[Finding]:
-    found: dict[tuple[str, str], list[tuple[Leaf, Column]]] = {}
+    found: dict[tuple[str, str], list[tuple[Leaf, ColumnFacts]]] = {}
     for leaf in facts.leaves:
         for column in leaf.columns.values():
             seen = leaf.statistic(column).found if column.type in TEXT_TYPES else []
@@ -239,7 +239,7 @@ class Read:
         return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
 
 
-def reads(facts: Facts, find: Callable[[str], Place | None]) -> list[Read]:
+def reads(facts: Facts, find: Callable[[str], Mention | None]) -> list[Read]:
     """Statements that are called often, by the table they are about, if it is there, and the column."""
     found: dict[tuple[str, str], Read] = {}
     largest = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)

@@ -15,7 +15,7 @@ BELOW_A_HORIZON = re.compile(r"_snapshot", re.IGNORECASE)  # a reader that knows
 
 
 @dataclass(frozen=True)
-class Place:
+class Mention:
     """A table as a statement names it, without a schema if it has none, and a column of it."""
 
     schema: str
@@ -23,24 +23,24 @@ class Place:
     column: str = ""
 
 
-def place_of(text: str, column: str = "") -> Place:
+def place_of(text: str, column: str = "") -> Mention:
     """The last two parts of a name, as the server reads them.
 
     >>> place_of('db . App . "Big ""1"" table"'), place_of("ID").table
-    (Place(schema='app', table='Big "1" table', column=''), 'id')
+    (Mention(schema='app', table='Big "1" table', column=''), 'id')
     """
     found = re.findall(NAME, text, re.IGNORECASE)
     names = ["", *(one[1:-1].replace('""', '"') if one.startswith('"') else one.lower() for one in found)]
-    return Place(names[-2], names[-1], column)
+    return Mention(names[-2], names[-1], column)
 
 
-def polled(text: str) -> Place | None:
+def polled(text: str) -> Mention | None:
     """The column by which a statement takes the rows that come after a value, in its order.
 
     >>> polled("SELECT * FROM app.events e WHERE e.id > $1 AND n <= $2 ORDER BY e.id LIMIT $3")
-    Place(schema='app', table='events', column='id')
+    Mention(schema='app', table='events', column='id')
     >>> polled("SELECT * FROM events WHERE (at, id) > ($1, $2) ORDER BY at, id")
-    Place(schema='', table='events', column='at')
+    Mention(schema='', table='events', column='at')
     >>> [polled(f"SELECT * FROM events {rest}") for rest in (
     ...     "WHERE id > $1 ORDER BY id DESC", "WHERE n > $1 ORDER BY id", "ORDER BY id",
     ...     "WHERE id > $1 AND xact < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY id")]
@@ -54,11 +54,11 @@ def polled(text: str) -> Place | None:
     return place_of(table[1], column) if column in compared else None
 
 
-def counted(text: str) -> Place | None:
+def counted(text: str) -> Mention | None:
     """The table of which a statement counts all rows.
 
     >>> counted("SELECT count(*) FROM app.events"), counted("select count(*) as n from events where id > $1")
-    (Place(schema='app', table='events', column=''), None)
+    (Mention(schema='app', table='events', column=''), None)
     """
     found = COUNT.fullmatch(text)
     return place_of(found[1]) if found else None

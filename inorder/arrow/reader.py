@@ -14,11 +14,11 @@ from inorder.arrow.types import Field, fields_of, select_list
 from inorder.arrow.values import converted
 from inorder.connection.database import query
 from inorder.connection.patience import changed
-from inorder.connection.reading import Column, columns_of
+from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
 
 Question = Callable[[Connection], sql.Composable]  # in a transaction: what stands in FROM for the rows of a batch
-Fields = Callable[[list[Column]], list[Field]]  # the columns of a table as they are wanted
+Fields = Callable[[list[TableColumn]], list[Field]]  # the columns of a table as they are wanted
 
 
 class ArrowReader:
@@ -32,7 +32,7 @@ class ArrowReader:
     ) -> None:
         self.hint, self.fields, self.settings, self.kept = hint, fields, settings, rows
         self.connections: dict[Session, Connection] = {}
-        self.columns: dict[tuple[Session, int], list[Column]] = {}
+        self.columns: dict[tuple[Session, int], list[TableColumn]] = {}
 
     def of_batch(
         self, session: Session, table: Table, batch: str, after: str | None = None
@@ -69,7 +69,7 @@ class ArrowReader:
         self.columns[session, table.oid] = columns
         return connection, self.fields(columns)
 
-    def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[Column]]:
+    def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[TableColumn]]:
         if session not in self.connections:
             self.connections[session] = Connection(same_server(session))
         connection = self.connections[session]
@@ -113,14 +113,17 @@ def kept_rows(
     return sql.SQL(f"({text})")
 
 
-def fields_of_changes(columns: list[Column], fields: Fields = fields_of) -> list[Field]:
+def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
     """Before the columns of a table what is to be done with a row, and its version, under names that none of them has.
 
-    >>> [field.name for field in fields_of_changes([Column("op", "integer", "int4")])]
+    >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']
     """
     taken = {column.name for column in columns}
-    first = [Column(name_beside("op", taken), "text", "text"), Column(name_beside("version", taken), "bigint", "int8")]
+    first = [
+        TableColumn(name_beside("op", taken), "text", "text"),
+        TableColumn(name_beside("version", taken), "bigint", "int8"),
+    ]
     return fields([*first, *columns])
 
 

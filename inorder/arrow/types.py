@@ -10,7 +10,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from inorder.arrow.expressions import AS_TEXT, DIMENSIONS, FIELDS, IS_NULL, LIST
-from inorder.connection.reading import Column
+from inorder.connection.reading import TableColumn
 
 NATIVE: dict[str, pa.DataType] = {
     "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
@@ -25,7 +25,7 @@ WIDER = {"oid": ("int8", pa.int64())}  # which the driver takes for signed
 class Field:
     """A column of the result: its type in Arrow, and what the server is asked for."""
 
-    column: Column
+    column: TableColumn
     expression: str  # of SQL, with the column's name as {column}
     type: pa.DataType
     extra: str = ""  # what else the server is asked for: DIMENSIONS or IS_NULL
@@ -40,10 +40,10 @@ class Field:
         return self.column.name
 
 
-def scalar(column: Column) -> tuple[pa.DataType, str] | None:
+def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
     """The type in Arrow of a column, or of its elements, and the server's in which it is sent.
 
-    >>> scalar(Column("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(Column("i", "inet", "inet"))
+    >>> scalar(TableColumn("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(TableColumn("i", "inet", "inet"))
     ((Decimal128Type(decimal128(5, 2)), 'text'), None)
     """
     kind = column.element or column.type or ""
@@ -54,19 +54,19 @@ def scalar(column: Column) -> tuple[pa.DataType, str] | None:
     return (NATIVE[kind], kind) if kind in NATIVE else None
 
 
-def as_text(column: Column) -> Field:
+def as_text(column: TableColumn) -> Field:
     """By the type's output function: a cast could be anybody's."""
     return Field(column, AS_TEXT, pa.string())
 
 
-def fields_of(columns: Sequence[Column]) -> list[Field]:
+def fields_of(columns: Sequence[TableColumn]) -> list[Field]:
     return [field_of(column) for column in columns]
 
 
-def field_of(column: Column) -> Field:
+def field_of(column: TableColumn) -> Field:
     """A column as Arrow has it.
 
-    >>> field_of(Column("a", "int[]", "_int4", -1, "int4")).type, field_of(Column("i", "inet", "inet")).type
+    >>> field_of(TableColumn("a", "int[]", "_int4", -1, "int4")).type, field_of(TableColumn("i", "inet", "inet")).type
     (ListType(list<element: int32>), DataType(string))
     """
     if column.labels and column.is_array:
@@ -88,7 +88,7 @@ def list_of(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind))
 
 
-def part_of(column: Column) -> pa.DataType | None:
+def part_of(column: TableColumn) -> pa.DataType | None:
     """The type in Arrow of a part of a composite, as the driver makes it; None if the whole is better as text."""
     if column.element is not None or column.type in WIDER:
         return None

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table; the names of types are None if they are not the server's."""
 
     name: str
@@ -35,13 +35,13 @@ class Column:
     is_key: bool = False  # in the primary key
     is_array: bool = False
     labels: tuple[str, ...] = ()  # of an enum, or of an array of one
-    fields: tuple["Column", ...] = ()  # of a composite
+    fields: tuple["TableColumn", ...] = ()  # of a composite
 
     @property
     def decimal(self) -> tuple[int, int] | None:
         """Digits and scale of a numeric, if they are declared and engines have decimals of them.
 
-        >>> Column("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
+        >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
         """
         digits, scale = (self.modifier - 4) >> 16 & 0xFFFF, (self.modifier - 4) & 0x7FF
@@ -127,7 +127,7 @@ class Reader:
 
         self.ask(step)
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TableColumn]:
         rows = self.ask(lambda session, table: session.rows(query("reader_columns"), table=table.oid))
         return columns_of(rows)
 
@@ -198,16 +198,16 @@ def in_one_snapshot(session: Session) -> Iterator[None]:
             session.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
 
-def columns_of(rows: Sequence[Sequence[object]]) -> list[Column]:
+def columns_of(rows: Sequence[Sequence[object]]) -> list[TableColumn]:
     """The columns in the rows of reader_columns.
 
     >>> columns_of([("n", "bigint", "int8", -1, None, True, False, None, None)])[0].is_key
     True
     """
     return [
-        Column(
+        TableColumn(
             str(name), str(written), name_or_none(kind), int(str(modifier)), name_or_none(element), bool(is_key),
-            bool(is_array), tuple(listed(labels)), tuple(Column(*field) for field in listed(fields)),
+            bool(is_array), tuple(listed(labels)), tuple(TableColumn(*field) for field in listed(fields)),
         )
         for name, written, kind, modifier, element, is_key, is_array, labels, fields in rows
     ]  # fmt: skip

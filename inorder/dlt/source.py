@@ -15,7 +15,7 @@ from dlt.extract import DltResource
 from inorder.arrow.expressions import DIMENSIONS, LIST
 from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
 from inorder.arrow.types import Field, as_text, field_of, list_of
-from inorder.connection.reading import Column, Reader, explained_here
+from inorder.connection.reading import Reader, TableColumn, explained_here
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
@@ -73,7 +73,7 @@ def feed_table(
     return dlt.resource(rows, **defaults | hints)
 
 
-def arrow_reader(fields: Callable[[Sequence[Column]], list[Field]], changes: bool) -> ArrowReader:
+def arrow_reader(fields: Callable[[Sequence[TableColumn]], list[Field]], changes: bool) -> ArrowReader:
     if changes:
         return ArrowReader(MISFIT, partial(fields_of_changes, fields=fields), rows="reader_changes")
     return ArrowReader(MISFIT, fields)
@@ -122,23 +122,23 @@ def by_column(hints: Any) -> dict[str, Any]:
     return hints if isinstance(hints, dict) else getattr(hints, "model_fields", {})
 
 
-def hints_for(columns: Sequence[Column]) -> dict[str, Any]:
+def hints_for(columns: Sequence[TableColumn]) -> dict[str, Any]:
     """Hints for columns that are text in Arrow, and more in dlt.
 
-    >>> hints_for([Column("n", "integer", "int4"), Column("body", "jsonb", "jsonb")])
+    >>> hints_for([TableColumn("n", "integer", "int4"), TableColumn("body", "jsonb", "jsonb")])
     {'body': {'data_type': 'json'}}
     """
     return {column.name: {"data_type": "json"} for column in columns if column.type in ("json", "jsonb")}
 
 
-def fields_for(given: Mapping[str, Any], columns: Sequence[Column]) -> list[Field]:
+def fields_for(given: Mapping[str, Any], columns: Sequence[TableColumn]) -> list[Field]:
     return [field_for(column, given.get(column.name)) for column in columns]
 
 
-def field_for(column: Column, hint: Any) -> Field:
+def field_for(column: TableColumn, hint: Any) -> Field:
     """A column in a type of Arrow that dlt has, or as a hint of the caller's says.
 
-    >>> uuids, number = Column("u", "uuid[]", "_uuid", -1, "uuid"), Column("n", "numeric", "numeric")
+    >>> uuids, number = TableColumn("u", "uuid[]", "_uuid", -1, "uuid"), TableColumn("n", "numeric", "numeric")
     >>> field_for(uuids, None).type, field_for(number, None).type
     (ListType(list<element: string>), DataType(string))
     >>> field_for(number, {"data_type": "decimal", "precision": 38, "scale": 12}).type

@@ -46,7 +46,7 @@ class Sample:
     series: dict[str, list[Number]] = field(default_factory=dict)
 
 
-class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+class JournalLine(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     result: FirstLine | None = None
     run: Sample | None = None
     note: str | None = None
@@ -166,7 +166,7 @@ def require_version(content: bytes, name: str) -> None:
 
 def parse_lines(content: bytes) -> Result:
     """The result in these lines. Behind the last end of line there is what an interruption left of a line."""
-    lines = [msgspec.json.decode(line, type=Line) for line in content.split(b"\n")[:-1]]
+    lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("its first line, and no other, says what was run")
     result = result_of(lines[0].result)

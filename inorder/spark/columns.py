@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from inorder.arrow import types as arrow
 from inorder.arrow.types import Field, as_text
-from inorder.connection.reading import Column
+from inorder.connection.reading import TableColumn
 from inorder.errors import InputError
 
 TYPES = {
@@ -38,24 +38,25 @@ def types_of(fields: Sequence[Field]) -> dict[str, str]:
 def ddl(fields: Sequence[Field]) -> str:
     """As Spark writes a schema.
 
-    >>> ddl([as_text(Column("a`b", "inet", "inet"))])
+    >>> ddl([as_text(TableColumn("a`b", "inet", "inet"))])
     '`a``b` string'
     """
     quoted = {name.replace("`", "``"): kind for name, kind in types_of(fields).items()}
     return ", ".join(f"`{name}` {kind}" for name, kind in quoted.items())
 
 
-def field_of(column: Column) -> Field:
+def field_of(column: TableColumn) -> Field:
     """A column as Spark is given it.
 
-    >>> [type_of(field_of(column).type) for column in (Column("n", "bigint", "int8"), Column("u", "uuid", "uuid"))]
+    >>> columns = [TableColumn("n", "bigint", "int8"), TableColumn("u", "uuid", "uuid")]
+    >>> [type_of(field_of(column).type) for column in columns]
     ['bigint', 'string']
     """
     field = arrow.field_of(column)
     return field if type_of(field.type) and not column.labels else as_text(column)
 
 
-def fields_of(columns: Sequence[Column], table: str) -> list[Field]:
+def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
     seen: dict[str, str] = {}
     for column in columns:
         other = seen.setdefault(column.name.lower(), column.name)
@@ -67,13 +68,13 @@ def fields_of(columns: Sequence[Column], table: str) -> list[Field]:
     return [field_of(column) for column in columns]
 
 
-def wanted(columns: Sequence[Column], schema: Mapping[str, str], table: str) -> list[Field]:
+def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str) -> list[Field]:
     """The columns of a schema, which may leave columns out, and ask for any as its text."""
     present = {column.name: column for column in columns}
     return [field_as(present.get(name), name, kind, table) for name, kind in schema.items()]
 
 
-def field_as(column: Column | None, name: str, kind: str, table: str) -> Field:
+def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Field:
     """One column in the type that the schema has for it; an error that names it if that cannot be."""
     if column is None:
         raise InputError(

@@ -18,7 +18,7 @@ from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.model import key_index
 from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.sample import Spread, varied
-from inorder.lab.experiments.like.shape import Column, draw_of, source
+from inorder.lab.experiments.like.shape import ShapeColumn, draw_of, source
 from inorder.lab.experiments.like.tables import LikeTables
 from inorder.lab.instruments import waldump
 from inorder.lab.journal import load, save
@@ -482,12 +482,12 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
 )
 def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
     """Or it is none of them."""
-    found = key_column(kind, Column("id", type_name))
+    found = key_column(kind, ShapeColumn("id", type_name))
     assert found.startswith(expected) and bool(found) == bool(expected)
 
 
 def test_a_longer_text_is_filled_up() -> None:
-    assert key_column("v7", Column("id", "text"), 42.0).endswith("::text, 42, 'x')")
+    assert key_column("v7", ShapeColumn("id", "text"), 42.0).endswith("::text, 42, 'x')")
 
 
 @pytest.mark.server
@@ -497,7 +497,7 @@ def test_varied_values_are_unlike(cluster: Cluster) -> None:
             ("text", "'a'"), ("character varying(10)", "'abcdefghij'"), ("integer", "1"), ("bigint", "1"),
             ("uuid", "gen_random_uuid()"), ("timestamp with time zone", "now()"),
         ):  # fmt: skip
-            new = varied(Column("v", name), Spread(low=0, high=1e9, unique=True), "s.v", "i")
+            new = varied(ShapeColumn("v", name), Spread(low=0, high=1e9, unique=True), "s.v", "i")
             query = f"SELECT count(DISTINCT ({new})::{name}) FROM generate_series(1, 20000) AS i, "
             assert scalar(connection, f"{query} (SELECT {value}::{name} AS v) AS s") == 20000, name
 

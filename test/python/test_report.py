@@ -11,7 +11,7 @@ from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.report import seconds_line
-from inorder.lab.experiments.insert.summary import Line, lines_of, times_memory
+from inorder.lab.experiments.insert.summary import KindRow, lines_of, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import Report
 from inorder.lab.report.formats import as_csv, as_json
@@ -28,7 +28,7 @@ GENERATORS = Report(all_experiments()["generators"])
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
 
-def kinds_of(result: Result) -> list[Line]:
+def kinds_of(result: Result) -> list[KindRow]:
     return lines_of(result, InsertExperiment.plan_in(result))[1000]
 
 

@@ -13,7 +13,7 @@ import pytest
 from inorder.arrow.reader import schema_of
 from inorder.arrow.types import Field, list_of
 from inorder.connection.database import Connection
-from inorder.connection.reading import Column
+from inorder.connection.reading import TableColumn
 from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import TYPES, ddl, types_of
@@ -209,7 +209,7 @@ def test_arrow_batches_have_the_types_that_spark_takes() -> None:
     types = pytest.importorskip("pyspark.sql.pandas.types")
     kinds = [*TYPES, pa.decimal128(38, 10)]
     kinds += [list_of(kind) for kind in kinds]
-    fields = [Field(Column(f"c{n}", "", None), "", kind) for n, kind in enumerate(kinds)]
+    fields = [Field(TableColumn(f"c{n}", "", None), "", kind) for n, kind in enumerate(kinds)]
     schema = sessions.types.StructType.fromDDL(ddl(fields))
     assert schema_of(fields).equals(types.to_arrow_schema(schema, timezone="UTC"))
     assert [field.dataType.simpleString() for field in schema] == list(types_of(fields).values())

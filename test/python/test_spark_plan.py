@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.connection.reading import Column, Reader
+from inorder.connection.reading import Reader, TableColumn
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import fields_of, types_of, wanted
@@ -99,7 +99,7 @@ def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
 
 def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
     with pytest.raises(InputError, match="columns 'a' and 'A' of t"):
-        fields_of([Column("a", "integer", "int4"), Column("A", "integer", "int4")], "t")
+        fields_of([TableColumn("a", "integer", "int4"), TableColumn("A", "integer", "int4")], "t")
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
 )
 def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        wanted([Column("a", "integer", "int4")], schema, "t")
-    assert types_of(wanted([Column("a", "integer", "int4")], {"a": "string"}, "t")) == {"a": "string"}
+        wanted([TableColumn("a", "integer", "int4")], schema, "t")
+    assert types_of(wanted([TableColumn("a", "integer", "int4")], {"a": "string"}, "t")) == {"a": "string"}
 
 
 class Shop:

@@ -208,7 +208,7 @@ def misplaced(measured: Sequence[float], model: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Index(Row):
+class IndexRow(Row):
     plan: WavesPlan
     said: Series
 
@@ -216,12 +216,12 @@ class Index(Row):
         return figures_of(self.said, self.plan)[name]
 
 
-def misplaced_of(row: Index) -> Value:
+def misplaced_of(row: IndexRow) -> Value:
     run = row.result.select(WAVES, row.kind)[0]
     return misplaced(*(splits_of(series["pages"], row.plan.batch) for series in (run.series, row.said)))
 
 
-def unless_in_order(value: Callable[[Index], Value]) -> Callable[[Index], Value]:
+def unless_in_order(value: Callable[[IndexRow], Value]) -> Callable[[IndexRow], Value]:
     return lambda row: None if row.kind == ORDERED else value(row)
 
 
@@ -255,7 +255,7 @@ def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Sect
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
     )
-    lines = [Index(result, WAVES, kind, plan=plan, said=predicted(kind, plan)) for kind in kinds]
+    lines = [IndexRow(result, WAVES, kind, plan=plan, said=predicted(kind, plan)) for kind in kinds]
     return table(WAVES, title, FIGURES, lines, caption, charts=[
         chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
               lambda series: splits_of(series["pages"], plan.batch)),

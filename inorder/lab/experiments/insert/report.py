@@ -12,7 +12,7 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.experiments.insert.summary import (
     CHECKPOINTS,
     WAL_PER_ROW,
-    Line,
+    KindRow,
     hit_percent,
     lines_of,
     places_of,
@@ -75,7 +75,7 @@ DETAILS = (
 )  # fmt: skip
 
 
-def details_sections(rows: int, lines: Sequence[Line]) -> list[Section]:
+def details_sections(rows: int, lines: Sequence[KindRow]) -> list[Section]:
     found = table(
         f"details_{rows}", f"What one insert into {rows:,} rows costs: latency in ms, WAL, blocks, device",
         (LABEL, *DETAILS), lines, charts=[latency_chart(lines)],
@@ -86,7 +86,7 @@ def details_sections(rows: int, lines: Sequence[Line]) -> list[Section]:
     return [replace(found, caption=caption)] if any(value for row in found.rows for value in row[1:]) else []
 
 
-def latency_chart(lines: Sequence[Line]) -> Chart:
+def latency_chart(lines: Sequence[KindRow]) -> Chart:
     curves = [
         (line.label, [middle_of(line.result, INSERT, line.kind, metric, line.rows) for metric in PERCENTILES], line.css)
         for line in lines
@@ -101,7 +101,7 @@ def clients_sections(result: Result, plan: InsertPlan) -> list[Section]:
                Figure("rows", "Rows in the table.", number(), value=attrgetter("rows"))]  # fmt: skip
     figures += [Figure(f"{count} clients", "Inserts per second.", number(), bar=True, value=median("tps", step))
                 for count, step in plan.steps.items()]  # fmt: skip
-    lines = [Line(result, INSERT, kind, rows) for rows in sorted(plan.rows) for kind in plan.variants]
+    lines = [KindRow(result, INSERT, kind, rows) for rows in sorted(plan.rows) for kind in plan.variants]
     lines = [line for line in lines if any(median("tps", step)(line) for step in plan.steps.values())]
     return [table("clients", "Inserts per second by number of clients", figures, lines)] if lines else []
 
@@ -122,7 +122,7 @@ FEEDBACK = (
 )  # fmt: skip
 
 
-def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[Line]) -> Section:
+def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> Section:
     caption = (
         "Images add WAL, so that the next checkpoint comes after fewer rows, and adds images. Kinds with fewer bytes "
         "per row have fewer checkpoints for as many rows (--inserts). The server counts WAL in segments of 16 MB."
@@ -133,7 +133,7 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[Line]) -> Sect
     return table(f"checkpoints_{rows}", title, (key, speed, *FEEDBACK), lines, caption)
 
 
-def over_time(result: Result, kinds: Sequence[Line]) -> Chart:
+def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     """Inserts per second, second by second, with all checkpoints: one before each round, and those that ended within.
 
     Or a point a round where that is all.
@@ -167,7 +167,7 @@ def over_time(result: Result, kinds: Sequence[Line]) -> Chart:
     return line_chart(f"{caption}, round by round", "round", caption.lower(), lines)
 
 
-def seconds_line(kind: Line, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
+def seconds_line(kind: KindRow, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
     parts: dict[int, list[float]] = {}
     for second, tps in speeds.items():
         parts.setdefault(second // each * each, []).append(tps)
@@ -176,7 +176,7 @@ def seconds_line(kind: Line, speeds: Mapping[int, float], ended: Sequence[int], 
     return plots.Line(kind.label, points, kind.css, moments)
 
 
-def by_size(lines: Sequence[Sequence[Line]], memory_bytes: int) -> list[Chart]:
+def by_size(lines: Sequence[Sequence[KindRow]], memory_bytes: int) -> list[Chart]:
     by_rows, by_memory = [], []
     for kinds in lines:
         label, css = kinds[0].label, kinds[0].css
@@ -231,7 +231,7 @@ def grown(result: Result, rows: int) -> str:
     return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
 
 
-def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Line]) -> Section:
+def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindRow]) -> Section:
     return table(
         f"rows_{rows}",
         f"Inserting into a table of {rows:,} rows",
@@ -243,11 +243,11 @@ def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[Li
     )
 
 
-def speed_at(rows: int) -> Callable[[Line], Value]:
+def speed_at(rows: int) -> Callable[[KindRow], Value]:
     return lambda line: median("tps")(replace(line, rows=rows))
 
 
-def growth_section(plan: InsertPlan, sizes: dict[int, list[Line]]) -> Section:
+def growth_section(plan: InsertPlan, sizes: dict[int, list[KindRow]]) -> Section:
     by_kind = {name: {kind.rows: kind for kinds in sizes.values() for kind in kinds if kind.kind == name}
                for name in plan.variants}  # fmt: skip
     lines = [list(found.values()) for found in by_kind.values() if found]

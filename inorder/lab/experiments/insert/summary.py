@@ -15,7 +15,7 @@ CHECKPOINTS = "checkpoints_requested"  # that WAL caused within a measurement
 
 
 @dataclass(frozen=True)
-class Line(Row):
+class KindRow(Row):
     rows: int = 0
 
     @property
@@ -42,16 +42,16 @@ def hit_percent(run: Run) -> float | None:
     return 100 * hits / accesses if accesses else None
 
 
-def to_baseline(metric: Metric) -> Callable[[Line], Estimate | None]:
-    def value(line: Line) -> Estimate | None:
+def to_baseline(metric: Metric) -> Callable[[KindRow], Estimate | None]:
+    def value(line: KindRow) -> Estimate | None:
         both = (line.kind, KEY_KINDS[line.kind].baseline)
         return ratio_by_round(*(by_round(line.result, INSERT, kind, metric, line.rows) for kind in both))
 
     return value
 
 
-def lines_of(result: Result, plan: InsertPlan) -> dict[int, list[Line]]:
-    sizes = {rows: [Line(result, INSERT, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
+def lines_of(result: Result, plan: InsertPlan) -> dict[int, list[KindRow]]:
+    sizes = {rows: [KindRow(result, INSERT, kind, rows) for kind in plan.variants] for rows in sorted(plan.rows)}
     measured = {rows: [line for line in lines if line.tps] for rows, lines in sizes.items()}
     return {rows: lines for rows, lines in measured.items() if lines}
 
@@ -72,7 +72,7 @@ def place_of(result: Result, plan: InsertPlan, rows: int) -> str:
     return "medium" if size <= plan.memory_bytes + (plan.page_cache or 0) else "large"
 
 
-def times_memory(lines: Sequence[Line], memory_bytes: int) -> str:
+def times_memory(lines: Sequence[KindRow], memory_bytes: int) -> str:
     sizes = [line.index_bytes / memory_bytes for line in lines if line.index_bytes]
     if not sizes:
         return ""

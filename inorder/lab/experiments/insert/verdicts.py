@@ -14,7 +14,7 @@ from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.sample_size import TO_FIND
 from inorder.lab.analysis.stats import ratios_by_round
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, Line, lines_of
+from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, KindRow, lines_of
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
@@ -58,21 +58,21 @@ def verdicts(result: Result, plan: InsertPlan, question: str) -> list[Verdict]:
     ]
 
 
-def speed_of(result: Result, kind: Line) -> Compared:
+def speed_of(result: Result, kind: KindRow) -> Compared:
     return Compared("speed", BASE, ratios_of(result, INSERT, kind.kind, BASE, "tps", kind.rows), speed=True)
 
 
-def wal_of(result: Result, kind: Line) -> Compared:
+def wal_of(result: Result, kind: KindRow) -> Compared:
     return Compared("WAL", BASE, ratios_of(result, INSERT, kind.kind, BASE, WAL_PER_ROW, kind.rows))
 
 
-def bars(kinds: Sequence[Line], speed: bool) -> list[Bar]:
+def bars(kinds: Sequence[KindRow], speed: bool) -> list[Bar]:
     metric, show = ("tps", number(0, "inserts/s")) if speed else (WAL_PER_ROW, number(0, "B WAL/row"))
     return bars_of(((kind.label, median_of(kind.result, INSERT, kind.kind, metric, kind.rows), kind.css)
                     for kind in kinds), show)  # fmt: skip
 
 
-def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[Line]) -> list[Verdict]:
+def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Sequence[KindRow]) -> list[Verdict]:
     one = shown[-1]
     speed, wal = speed_of(result, one), wal_of(result, one)
     dense = replace(wal, base=f"{BASE} with a checkpoint every {rows_between(result, one):,.0f} rows")
@@ -80,18 +80,18 @@ def random_verdict(result: Result, plan: InsertPlan, question: str, shown: Seque
     return costs(question, [speed, dense], holds, bars(shown, speed.worse), usual(plan, one))
 
 
-def rows_between(result: Result, kind: Line) -> float:
+def rows_between(result: Result, kind: KindRow) -> float:
     runs = result.select(INSERT, kind.kind, kind.rows)
     within = [run.metrics.get(CHECKPOINTS) or len(run.series.get("checkpoints", [])) for run in runs]
     between = median(run.metrics["inserts"] / (1 + count) for run, count in zip(runs, within, strict=True))
     return float(f"{between:.2g}")
 
 
-def table_text(kind: Line) -> str:
+def table_text(kind: KindRow) -> str:
     return f"{kind.rows:,} rows in a table with a primary key alone."
 
 
-def usual(plan: InsertPlan, kind: Line) -> str:
+def usual(plan: InsertPlan, kind: KindRow) -> str:
     if kind.kind not in USUAL_KINDS:
         return ""
     memory = kind.index_bytes or plan.memory_bytes
@@ -105,10 +105,10 @@ def loses(speed: Compared) -> bool:
     return speed.worse and speed.found is not None and (speed.found.high or 1) < 1 - TO_FIND
 
 
-def cheapest(result: Result, ordered: Sequence[Line]) -> list[Line]:
+def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
     """Of the kinds that do not surely lose TO_FIND of the speed, those with about the least WAL, the least first."""
 
-    def wal(kind: Line) -> float:
+    def wal(kind: KindRow) -> float:
         found = wal_of(result, kind).found
         return found.median if found else inf
 
@@ -117,12 +117,12 @@ def cheapest(result: Result, ordered: Sequence[Line]) -> list[Line]:
     return sorted((kind for kind in kept if wal(kind) <= least * (1 + TO_FIND)), key=wal)
 
 
-def with_function(kind: Line) -> str:
+def with_function(kind: KindRow) -> str:
     found = re.search(r"uuid_\w+_nextval", KEY_KINDS[kind.kind].column)
     return f"{kind.label}, {found[0]}()" if found else kind.label
 
 
-def ordered_verdict(result: Result, base: Line, ordered: Sequence[Line]) -> Verdict:
+def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -> Verdict:
     found = cheapest(result, ordered)[:2]
     shown = found or ordered[:1]
     speeds, wals = [speed_of(result, kind) for kind in shown], [wal_of(result, kind) for kind in shown]
@@ -144,7 +144,7 @@ def ordered_verdict(result: Result, base: Line, ordered: Sequence[Line]) -> Verd
     )
 
 
-def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[Line]) -> list[Verdict]:
+def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
     """Whether the first of the kinds loses speed as its table grows; relative to bigint, since machines are noisy."""
     if len(sizes) < 2:
         return []

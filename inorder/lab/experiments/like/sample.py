@@ -14,7 +14,7 @@ from math import ceil
 import psycopg
 
 from inorder.connection.database import Connection, execute, identifier, one_row
-from inorder.lab.experiments.like.shape import Column, Draw, Shape
+from inorder.lab.experiments.like.shape import Draw, Shape, ShapeColumn
 from inorder.lab.keys import SCHEMA
 
 SAMPLE = f"{SCHEMA}.sample"
@@ -32,12 +32,12 @@ REAL = ("double precision", "real")
 TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
-def base_type(column: Column) -> tuple[str, int]:
+def base_type(column: ShapeColumn) -> tuple[str, int]:
     """The type without its modifier, and the most characters or digits before the point, 0 without a limit.
 
-    >>> base_type(Column("a", "character varying(20)")), base_type(Column("a", "timestamp(3) without time zone"))
-    (('character varying', 20), ('timestamp without time zone', 3))
-    >>> base_type(Column("a", "numeric(10,2)"))
+    >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
+    [('character varying', 20), ('timestamp without time zone', 3)]
+    >>> base_type(ShapeColumn("a", "numeric(10,2)"))
     ('numeric', 8)
     """
     plain = column.type.partition(" COLLATE ")[0]
@@ -46,10 +46,10 @@ def base_type(column: Column) -> tuple[str, int]:
     return re.sub(r"\([\d,-]+\)", "", plain), limit
 
 
-def can_be_unique(column: Column) -> bool:
+def can_be_unique(column: ShapeColumn) -> bool:
     """Whether each row can be given another value of its type.
 
-    >>> [can_be_unique(Column("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
+    >>> [can_be_unique(ShapeColumn("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
     [True, False, True, False, False]
     """
     name, limit = base_type(column)
@@ -106,7 +106,7 @@ class Sample:
         """
         return [self.value(column, number, share) for column in self.shape.sampled]
 
-    def value(self, column: Column, number: str, share: str) -> str:
+    def value(self, column: ShapeColumn, number: str, share: str) -> str:
         spread = self.spreads.get(column.name, Spread())
         name = f"{'o' if spread.rises else 's'}.{identifier(column.name)}"
         if not spread.varied:
@@ -122,12 +122,12 @@ class Sample:
         return f"CASE WHEN {name} IS NOT NULL THEN {new} END"
 
 
-def beside(shape: Shape, column: Column) -> str:
+def beside(shape: Shape, column: ShapeColumn) -> str:
     """The column of the sample that has the next value of a rising one; of others, the number of what is there once."""
     return f"{N}_{shape.columns.index(column)}"
 
 
-def varied(column: Column, spread: Spread, name: str, number: str) -> str:
+def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
     """SQL of another value of a column, unlike for unlike numbers; the value itself of a type that has none."""
     (kind, limit), other = base_type(column), scrambled(number)
     share, span = f"({other} / 2147483648.0)", spread.high - spread.low
@@ -146,7 +146,7 @@ def varied(column: Column, spread: Spread, name: str, number: str) -> str:
     return name
 
 
-def risen(column: Column, spread: Spread, after: str, number: str, share: str) -> str:
+def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
     """SQL of a value between that of a column and the one ``after`` it; of a load the time goes on."""
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
@@ -212,7 +212,7 @@ class Prepared:
         self.make(found)
         return found
 
-    def rises(self, column: Column) -> bool:
+    def rises(self, column: ShapeColumn) -> bool:
         name = identifier(column.name)
         ranks = f"SELECT {N}, rank() OVER (ORDER BY {name}) AS place FROM {{raw}} WHERE {name} IS NOT NULL"
         try:
@@ -220,7 +220,7 @@ class Prepared:
         except psycopg.errors.UndefinedFunction:
             return False
 
-    def spread(self, column: Column, unique: bool) -> Spread:
+    def spread(self, column: ShapeColumn, unique: bool) -> Spread:
         name, kind = identifier(column.name), base_type(column)[0]
         try:
             groups = f"SELECT count(*) AS times FROM {{raw}} WHERE {name} IS NOT NULL GROUP BY {name}"

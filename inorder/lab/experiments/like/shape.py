@@ -31,7 +31,7 @@ BLOCKS = 5000  # that are read of a large table: 40 MB
 
 
 @dataclass(frozen=True)
-class Column:
+class ShapeColumn:
     """A column. ``counts``: each row has the next number, by identity or a sequence; ``clock``: by default the time."""
 
     name: str
@@ -43,7 +43,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Index:
+class ShapeIndex:
     """An index: what comes behind USING, key columns that are no expressions, all columns it mentions."""
 
     name: str
@@ -60,7 +60,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Partition:
+class ShapePartition:
     """A partition: the number of the one above, or -1; its bounds; how it is divided itself, by which columns."""
 
     above: int
@@ -74,18 +74,18 @@ class Shape:
     """A table's structure. The first of its indexes is that of the key. ``partitions`` has the table itself, too."""
 
     key: str
-    columns: tuple[Column, ...]
-    indexes: tuple[Index, ...]
+    columns: tuple[ShapeColumn, ...]
+    indexes: tuple[ShapeIndex, ...]
     checks: tuple[Check, ...]
     enums: tuple[str, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[ShapePartition, ...]
     fillfactor: int
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> ShapeColumn:
         return next(column for column in self.columns if column.name == name)
 
     @property
-    def sampled(self) -> list[Column]:
+    def sampled(self) -> list[ShapeColumn]:
         return [one for one in self.columns if not one.generated and not one.counts and one.name != self.key]
 
     @property
@@ -207,7 +207,7 @@ def read_shape(
 ) -> tuple[Shape, list[str]]:
     columns, enums, renamed = read_columns(connection, oid, without)
     partitions = tuple(
-        Partition(-1 if above is None else int(str(above)), str(bounds or ""), str(divided or ""), names(by))
+        ShapePartition(-1 if above is None else int(str(above)), str(bounds or ""), str(divided or ""), names(by))
         for _, above, bounds, divided, by in rows(connection, "like_partitions", oid)
     )
     dividing = {name for part in partitions for name in part.columns}
@@ -222,7 +222,7 @@ def read_shape(
             continue
         notes += [f"Left out: the exclusion constraint {name}; its index is there."] if exclusion else []
         primary = names(plain) if is_primary else primary
-        every.append(Index(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
+        every.append(ShapeIndex(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
     key = key or key_of(primary, dividing)
     of_key = [index for index in every if index.columns[:1] == (key,)]
     if key not in {column.name for column in columns} or not of_key:
@@ -253,7 +253,7 @@ def names(found: object) -> tuple[str, ...]:
 
 def read_columns(
     connection: Connection, oid: int, without: Sequence[str]
-) -> tuple[list[Column], tuple[str, ...], Callable[[str], str]]:
+) -> tuple[list[ShapeColumn], tuple[str, ...], Callable[[str], str]]:
     found, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
     if unknown := set(without) - {str(row[0]) for row in found}:
         raise InputError(f"--leave-out: the table has no column {', '.join(sorted(unknown))}")
@@ -277,7 +277,7 @@ def read_columns(
     columns = []
     for name, type_name, _, _, _, not_null, generated, how, default, identity, collation, _ in kept:
         stored = f" GENERATED ALWAYS AS ({renamed(str(generated))}) {'STORED' if how == 's' else 'VIRTUAL'}"
-        columns.append(Column(
+        columns.append(ShapeColumn(
             str(name), renamed(str(type_name)) + (f" COLLATE {collation}" if collation else ""), bool(not_null),
             stored if generated else "",
             type_name in WHOLE and bool(identity or (default and SEQUENCE.search(str(default)))),
