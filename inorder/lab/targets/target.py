@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from inorder.connection.database import Connection
@@ -10,6 +11,7 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.counters import read_blocks, read_wal
 from inorder.lab.instruments.device import DeviceTimes
+from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
@@ -81,9 +83,22 @@ class Target(ABC):
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        for statement in statements:
-            with self.connect() as session:
-                session.execute(statement.encode())
+        """At the same time, as many as this machine has cores; an error of one ends all."""
+        with ExitStack() as stack:
+            connections = [stack.enter_context(self.connect()) for _ in statements]
+            pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
+            try:
+                jobs = [
+                    pool.submit(connection.execute, statement.encode())
+                    for connection, statement in zip(connections, statements, strict=True)
+                ]
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for connection in connections:
+                    connection.cancel()
+                raise
 
     # --- its state ------------------------------------------------------------
 

@@ -1,9 +1,7 @@
 """A server of the lab's own, made for one run: all is allowed, and every other session is this run's."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
 from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.device import DeviceTimes, read_device
-from inorder.lab.instruments.machine import available_cores, note_server
+from inorder.lab.instruments.machine import note_server
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
@@ -58,9 +56,6 @@ class ThrowAway(Target):
 
     def environment(self) -> dict[str, str]:
         return self.cluster.environment() | ({"PGUSER": self.role} if self.role else {})
-
-    def execute_all(self, statements: Sequence[str]) -> None:
-        execute_all(self.dsn, statements)
 
     def serve(self, settings: Mapping[str, str]) -> None:
         self.cluster.restart(settings)
@@ -136,21 +131,3 @@ class ThrowAway(Target):
 
     def clock(self) -> Apart:
         return SAME
-
-
-def execute_all(dsn: str, statements: Sequence[str]) -> None:
-    with ExitStack() as stack:
-        connections = [stack.enter_context(connect(dsn)) for _ in statements]
-        pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
-        try:
-            jobs = [
-                pool.submit(connection.execute, statement.encode())
-                for connection, statement in zip(connections, statements, strict=True)
-            ]
-            for job in jobs:
-                job.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for connection in connections:
-                connection.cancel()
-            raise
