@@ -10,19 +10,13 @@ from rich.progress import Progress as Bar
 from inorder.lab.turn import Progress
 
 
-def nothing() -> RenderableType:
-    return Group()
-
-
 class Display(Progress):
     """Draws the progress of an experiment.
 
     ``figures`` is asked anew after every step for what is known by then.
     """
 
-    def __init__(
-        self, title: str, figures: Callable[[], RenderableType] = nothing, console: Console | None = None
-    ) -> None:
+    def __init__(self, title: str, figures: Callable[[], RenderableType], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title

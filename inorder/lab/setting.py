@@ -109,12 +109,7 @@ def choices(
 
 
 def choice(help: str, known: Sequence[str], usual: str, **more: Any) -> str:
-    def read(name: str, option: str) -> str:
-        if name not in known:
-            raise InputError(f"{option} is {' or '.join(known)}, not '{name}'")
-        return name
-
-    return of(Value(f"[{'|'.join(known)}]", read, str), help, usual, **more)
+    return of(Value(f"[{'|'.join(known)}]", options.one_of(known).read, str), help, usual, **more)
 
 
 def synchronous_commit(usual: str, **more: Any) -> str:
