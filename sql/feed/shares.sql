@@ -216,7 +216,7 @@ BEGIN
         WHERE w.feed = feed AND w.share = share AND w.written_here
           AND w.place >= coalesce(first_place, -9223372036854775808)
         ORDER BY w.place LIMIT 1;
-        PERFORM inorder_internal.note_first(b, NULL);
+        PERFORM inorder_internal.note_first(b, NULL) WHERE b.place IS DISTINCT FROM first_place;
     END IF;
 END $$;
 

@@ -69,6 +69,39 @@ def test_a_poll_touches_as_many_pages_as_before(
 
 
 @pytest.mark.editions
+def test_a_share_that_waits_keeps_its_rows_in_order(cluster: Cluster, fresh: Connection) -> None:
+    """Its batch leaves page after page behind, and gets another place each time."""
+    execute(
+        fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
+        f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",
+    )  # fmt: skip
+    waiting = "SELECT number FROM inorder_internal.worker_batch WHERE is_open"
+    take = (
+        "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
+        "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
+    )
+    finish = (
+        "SELECT feed_finish_batch('f', number, token) FROM inorder_internal.worker_batch "
+        "WHERE number > 0 AND worker = '{}'"
+    )
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as holder, connect(holder.info.dsn) as other:
+        execute(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
+        execute(other, "INSERT INTO t DEFAULT VALUES", take.format("other"))
+        places = set()
+        for _ in range(90):
+            execute(fresh, "INSERT INTO t SELECT FROM generate_series(1, 4)", take.format("w"), finish.format("w"))
+            places |= set(fresh.execute(waiting.encode()).fetchall())
+        assert len(places) > 3
+        execute(other, finish.format("other"))
+        for _ in range(6):
+            execute(fresh, take.format("w"), finish.format("w"))
+    assert scalar(fresh, "SELECT count(DISTINCT n) = 361 AND count(*) = 361 FROM got")
+    share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
+    steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
+    assert scalar(fresh, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == 0
+
+
+@pytest.mark.editions
 def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_create('f', 't')"
