@@ -7,7 +7,7 @@ import importlib.util
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -132,13 +132,35 @@ def embedded_server() -> Server | None:
     return server if server and server.can_build() else None
 
 
+def named_server(pg_config: Path | None, option: str, environ: Mapping[str, str]) -> Server | None:
+    """The one of an option, else of PG_CONFIG."""
+    if pg_config is not None:
+        return from_pg_config(pg_config, option)
+    return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG") if environ.get("PG_CONFIG") else None
+
+
+def target_server(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Server:
+    """The server whose folders files go to: --pg-config, PG_CONFIG, or the only one of the system."""
+    return named_server(pg_config, "--pg-config", environ) or only_one(installed_servers())
+
+
+def only_one(servers: Sequence[Server]) -> Server:
+    if not servers:
+        raise InputError(
+            "no pg_config of PostgreSQL 15 or later was found\n"
+            "HINT:  apt-get install postgresql-server-dev-NN   (Debian's name, NN: the major version of your server), "
+            "or give --pg-config"
+        )
+    if len(servers) > 1:
+        choices = " or ".join(f"--pg-config {server.bindir / 'pg_config'}" for server in servers)
+        raise InputError(f"{len(servers)} PostgreSQL are installed\nHINT:  choose one by {choices}")
+    return servers[0]
+
+
 def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Server:
     """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
-    if bindir is not None:
-        return from_pg_config(bindir.resolve() / "pg_config", "--bindir")
-    if environ.get("PG_CONFIG"):
-        return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG")
-    found = next(system_servers(), None) or embedded_server()
+    named = named_server(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
+    found = named or next(system_servers(), None) or embedded_server()
     if found is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "

@@ -10,10 +10,9 @@ from inorder import __version__
 from inorder.errors import InputError
 from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
-from inorder.extension.target import target_server
 from inorder.groups import Group
 from inorder.options import FILE, FOLDER, confirmed, option
-from inorder.servers import Server
+from inorder.servers import Server, target_server
 
 pg_config_option = option(
     "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or that of the only "

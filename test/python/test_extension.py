@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from inorder.errors import InputError
 from inorder.extension import building, placing
-from inorder.extension.target import only_one, target_server
 from inorder.lab.server import cluster as cluster_module
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import copy_server, make_readable
-from inorder.servers import Server
+from inorder.servers import Server, only_one, target_server
 
 from first_use import REMOVAL, STATEMENTS, printed, script
 from tool import inorder
