@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from inorder.advise.facts import read
 from inorder.advise.findings import advice_of
 from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 from inorder.units import parse_count, size_text
 
 SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
@@ -81,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     rows, count = (parse_count(getattr(options, name), f"--{name}", 1000, 10**9) for name in ("rows", "inserts"))
     held = True
-    with Cluster(find_server()) as cluster:
+    with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         for name in UNLIKE:
             for one in followed(cluster, name, rows, count):

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.installations import find_installation
 from inorder.lab.analysis.stats import estimate, paired_ratio
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 
 from sql_edition import create
 
@@ -101,7 +101,7 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
 
 def print_changes(rounds: int) -> None:
     """Measure and print it."""
-    with Cluster(find_server()) as cluster, ExitStack() as stack:
+    with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]
         work = [(statement, side) for statement in STATEMENTS for side in sides]

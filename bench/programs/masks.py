@@ -8,10 +8,10 @@ import random
 from functools import partial
 
 from inorder.connection.database import connect
+from inorder.installations import find_installation
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 
 from examples import blocks
 
@@ -34,9 +34,10 @@ def example() -> str:
 
 
 def print_masks(rounds: int) -> None:
-    print(f"{find_server().name}, {ROWS:,} rows, medians of {rounds} rounds, µs of CPU a row above {WORK[FLOOR]}:")
+    installation = find_installation()
+    print(f"{installation.name}, {ROWS:,} rows, medians of {rounds} rounds, µs of CPU a row above {WORK[FLOOR]}:")
     took: dict[str, list[float]] = {name: [] for name in WORK}
-    with Cluster(find_server()) as cluster:
+    with Cluster(installation) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as connection:
             connection.execute(f"CREATE EXTENSION inorder; {example()}".encode())

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 from inorder.connection.database import Connection, connect
+from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 
 from conftest import SETTINGS
 from engines.stream import session
@@ -92,7 +92,7 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Of one part and of four.")
 def main(rounds: int) -> None:
     """One part and four, in turn, at three costs of a row; the first round of each is not counted."""
-    with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_server()) as cluster:
+    with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         roots = [os.getpid(), int((cluster.data / "postmaster.pid").read_text().split()[0])]
         spark = session(f"local[{CORES}]", **{"spark.sql.warehouse.dir": Path(name).as_uri()})

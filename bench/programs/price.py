@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import mean
 
 from inorder.connection.database import Connection, connect, execute, one_row
+from inorder.installations import find_installation
 from inorder.lab.analysis.stats import estimate, paired_ratio
 from inorder.lab.instruments.timing import Prepared, ServerProcess
 from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, COLUMNS, SERIAL, insert
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 from inorder.units import parse_count
 
 from changes import print_changes
@@ -183,7 +183,7 @@ def load(path: Path) -> Samples:
 
 def measured(rows: int, rounds: int) -> Samples:
     samples: Samples = {}
-    with Cluster(find_server()) as cluster, ExitStack() as stack:
+    with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [side for edition in EDITIONS for side in stack.enter_context(opened(cluster, edition, rows))]
         work = [(name, side) for name in MEASUREMENTS for side in sides]

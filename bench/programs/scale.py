@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from inorder.connection.database import Connection, connect
+from inorder.installations import find_installation
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 from inorder.units import parse_count
 
 SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256"}
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--rows", default="1M,10M", help="sizes of the table")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
     options = parser.parse_args()
-    with Cluster(find_server()) as cluster:
+    with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as connection:
             connection.execute("CREATE EXTENSION inorder")

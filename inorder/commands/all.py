@@ -12,6 +12,7 @@ from inorder.commands.options import bindir_option, size_given, size_options
 from inorder.commands.run import run_and_show
 from inorder.errors import InputError
 from inorder.files import require_writable
+from inorder.installations import find_installation
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import Host, ThrowAwayHost
@@ -21,7 +22,6 @@ from inorder.lab.report.side_by_side import Labelled, distinct
 from inorder.lab.results import Result
 from inorder.lab.runner import Session
 from inorder.options import FOLDER, option
-from inorder.servers import find_server
 
 
 def begun(kind: type[Experiment[Any]], size: str, file: Path, host: Host) -> Session:
@@ -61,7 +61,7 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     Writes a file for each, and inorder-lab.html.
     What the folder has of the same run is kept: after an interruption the same command resumes it.
     """
-    size, host = size_given(quick, full), ThrowAwayHost(find_server(bindir))
+    size, host = size_given(quick, full), ThrowAwayHost(find_installation(bindir))
     kinds = {name: kind for name, kind in all_experiments().items() if not kind.needs}
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"

@@ -12,6 +12,7 @@ from inorder.commands.show import output_console, show_sections
 from inorder.connection.database import one_row
 from inorder.errors import FOUND, InputError
 from inorder.files import require_new, write_whole
+from inorder.installations import find_installation
 from inorder.lab.check import report
 from inorder.lab.check.arena import Arena, run_case
 from inorder.lab.check.history import FAULTS
@@ -23,7 +24,6 @@ from inorder.lab.targets.own_server import OwnServer, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.options import DSN, FILE, count, duration, format_option, one_of, option, several
-from inorder.servers import find_server
 
 USUAL = ("id", "created", "horizon", "feed")
 SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"}
@@ -47,7 +47,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 def target_for(dsn: str | None, bindir: Path | None) -> Iterator[tuple[Target, str, bool]]:
     """A server, its version, and whether the extension inorder is there."""
     if dsn is None:
-        server = find_server(bindir)
+        server = find_installation(bindir)
         with Cluster(server) as cluster:
             target = ThrowAway(cluster)
             target.serve(SETTINGS)

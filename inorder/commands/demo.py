@@ -8,6 +8,7 @@ import click
 from inorder.commands.options import bindir_option
 from inorder.commands.run import run_and_show
 from inorder.errors import InputError
+from inorder.installations import Installation, embedded_installation, find_installation
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.experiments import experiment_named
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -18,7 +19,6 @@ from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.runner import Session
 from inorder.options import FOLDER, count, option
-from inorder.servers import Server, embedded_server, find_server
 from inorder.units import MB
 
 
@@ -47,7 +47,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         dump_wal=False,
     )
     out.mkdir(parents=True, exist_ok=True)
-    server = embedded_one() if embedded else find_server(bindir)
+    server = embedded_one() if embedded else find_installation(bindir)
     host = ThrowAwayHost(server)
     page, *files = new_files(out)
     before: list[Labelled] = []
@@ -59,8 +59,8 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         before.append(Labelled(file.name, result))
 
 
-def embedded_one() -> Server:
-    server = embedded_server()
+def embedded_one() -> Installation:
+    server = embedded_installation()
     if server is None:
         raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")
     return server
@@ -76,7 +76,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
     return page, reader, insert
 
 
-def hidden(result: Result, server: Server) -> list[str]:
+def hidden(result: Result, server: Installation) -> list[str]:
     """A note on the effect that this machine does not show, and how to see it; nothing where it shows."""
     if result.method != EXACT_COUNTERS:
         return []

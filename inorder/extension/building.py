@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inorder import sources
 from inorder.errors import InorderError, InputError
-from inorder.servers import Server
+from inorder.installations import Installation
 
 # make knows no path with blanks or quotes, whatever they are escaped by.
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")
@@ -43,7 +43,7 @@ def has_library_headers(compiler: str) -> bool:
     return subprocess.run(command, check=False, capture_output=True, input=b"#include <stdio.h>\n").returncode == 0
 
 
-def require_tools(server: Server) -> None:
+def require_tools(server: Installation) -> None:
     """What building takes; an error that names all that is missing, and the packages of Debian that bring it."""
     missing = {}
     if shutil.which("make") is None:
@@ -62,7 +62,7 @@ def require_tools(server: Server) -> None:
         )
 
 
-def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> None:
+def run_make(server: Installation, makefile: Path, build: Path, *arguments: str) -> None:
     build.mkdir(parents=True, exist_ok=True)
     command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["-j", str(len(os.sched_getaffinity(0)))]
@@ -73,7 +73,7 @@ def run_make(server: Server, makefile: Path, build: Path, *arguments: str) -> No
         raise InorderError(f"building {makefile.parent} failed:\n{done.stdout}{done.stderr}")
 
 
-def build_folder(server: Server, source: Path) -> Path:
+def build_folder(server: Installation, source: Path) -> Path:
     """Where the objects for this server and these options are kept, so that the next run need not compile."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
@@ -88,7 +88,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def build_into(server: Server, source: Path, build: Path, target: Path, others: Sequence[Path] = ()) -> None:
+def build_into(server: Installation, source: Path, build: Path, target: Path, others: Sequence[Path] = ()) -> None:
     """Build the extension, and whatever else of the checkout is named, and copy the files below target.
 
     Objects are kept in build. Below target each file has the path that it has on the server.

@@ -11,8 +11,8 @@ from inorder.errors import InputError
 from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
 from inorder.groups import Group
+from inorder.installations import Installation, target_installation
 from inorder.options import FILE, FOLDER, confirmed, option
-from inorder.servers import Server, target_server
 
 pg_config_option = option(
     "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or that of the only "
@@ -39,7 +39,7 @@ def build(pg_config: Path | None, directory: Path) -> None:
     Below that folder each file has the path that it has on the server. inorder extension install --directory copies
     them there. Requires make, a C compiler and the headers of the server.
     """
-    server = target_server(pg_config)
+    server = target_installation(pg_config)
     if directory.exists() and any(directory.iterdir()):
         raise InputError(f"{directory} is not empty")
     build_here(server, directory)
@@ -63,7 +63,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
         listed(place(directory))
     else:
         with tempfile.TemporaryDirectory(prefix="inorder-build-") as folder:
-            build_here(target_server(pg_config), Path(folder) / "stage")
+            build_here(target_installation(pg_config), Path(folder) / "stage")
             listed(place(Path(folder) / "stage"))
     click.echo("Now run CREATE EXTENSION inorder, or ALTER EXTENSION inorder UPDATE, in each database.", err=True)
 
@@ -77,7 +77,7 @@ def uninstall(pg_config: Path | None, yes: bool) -> None:
     Run DROP EXTENSION inorder in each database before: without the library, tables whose keys or guards call it take
     no rows. Prints the files.
     """
-    server = target_server(pg_config)
+    server = target_installation(pg_config)
     files = removable_files(server)
     if not yes:
         confirmed(f"Remove inorder from {server.name}, {server.sharedir}?", to_stderr=True)
@@ -85,7 +85,7 @@ def uninstall(pg_config: Path | None, yes: bool) -> None:
     listed(files)
 
 
-def build_here(server: Server, target: Path) -> None:
+def build_here(server: Installation, target: Path) -> None:
     """Compile in a temporary folder; only the files that a server reads come into the target."""
     source = source_folder()
     if source is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inorder.errors import InorderError, InputError
-from inorder.servers import Server
+from inorder.installations import Installation
 
 LIBRARIES = (".so", ".dylib")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
@@ -25,7 +25,7 @@ def built_files(stage: Path) -> list[tuple[Path, Path]]:
     return [(path, Path("/") / path.relative_to(stage)) for path in files]
 
 
-def installed_files(server: Server) -> list[Path]:
+def installed_files(server: Installation) -> list[Path]:
     """The files of the extension in the server's folders, by any installer: the control file first."""
     folder = server.sharedir / "extension"
     found = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
@@ -112,7 +112,7 @@ def replace_file(source: Path, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def removable_files(server: Server) -> list[Path]:
+def removable_files(server: Installation) -> list[Path]:
     """The extension's files in a server's folders; an error if there are none, or if a package brought them."""
     files = installed_files(server)
     if not files:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from inorder.connection.database import Connection
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.analysis.figures import Judged
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun, adapted
 from inorder.lab.plan import Plan
@@ -17,7 +18,6 @@ from inorder.lab.results import Result, shortened
 from inorder.lab.server_settings import reading_method
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Progress, Stage
-from inorder.servers import Server
 
 P = TypeVar("P", bound=Plan)
 
@@ -85,7 +85,7 @@ class Experiment(ABC, Generic[P]):
         return (*cls.programs, "pg_waldump") if getattr(plan, "dump_wal", False) else cls.programs
 
     @classmethod
-    def method_with(cls, plan: P, server: Server) -> str:
+    def method_with(cls, plan: P, server: Installation) -> str:
         return cls.method or reading_method(server, plan)
 
     @classmethod

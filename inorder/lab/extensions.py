@@ -3,17 +3,17 @@
 from psycopg import sql
 
 from inorder.connection.database import Connection, query
-from inorder.servers import Server
+from inorder.installations import Installation
 
 # pgstattuple reports leaf density, uuid-ossp generates the keys of study P1.
 CONTRIB = ("pgstattuple", "uuid-ossp")
 
 
-def has_extension(server: Server, name: str) -> bool:
+def has_extension(server: Installation, name: str) -> bool:
     return (server.sharedir / "extension" / f"{name}.control").exists()
 
 
-def create_extensions(connection: Connection, server: Server) -> None:
+def create_extensions(connection: Connection, server: Installation) -> None:
     for name in ("inorder", *(name for name in CONTRIB if has_extension(server, name))):
         connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 

@@ -11,6 +11,7 @@ import psycopg
 from inorder import __version__
 from inorder.connection.session import explained
 from inorder.errors import InputError
+from inorder.installations import Installation, find_installation
 from inorder.lab.capabilities import Adapted, whole_run
 from inorder.lab.experiment import Experiment, P
 from inorder.lab.extensions import has_extension
@@ -24,7 +25,6 @@ from inorder.lab.setting import settings_of
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server, find_server
 
 # An empty server with 40 MB, its programs with up to 35, the WAL files that are kept for later (min_wal_size).
 SERVER_BYTES = 160 * 2**20
@@ -80,7 +80,7 @@ class ThrowAwayHost(Host):
 
     whose = "private, removed afterwards"
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Installation) -> None:
         self.server, self.name = server, server.name
 
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
@@ -138,10 +138,10 @@ class OwnHost(Host):
 
 def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) -> Host:
     if dsn is None:
-        return ThrowAwayHost(find_server(bindir))
+        return ThrowAwayHost(find_installation(bindir))
     if kind.alone:
         raise InputError(f"lab run {kind.name} needs a server to itself: it has no --dsn")
-    return OwnHost(OwnServer(dsn, find_server(bindir) if kind.programs else None))
+    return OwnHost(OwnServer(dsn, find_installation(bindir) if kind.programs else None))
 
 
 def empty_result(
@@ -168,7 +168,7 @@ def require_room(kind: type[Experiment[P]], plan: P) -> None:
     require_free(needed + SERVER_BYTES, what, temporary_folder(service_account()))
 
 
-def require_extensions(plan: Plan, server: Server) -> None:
+def require_extensions(plan: Plan, server: Installation) -> None:
     for field, one in settings_of(type(plan)).items():
         for name in getattr(plan, field) if one.contrib else ():
             if (needed := one.contrib and one.contrib(name)) and not has_extension(server, needed):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.device import disk_of
 from inorder.lab.results import CGROUP, DIRECT_IO, EXACT_COUNTERS, MOST_WAL
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, takes_direct_io, temporary_folder
-from inorder.servers import Server
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ FILL_SETTINGS = {
 }
 
 
-def reading_method(server: Server, plan: Any) -> str:
+def reading_method(server: Installation, plan: Any) -> str:
     if page_cache := getattr(plan, "page_cache", None):
         if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.parent():
             raise InputError(f"--page-cache needs a memory control group, which may not be made here (as root it may, "

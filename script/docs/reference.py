@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from inorder.connection.database import Connection, connect
+from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 
 from sources import ROOT, sql_file
 
@@ -128,7 +128,7 @@ def operators(connection: Connection) -> Iterator[str]:
 
 def main() -> None:
     """Write the page, from a throw-away server."""
-    with Cluster(find_server()) as running:
+    with Cluster(find_installation()) as running:
         running.start({"fsync": "off"})
         with connect(running.dsn) as connection:
             connection.execute("CREATE EXTENSION inorder")

@@ -14,8 +14,8 @@ from threading import Event
 
 import psycopg
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation, from_pg_config
 from inorder.lab.server.cluster import PORT, Cluster
-from inorder.servers import Server, from_pg_config
 
 from tail_runs import Tail
 from waiting import PATIENCE
@@ -56,7 +56,7 @@ class Nodes:
         return next(one for one in self.workers if str(one.folder / "run") == host)
 
 
-def server_with_citus() -> Server:
+def server_with_citus() -> Installation:
     return from_pg_config(Path(PG_CONFIG), "PG_CONFIG")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import inorder.lab.server.cluster as cluster_module
 import pytest
 from inorder.extension.building import source_folder
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import private_installation, relocate
-from inorder.servers import Server
 
 INITDB = Cluster._initdb
 LARGEST_CONTROL_FILE = 512
@@ -55,7 +55,7 @@ def keep(source: Path) -> Path:
     return target
 
 
-def copied_installation(server: Server, root: Path, sources: Sequence[Path] | None = ()) -> Server:
+def copied_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
     kind = (server.bindir, sources and tuple(sources), sources is None, source_folder())
     if kind not in installations:
         made = private_installation(server, root, sources)

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
 from inorder.lab.turn import Progress
-from inorder.servers import Server, find_server
 
 import clusters
 import sql_edition
@@ -107,13 +107,13 @@ def servers_are_copies() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Server:
+def server() -> Installation:
     """The server everything is tested on: PG_CONFIG's, or the one a user would get."""
-    return find_server()
+    return find_installation()
 
 
 @pytest.fixture(scope="session")
-def cluster(server: Server) -> Iterator[Cluster]:
+def cluster(server: Installation) -> Iterator[Cluster]:
     """A running server with the tested edition; and with the test module, where C can be built."""
     can_build = server.can_build()
     with Cluster(server, [MODULE] if can_build else None) as running:
@@ -140,7 +140,7 @@ def edition_name(request: pytest.FixtureRequest) -> str:
     return str(getattr(request, "param", sql_edition.TESTED))
 
 
-def install_edition(name: str, server: Server, cluster: Cluster, database: str) -> None:
+def install_edition(name: str, server: Installation, cluster: Cluster, database: str) -> None:
     if name == "c":
         with connect(f"{cluster.dsn} dbname={database}") as connection:
             connection.execute("CREATE EXTENSION inorder")
@@ -150,7 +150,7 @@ def install_edition(name: str, server: Server, cluster: Cluster, database: str) 
         sql_edition.install(server, cluster, sql_edition.write_edition(Path(folder)), database)
 
 
-def make_template(name: str, server: Server, cluster: Cluster) -> str:
+def make_template(name: str, server: Installation, cluster: Cluster) -> str:
     """A database with an edition, to be copied: half of the time of making both."""
     database = f"template_inorder_{name}"
     with connect(cluster.dsn) as admin:
@@ -183,21 +183,21 @@ def with_table(template: str, cluster: Cluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def template(server: Server, cluster: Cluster) -> str:
+def template(server: Installation, cluster: Cluster) -> str:
     return make_template("c", server, cluster)
 
 
 @pytest.fixture(scope="session")
-def sql_template(server: Server, cluster: Cluster) -> str:
+def sql_template(server: Installation, cluster: Cluster) -> str:
     return make_template("sql", server, cluster)
 
 
-def has_pgstattuple(server: Server) -> bool:
+def has_pgstattuple(server: Installation) -> bool:
     return (server.sharedir / "extension" / "pgstattuple.control").exists()
 
 
 @pytest.fixture(scope="session")
-def users(server: Server) -> Iterator[Cluster]:
+def users(server: Installation) -> Iterator[Cluster]:
     """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
@@ -272,7 +272,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def lab_run(tmp_path: Path, server: Server, shared_folder: Path) -> LabRun:
+def lab_run(tmp_path: Path, server: Installation, shared_folder: Path) -> LabRun:
     """Runs of experiments by their name and options, in an empty folder."""
     return partial(run_experiment, tmp_path, server, shared_folder)
 

@@ -17,8 +17,8 @@ import click
 from inorder.connection.database import connect
 from inorder.errors import InorderError
 from inorder.extension.building import build_folder
+from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server, find_server
 from psycopg.conninfo import make_conninfo
 
 from conftest import MODULE, ROOT
@@ -55,7 +55,7 @@ NEVER_CALLED = """
 class WatchedCluster(Cluster):
     """A throw-away server under valgrind; initdb is not, since that would take minutes."""
 
-    def __init__(self, server: Server, suppressions: Path, logs: Path) -> None:
+    def __init__(self, server: Installation, suppressions: Path, logs: Path) -> None:
         super().__init__(server, extra_sources=[MODULE])
         self.suppressions, self.logs = suppressions, logs
 
@@ -71,7 +71,7 @@ class WatchedCluster(Cluster):
         program.chmod(0o755)
 
 
-def regress_tests(server: Server) -> list[Path]:
+def regress_tests(server: Installation) -> list[Path]:
     """The files that pg_regress runs, in its order."""
     build = build_folder(server, ROOT)
     command = ["make", "-s", "-C", str(build), "-f", str(ROOT / "Makefile"), f"PG_CONFIG={server.bindir / 'pg_config'}"]
@@ -135,7 +135,7 @@ def main(suppressions: Path, logs: Path) -> None:
     missed: list[str] = []
     trouble = ""
     try:
-        with WatchedCluster(find_server(), suppressions.resolve(), logs.resolve()) as cluster:
+        with WatchedCluster(find_installation(), suppressions.resolve(), logs.resolve()) as cluster:
             missed = run_all(cluster)
             cluster.stop()
     except InorderError as error:

@@ -13,9 +13,9 @@ from pathlib import Path
 from inorder import __version__
 from inorder.extension.building import build_folder, locked, run_make
 from inorder.install.update import statements
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
-from inorder.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = ROOT / "test" / "upgrade"
@@ -129,7 +129,7 @@ def tool(tree: Path, cluster: Cluster, *arguments: str) -> str:
     return done.stdout
 
 
-def build(server: Server, tree: Path, folder: Path) -> Path:
+def build(server: Installation, tree: Path, folder: Path) -> Path:
     """Compile what differs from the checkout, whose objects are taken; where it is installed to, as below a root."""
     objects = build_folder(server, ROOT)
     folder.mkdir()

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load
 from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import scalar
 from tool import inorder
@@ -51,7 +51,7 @@ def traces(dsn: str) -> list[object]:
         return [row[0] for text in queries for row in connection.execute(text.encode())]
 
 
-def run_there(folder: Path, server: Server, dsn: str, name: str, *options: str) -> tuple[Result, str]:
+def run_there(folder: Path, server: Installation, dsn: str, name: str, *options: str) -> tuple[Result, str]:
     """One round of an experiment with a page: complete; and what it notes."""
     for file in (f"inorder-{name}.jsonl", "page.html"):
         (folder / file).unlink(missing_ok=True)

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from inorder.connection.database import Connection
+from inorder.installations import Installation, buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server, embedded_server, system_servers
 
 # What a private server does not have otherwise.
 PROGRAMS = (
@@ -15,9 +15,9 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-def other_majors(server: Server) -> list[Server]:
-    embedded = embedded_server()
-    found = [*system_servers(), *([embedded] if embedded else [])]
+def other_majors(server: Installation) -> list[Installation]:
+    embedded = embedded_installation()
+    found = [*buildable_installations(), *([embedded] if embedded else [])]
     return [each for each in found if each.major != server.major and (each.bindir / "pg_upgrade").exists()]
 
 
@@ -32,7 +32,7 @@ def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
     return done.stdout
 
 
-def adapt(connection: Connection, new: Server) -> None:
+def adapt(connection: Connection, new: Installation) -> None:
     """Remove from a database what pg_upgrade into another server fails at, with or without inorder."""
     # 15.20 writes it for each column; pg_dump of 18.6 dumps it, and 18.6 refuses it.
     connection.execute("UPDATE pg_attribute SET attoptions = NULL WHERE attoptions[1] LIKE 'pg_attver=%'")

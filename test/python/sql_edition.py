@@ -14,8 +14,8 @@ from pathlib import Path
 
 from inorder.connection.database import Connection, connect
 from inorder.install.edition import READS, filled
+from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server, find_server
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = ROOT / "test"
@@ -110,7 +110,7 @@ def listed(name: str) -> list[str]:
     return found[1].split()
 
 
-def program(server: Server, kind: str) -> Path:
+def program(server: Installation, kind: str) -> Path:
     """The program that runs tests of a kind, which few packages of servers have without headers."""
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
@@ -144,7 +144,7 @@ def write_edition(folder: Path, schema: str = "public") -> Path:
     return path
 
 
-def install(server: Server, cluster: Cluster, script: Path, database: str, role: str = "") -> None:
+def install(server: Installation, cluster: Cluster, script: Path, database: str, role: str = "") -> None:
     """Run the script as a role that owns nothing but the database, or as the superuser."""
     command: list[str | Path] = [
         server.program("psql"),
@@ -200,7 +200,7 @@ def difference(expected: Path, found: Path) -> str:
     return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])
 
 
-def run(server: Server, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
+def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
     """What differs for each test, on a database with the SQL edition."""
     database = f"sql_edition_{kind}"
     # As pg_regress makes one.
@@ -231,7 +231,7 @@ def known(name: str) -> str:
 def main() -> None:
     import tempfile  # noqa: PLC0415
 
-    server = find_server()
+    server = find_installation()
     names = sys.argv[1:]
     with Cluster(server) as cluster, tempfile.TemporaryDirectory() as made:
         cluster.start({"max_prepared_transactions": "10", "fsync": "off"})

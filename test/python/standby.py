@@ -18,7 +18,7 @@ REPLAY_SECONDS = 120
 class Standby(Cluster):
     """A standby that streams from a running cluster, in a folder and with a socket of its own.
 
-    >>> with Cluster(find_server()) as cluster, Standby(cluster) as standby:      # doctest: +SKIP
+    >>> with Cluster(find_installation()) as cluster, Standby(cluster) as standby:      # doctest: +SKIP
     ...     cluster.start()
     ...     standby.start()
     """

@@ -18,8 +18,8 @@ from inorder.advise.facts import Reader, facts_of
 from inorder.advise.findings import IDS
 from inorder.cli import cli
 from inorder.connection.database import Connection, connect, connect_as_user, one_row
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 
 import preloaded
@@ -118,7 +118,7 @@ def plant(admin: Connection) -> None:
 
 
 @pytest.fixture(scope="module")
-def advised(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
+def advised(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
     if not (server.sharedir / "extension" / "pg_stat_statements.control").exists():
         pytest.skip("this server has no pg_stat_statements")
     with Cluster(server, BUILT) as running:
@@ -222,7 +222,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
 
 
 @pytest.mark.server
-def test_nothing_is_found_where_nothing_is(advised: Advised, server: Server) -> None:
+def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installation) -> None:
     environment = advised.cluster.environment() | {"PGDATABASE": "bare", "PGUSER": "postgres"}
     data = advised.found(database="bare")
     assert (data["findings"], data["leave"]) == ([], [])

@@ -7,8 +7,8 @@ from itertools import count, takewhile
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from attack import ATTACK, assert_no_right_gained, database, execute, operators, overloads, refusal, value
 from conftest import scalar
@@ -71,7 +71,7 @@ SELECT {x}.feed_disable('public.events'::regclass);
 
 
 @pytest.fixture(scope="module")
-def attacked(server: Server) -> Iterator[Cluster]:
+def attacked(server: Installation) -> Iterator[Cluster]:
     """A server of its own, since roles are the whole server's."""
     with Cluster(server) as running:
         running.start({"fsync": "off"})

@@ -11,8 +11,8 @@ from threading import Event
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect, query
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from inorder.tail.formats import FORMATS
 from psycopg import sql
 
@@ -32,7 +32,7 @@ EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), 
 
 
 @pytest.fixture(scope="module")
-def attacked(server: Server) -> Iterator[Cluster]:
+def attacked(server: Installation) -> Iterator[Cluster]:
     """A server of its own, since roles are the whole server's."""
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.journal import load
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 import delivery
 import pieces
@@ -36,7 +36,7 @@ RUNS = {
 }  # fmt: skip
 
 
-def lab(*arguments: str, folder: Path, server: Server | None = None) -> str:
+def lab(*arguments: str, folder: Path, server: Installation | None = None) -> str:
     """What the laboratory prints that has the benchmarks, too."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
     command = [sys.executable, "-m", "inorder", "lab", *arguments]
@@ -53,7 +53,7 @@ def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
-def test_a_small_run_from_start_to_end(name: str, server: Server, tmp_path: Path) -> None:
+def test_a_small_run_from_start_to_end(name: str, server: Installation, tmp_path: Path) -> None:
     options, said = RUNS[name]
     assert said in " ".join(lab("run", name, *options.split(), folder=tmp_path, server=server).split())
     (file,) = tmp_path.iterdir()
@@ -71,7 +71,7 @@ def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> No
 
 
 @pytest.fixture
-def delivering(server: Server) -> Iterator[delivery.DeliveryExperiment]:
+def delivering(server: Installation) -> Iterator[delivery.DeliveryExperiment]:
     with Cluster(server) as cluster:
         made = delivery.DeliveryExperiment(DELIVERY, ThrowAway(cluster), Progress())
         made.prepare()
@@ -93,7 +93,7 @@ def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExp
 
 
 @pytest.fixture
-def working(server: Server) -> Iterator[workers.WorkersExperiment]:
+def working(server: Installation) -> Iterator[workers.WorkersExperiment]:
     with Cluster(server) as cluster:
         made = workers.WorkersExperiment(WORK, ThrowAway(cluster), Progress())
         made.prepare()
@@ -140,7 +140,7 @@ def test_the_form_with_the_steepest_pieces_is_named() -> None:
 
 
 @pytest.mark.server
-def test_each_backlog_is_read_to_its_end(server: Server) -> None:
+def test_each_backlog_is_read_to_its_end(server: Installation) -> None:
     plan = pieces.PiecesPlan(rows=1000, piece_rows=200)
     with Cluster(server) as cluster:
         experiment = pieces.PiecesExperiment(plan, ThrowAway(cluster), Progress())
@@ -178,7 +178,7 @@ def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
 
 
 @pytest.mark.server
-def test_all_rows_are_written_by_each_command(server: Server) -> None:
+def test_all_rows_are_written_by_each_command(server: Installation) -> None:
     plan = tail.TailPlan(rows=1050, batch_rows=(100,))
     assert plan.written == 1000
     with Cluster(server) as cluster:

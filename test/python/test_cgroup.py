@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Parent, memory_limit
@@ -16,7 +17,6 @@ from inorder.lab.results import CGROUP
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server_settings import Small, reading_method
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 
 pytestmark = pytest.mark.usefixtures("on_a_disk")
 
@@ -45,7 +45,7 @@ def a_place() -> Parent:
 
 
 @pytest.mark.server
-def test_a_server_uses_no_more_than_its_limit(server: Server, place: Parent) -> None:
+def test_a_server_uses_no_more_than_its_limit(server: Installation, place: Parent) -> None:
     with Cluster(server) as cluster:
         limit = memory_limit(place, LEAST_BYTES)
         cluster.start({"shared_buffers": "16MB", "max_wal_size": "4GB"}, limit)
@@ -64,7 +64,7 @@ def test_a_server_uses_no_more_than_its_limit(server: Server, place: Parent) -> 
 
 
 @pytest.mark.server
-def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: Parent) -> None:
+def test_measuring_takes_it_where_there_is_no_direct_io(server: Installation, place: Parent) -> None:
     small = Small(LEAST_BYTES)
     if server.has_direct_io:
         assert reading_method(server, small) != CGROUP
@@ -83,7 +83,7 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Server, place: P
 
 
 @pytest.mark.server
-def test_a_page_cache_behind_shared_buffers(server: Server, place: Parent) -> None:
+def test_a_page_cache_behind_shared_buffers(server: Installation, place: Parent) -> None:
     small = Small(LEAST_BYTES, page_cache=LEAST_BYTES)
     assert reading_method(server, small) == CGROUP
     with pytest.raises(InputError, match="--page-cache needs a memory control group"):
@@ -121,7 +121,7 @@ def test_a_limit_that_cannot_be_is_an_error(place: Parent) -> None:
 
 
 @pytest.mark.server
-def test_a_disk_is_held_to_so_many_requests(server: Server) -> None:
+def test_a_disk_is_held_to_so_many_requests(server: Installation) -> None:
     small = Small(2**22, iops=3000)
     if not server.has_direct_io:
         with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import SETTINGS, install_edition, scalar
 from copies import SNAPSHOT, Copy, KeptCopy
@@ -66,7 +66,7 @@ def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connectio
 
 
 @pytest.fixture
-def pair(server: Server, edition_name: str) -> Iterator[tuple[Cluster, Standby]]:
+def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Standby]]:
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         install_edition(edition_name, server, primary, "postgres")

@@ -20,11 +20,11 @@ from inorder.cli import cli, main
 from inorder.connection import patience
 from inorder.errors import InputError
 from inorder.files import replacing, write_whole
+from inorder.installations import Installation
 from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.journal import load
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
-from inorder.servers import Server
 from inorder.text import lines
 
 from conftest import LONG_RUN, ROOT
@@ -146,7 +146,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 
 
 @pytest.mark.server
-def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_small_demo_from_start_to_end(tmp_path: Path, server: Installation, shared_folder: Path) -> None:
     small = ("--rows", "32k", "--seconds", "1", "--rounds", "1", "--reading", "1")
     # It measures for 13 seconds, as much as there is to be had: on one core half of that.
     alone = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
@@ -183,7 +183,7 @@ DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "
 
 
 @pytest.mark.server
-def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Installation, shared_folder: Path) -> None:
     with subprocess.Popen(
         DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
@@ -206,7 +206,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
 @pytest.mark.server
 @pytest.mark.parametrize("moment", [0.3, 0.5, 0.7, 0.9, 1.2, 1.6, 2.0] if LONG_RUN else [0.5, 0.9, 1.6])
 def test_ctrl_c_at_any_moment_leaves_nothing(
-    tmp_path: Path, server: Server, shared_folder: Path, moment: float
+    tmp_path: Path, server: Installation, shared_folder: Path, moment: float
 ) -> None:
     with subprocess.Popen(
         DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,

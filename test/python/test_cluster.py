@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation, from_pg_config
 from inorder.interrupts import uninterrupted
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import make_readable
@@ -29,7 +30,6 @@ from inorder.lab.server.temporary import (
     takes_direct_io,
     temporary_folder,
 )
-from inorder.servers import Server, from_pg_config
 
 import clusters
 from conftest import SETTINGS, scalar
@@ -42,10 +42,10 @@ import signal, sys, time
 from pathlib import Path
 from inorder.cli import terminate
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
+from inorder.installations import find_installation
 signal.signal(signal.SIGTERM, terminate)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with Cluster(find_server()) as cluster:
+with Cluster(find_installation()) as cluster:
     cluster.start()
     print(cluster.folder, cluster.process.pid, flush=True)
     time.sleep(600)
@@ -57,7 +57,7 @@ def servers_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     clusters.made_anew(monkeypatch)
 
 
-def test_nothing_is_left(server: Server) -> None:
+def test_nothing_is_left(server: Installation) -> None:
     with Cluster(server) as cluster:
         cluster.start()
         assert cluster.process is not None
@@ -67,7 +67,7 @@ def test_nothing_is_left(server: Server) -> None:
     assert not folder.exists()
 
 
-def test_nothing_is_left_after_an_error(server: Server) -> None:
+def test_nothing_is_left_after_an_error(server: Installation) -> None:
     with pytest.raises(ValueError, match="inside"), Cluster(server) as cluster:
         cluster.start()
         folder = cluster.folder
@@ -76,7 +76,7 @@ def test_nothing_is_left_after_an_error(server: Server) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
-def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how: signal.Signals) -> None:
+def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Path, how: signal.Signals) -> None:
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config"), "TMPDIR": str(shared_folder)}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
@@ -92,7 +92,9 @@ def test_nothing_is_left_after_a_signal(server: Server, shared_folder: Path, how
     assert wait_until_empty(shared_folder)
 
 
-def test_an_interrupt_while_the_server_ends_stays_an_interrupt(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
+    server: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server is gone when it is to be killed: that must not hide the Ctrl-C behind an error of its own."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()
@@ -228,7 +230,7 @@ def listening_sockets() -> set[str]:
     return {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}
 
 
-def test_a_server_that_does_not_start_shows_its_log(server: Server) -> None:
+def test_a_server_that_does_not_start_shows_its_log(server: Installation) -> None:
     with pytest.raises(InorderError, match="shared_buffers"), Cluster(server) as cluster:
         cluster.start({"shared_buffers": "none"})
 
@@ -238,7 +240,7 @@ def listing(*folders: Path) -> set[tuple[str, int]]:
     return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
 
 
-def test_system_folders_are_not_written(server: Server) -> None:
+def test_system_folders_are_not_written(server: Installation) -> None:
     before = listing(server.sharedir, server.pkglibdir, server.bindir)
     with Cluster(server) as cluster:
         assert (cluster.server.sharedir / "extension" / "inorder.control").exists()
@@ -247,7 +249,7 @@ def test_system_folders_are_not_written(server: Server) -> None:
 
 
 def test_the_callers_environment_leads_nowhere(
-    server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = {
         "PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none",
@@ -267,7 +269,9 @@ def test_the_callers_environment_leads_nowhere(
     assert {name: os.environ[name] for name in told} == told
 
 
-def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_umask_and_an_odd_folder(
+    server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     odd = shared_folder / "a b'c"
     odd.mkdir(mode=0o755)
     monkeypatch.setenv("TMPDIR", str(odd))
@@ -289,7 +293,7 @@ def test_a_narrow_umask_and_an_odd_folder(server: Server, shared_folder: Path, m
 
 
 def test_a_folder_that_cannot_be_used_is_passed_over(
-    server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed, deep, comma = shared_folder / "closed", shared_folder / ("d" * LONGEST_FOLDER), shared_folder / "a,b"
     closed.mkdir(mode=0o700 if os.geteuid() == 0 else 0o500)
@@ -310,7 +314,7 @@ def test_memory_takes_no_direct_io() -> None:
     assert not takes_direct_io(Path("/dev/shm"))
 
 
-def test_a_server_that_crashes_shows_its_log(server: Server) -> None:
+def test_a_server_that_crashes_shows_its_log(server: Installation) -> None:
     seen = r"ended unexpectedly(?s:.*)terminated by signal 9"
     with pytest.raises(InorderError, match=seen), Cluster(server) as cluster:
         cluster.start()

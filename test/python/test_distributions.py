@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 from inorder import __version__
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import ROOT, text
 from dockerfile import instructions
@@ -125,7 +125,7 @@ def test_compose_names_files_that_exist() -> None:
         assert set(service.get("depends_on", {})) <= set(services)
 
 
-def test_the_commands_of_compose_write_and_read_each_row_once(server: Server, tmp_path: Path) -> None:
+def test_the_commands_of_compose_write_and_read_each_row_once(server: Installation, tmp_path: Path) -> None:
     services = yaml.safe_load(text("compose.yaml"))["services"]
     program = tmp_path / "inorder"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m inorder "$@"\n')

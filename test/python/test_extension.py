@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from inorder.errors import InputError
 from inorder.extension import building, placing
+from inorder.installations import Installation, only_one, target_installation
 from inorder.lab.server import cluster as cluster_module
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import copy_server, make_readable
-from inorder.servers import Server, only_one, target_server
 
 from first_use import REMOVAL, STATEMENTS, printed, script
 from tool import inorder
@@ -22,7 +22,7 @@ from tool import inorder
 pytestmark = pytest.mark.server
 
 
-def bare_installation(server: Server, root: Path, sources: object = ()) -> Server:
+def bare_installation(server: Installation, root: Path, sources: object = ()) -> Installation:
     copy = copy_server(server, root)
     for path in (*(copy.sharedir / "extension").glob("inorder*"), *copy.pkglibdir.glob("inorder*")):
         path.unlink()
@@ -31,7 +31,7 @@ def bare_installation(server: Server, root: Path, sources: object = ()) -> Serve
 
 
 @pytest.fixture
-def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def bare(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
     monkeypatch.setenv("COPT", "-O0")  # what is compiled here is installed and used a little
     with Cluster(server) as running:
@@ -39,7 +39,7 @@ def bare(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield running
 
 
-def pg_config_of(copy: Server, original: Server, folder: Path) -> Path:
+def pg_config_of(copy: Installation, original: Installation, folder: Path) -> Path:
     program = folder / "pg_config"
     program.write_text(
         f"#!/bin/sh\ncase ${{1-}} in\n--sharedir) echo {copy.sharedir} ;;\n--pkglibdir) echo {copy.pkglibdir} ;;\n"
@@ -155,7 +155,7 @@ def test_without_sudo_the_command_for_an_administrator_is_named(
 
 @pytest.mark.parametrize("manager", ["dpkg-query", "rpm"])
 def test_files_of_a_package_are_left_alone(
-    stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server, manager: str
+    stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Installation, manager: str
 ) -> None:
     there = tmp_path / "there"
     there.mkdir()
@@ -187,7 +187,7 @@ def test_a_running_server_keeps_the_library_it_has_loaded(stage: Path, tmp_path:
     assert not list(there.glob("*.partial"))
 
 
-def test_bitcode_of_make_install_is_removed(server: Server, tmp_path: Path) -> None:
+def test_bitcode_of_make_install_is_removed(server: Installation, tmp_path: Path) -> None:
     folder = tmp_path / "bitcode" / "inorder" / "src"
     folder.mkdir(parents=True)
     (folder / "v7.bc").touch()
@@ -208,7 +208,7 @@ def test_bitcode_of_make_install_is_removed(server: Server, tmp_path: Path) -> N
     ],
 )
 def test_what_building_lacks_is_named(
-    there: dict[str, str], packages: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    there: dict[str, str], packages: str, server: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", **there))
     other = replace(server, headers=tmp_path, compiler="gcc -std=gnu17", version="99.1")
@@ -216,7 +216,7 @@ def test_what_building_lacks_is_named(
         building.require_tools(other)
 
 
-def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Path) -> None:
+def test_the_server_is_chosen_if_there_are_several(server: Installation, tmp_path: Path) -> None:
     other = replace(server, bindir=tmp_path)
     with pytest.raises(InputError, match=f"--pg-config {server.bindir}/pg_config or --pg-config {tmp_path}/pg_config"):
         only_one([server, other])
@@ -224,11 +224,11 @@ def test_the_server_is_chosen_if_there_are_several(server: Server, tmp_path: Pat
         only_one([])
     assert only_one([server]) == server
     path = str(server.bindir / "pg_config")
-    assert target_server(None, {"PG_CONFIG": path}).origin == "PG_CONFIG"
-    assert target_server(Path(path), {"PG_CONFIG": "/nowhere"}).origin == "--pg-config"
+    assert target_installation(None, {"PG_CONFIG": path}).origin == "PG_CONFIG"
+    assert target_installation(Path(path), {"PG_CONFIG": "/nowhere"}).origin == "--pg-config"
 
 
-def test_a_tool_without_sources_says_so(server: Server, tmp_path: Path) -> None:
+def test_a_tool_without_sources_says_so(server: Installation, tmp_path: Path) -> None:
     sources = tmp_path / "inorder" / "extension" / "source"
     sources.mkdir(parents=True)
     (sources / "inorder.control").touch()  # it has the SQL edition

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 import upgraded_tables
 from conftest import SETTINGS, scalar
@@ -39,7 +39,7 @@ class Pair:
 
 
 @pytest.fixture
-def pair(server: Server) -> Iterator[Pair]:
+def pair(server: Installation) -> Iterator[Pair]:
     """Made anew for each test, which promotes the standby."""
     with Cluster(server, BUILT) as primary:
         primary.start(SETTINGS)
@@ -271,7 +271,7 @@ def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
         session.close()
 
 
-def test_pg_upgrade_keeps_the_state(server: Server) -> None:
+def test_pg_upgrade_keeps_the_state(server: Installation) -> None:
     with Cluster(server, BUILT) as before, Cluster(server, BUILT) as after:
         before.start(SETTINGS)
         with connect(before.dsn) as old:

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 
 from conftest import scalar
@@ -101,7 +101,7 @@ def test_cursors_of_psycopg(feed: Connection) -> None:
     assert unread(feed) == 0
 
 
-def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Server) -> None:
+def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Installation) -> None:
     command: list[str | Path] = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
     done = subprocess.run(command, check=False, capture_output=True, text=True, input=f"{READ};\n")
     if server.major < CHUNKED_MAJOR:

@@ -9,8 +9,8 @@ from itertools import cycle
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -141,7 +141,7 @@ class State:
 
 
 @pytest.fixture(scope="module")
-def attacked(server: Server) -> Iterator[Cluster]:
+def attacked(server: Installation) -> Iterator[Cluster]:
     """A server of its own, since roles are the whole server's."""
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})

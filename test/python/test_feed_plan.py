@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import scalar
 
@@ -76,7 +76,7 @@ def insert_new(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("told", SETTINGS)
-def test_a_read_touches_what_is_new(big: Connection, server: Server, told: str) -> None:
+def test_a_read_touches_what_is_new(big: Connection, server: Installation, told: str) -> None:
     big.execute("RESET ALL")
     big.execute((SETTINGS[told] or "SELECT 1").encode())
     if told == "parallel":

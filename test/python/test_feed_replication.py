@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg.conninfo import make_conninfo
 
 from conftest import SETTINGS, scalar
@@ -18,7 +18,7 @@ WAIT_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def logical(server: Server) -> Iterator[Cluster]:
+def logical(server: Installation) -> Iterator[Cluster]:
     """A server with a publisher and a subscriber among its databases."""
     with Cluster(server, BUILT) as running:
         running.start(SETTINGS | {"wal_level": "logical", "wal_retrieve_retry_interval": "100ms"})

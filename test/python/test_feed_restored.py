@@ -6,8 +6,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import SETTINGS, copy_of, scalar
 from restoring import ALL, FOREIGN, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
@@ -36,7 +36,7 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def young(server: Server) -> Iterator[Cluster]:
+def young(server: Installation) -> Iterator[Cluster]:
     with Cluster(server, BUILT) as running:
         running.start(SETTINGS)
         with connect(running.dsn) as connection:

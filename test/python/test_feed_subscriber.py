@@ -8,8 +8,8 @@ from itertools import count
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import embedded_server, system_servers
 
 from conftest import EDITIONS
 from replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, one, wait_until_confirmed
@@ -28,7 +28,7 @@ Refused = psycopg.errors.ObjectNotInPrerequisiteState
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[tuple[Cluster, Cluster]]:
     """The system's server and the embedded one, which is of a later version."""
-    old, new = next(system_servers(), None), embedded_server()
+    old, new = next(buildable_installations(), None), embedded_installation()
     if old is None or new is None:
         pytest.skip("needs the system's PostgreSQL with headers, and the embedded one")
     with Cluster(old, ()) as publisher, Cluster(new, ()) as subscriber:

@@ -10,10 +10,10 @@ from inorder.commands.demo import hidden, new_files
 from inorder.commands.options import new_file
 from inorder.errors import InputError
 from inorder.files import require_writable, unused, write_whole
+from inorder.installations import Installation
 from inorder.lab.report import html
 from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
-from inorder.servers import Server
 
 from on_paper import a_result
 from tool import inorder
@@ -44,7 +44,7 @@ def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) 
     assert [path.name for path in tmp_path.iterdir()] == ["p.html"] and (tmp_path / "p.html").read_text() == "mine"
 
 
-def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Server) -> None:
+def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Installation) -> None:
     page, own, other = tmp_path / "inorder-lab.html", a_result(), replace(a_result(), created="earlier")
     require_own(page, [own])
     html.write([Labelled("a", own), Labelled("b", other)], page)
@@ -65,7 +65,7 @@ def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_demo_says_what_this_machine_hides(server: Server) -> None:
+def test_the_demo_says_what_this_machine_hides(server: Installation) -> None:
     result = Result("insert", "now", "0", 1, {}, {}, {}, DIRECT_IO)
     assert hidden(result, server) == []
     result.method = EXACT_COUNTERS

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from inorder.servers import Server
+from inorder.installations import Installation
 
 from fuzz import evil
 from fuzz.catalogue import read
@@ -32,7 +32,7 @@ OF_EVENTS, OF_MINE = (
 
 
 @pytest.mark.server
-def test_nothing_is_gained_and_nothing_breaks(server: Server) -> None:
+def test_nothing_is_gained_and_nothing_breaks(server: Installation) -> None:
     result = run(server, SECONDS, SEED, SESSIONS)
     print(show(result))
     assert not result.failures
@@ -41,7 +41,7 @@ def test_nothing_is_gained_and_nothing_breaks(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(server: Server) -> Iterator[World]:
+def place(server: Installation) -> Iterator[World]:
     """A server with the same roles, to plant faults in: also in state, which is not known for that here."""
     with world(server, 1) as made:
         made.admin.execute(
@@ -223,7 +223,7 @@ def test_a_function_that_only_the_extension_runs(place: World, mallory: Session)
 
 
 @pytest.mark.server
-def test_a_crash_is_seen(server: Server) -> None:
+def test_a_crash_is_seen(server: Installation) -> None:
     with world(server, 2) as place:
         mallory = place.session("mallory")
         body = "COPY (SELECT 1) TO PROGRAM 'kill -SEGV $PPID'; PERFORM pg_sleep(1);"
@@ -239,7 +239,7 @@ def test_a_crash_is_seen(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_the_loop_finds_a_hole(server: Server) -> None:
+def test_the_loop_finds_a_hole(server: Installation) -> None:
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
         place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")

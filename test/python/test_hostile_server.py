@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg.conninfo import conninfo_to_dict
 
 import preloaded
@@ -59,7 +59,7 @@ class Lied:
 
 
 @pytest.fixture(scope="module")
-def lied(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
+def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lied]:
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:

@@ -9,11 +9,11 @@ from uuid import UUID
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.instruments.pgbench import Load, run
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import LONG_RUN, ROOT, SETTINGS, copy_of, scalar
 from restoring import copy, dsn_of
@@ -79,7 +79,7 @@ def can_mask(connection: Connection) -> None:
         pytest.skip(str(error))
 
 
-def test_masks_compile_with_openssl(server: Server) -> None:
+def test_masks_compile_with_openssl(server: Installation) -> None:
     """Also with the headers of a server that was built without, as the embedded one."""
     if not server.can_build() or not Path("/usr/include/openssl/evp.h").exists():
         pytest.skip("no headers of the server, or of OpenSSL")
@@ -187,7 +187,7 @@ def test_leaf_density_of_ordered_keys_from_many_sessions(
     assert grown * 85 <= read_sizes(connection, kind)["index_bytes"] * 90
 
 
-def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Server) -> None:
+def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Installation) -> None:
     """What would need a transaction id is an error with a code; readers and the other generators work."""
     with Cluster(server) as standby:
         standby.start(SETTINGS)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from inorder.installations import Installation
 from inorder.lab.journal import load
 from inorder.lab.results import Result
 from inorder.lab.server.temporary import PREFIX
-from inorder.servers import Server
 
 from tool import inorder, surroundings
 from waiting import running, wait_until_empty, wait_until_gone
@@ -37,7 +37,7 @@ BOTH_SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM]
 class Lab:
     """A run of the lab in the background, whose stdout takes nothing until it is sent a signal."""
 
-    def __init__(self, folder: Path, server: Server, temporary: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, server: Installation, temporary: Path, *arguments: str) -> None:
         self.file, self.temporary = folder / FILE, temporary
         self.stdout, pipe = os.pipe()
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -107,7 +107,9 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 
 
 @BOTH_SIGNALS
-def test_while_tables_are_filled(tmp_path: Path, server: Server, shared_folder: Path, number: signal.Signals) -> None:
+def test_while_tables_are_filled(
+    tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
+) -> None:
     """Nothing was measured, so there is no file."""
     with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
         lab.wait_for(lab.filling)
@@ -120,7 +122,7 @@ def test_while_tables_are_filled(tmp_path: Path, server: Server, shared_folder: 
 
 @pytest.mark.parametrize(("arguments", "number"), [(SMALL_INSERT, signal.SIGTERM), (SMALL_BULK, signal.SIGINT)])
 def test_while_it_measures(
-    tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
+    tmp_path: Path, server: Installation, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
         lab.wait_for(lab.measured)
@@ -132,7 +134,7 @@ def test_while_it_measures(
 
 
 @BOTH_SIGNALS
-def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, number: signal.Signals) -> None:
+def test_while_it_reports(tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals) -> None:
     with Lab(tmp_path, server, shared_folder, *SMALL_BULK, "--rounds", "1") as lab:
         lab.wait_for(lambda: lab.complete() and not list(shared_folder.iterdir()))
         time.sleep(0.2)
@@ -143,7 +145,9 @@ def test_while_it_reports(tmp_path: Path, server: Server, shared_folder: Path, n
 
 
 @pytest.mark.parametrize("arguments", [SMALL_INSERT, SMALL_BULK], ids=lambda arguments: arguments[0])
-def test_killed_and_resumed(tmp_path: Path, server: Server, shared_folder: Path, arguments: tuple[str, ...]) -> None:
+def test_killed_and_resumed(
+    tmp_path: Path, server: Installation, shared_folder: Path, arguments: tuple[str, ...]
+) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:
         lab.wait_for(lambda: lab.measured(in_round=2))
         postmaster = lab.postmaster()

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from inorder.commands.all import begun, lab_run_all
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation
 from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import save, usual_name
 from inorder.lab.results import Run
 from inorder.lab.runner import Session
-from inorder.servers import Server
 
 from tool import inorder
 
 
-def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
+def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Installation) -> None:
     experiment, file = all_experiments()["reader"], tmp_path / "r.json"
     host = ThrowAwayHost(server)
     fresh = begun(experiment, "quick", file, host).result
@@ -32,12 +32,12 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path, server: Server) -> None:
         begun(experiment, "quick", file, host)
 
 
-def save_complete(name: str, file: Path, server: Server) -> None:
+def save_complete(name: str, file: Path, server: Installation) -> None:
     experiment = all_experiments()[name]
     save(replace(ThrowAwayHost(server).result(experiment, experiment.Plan.of_size("quick", {})), complete=True), file)
 
 
-def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Server) -> None:
+def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server: Installation) -> None:
     files = {name: usual_name(name) for name, kind in all_experiments().items() if not kind.needs}
     for name, file in files.items():
         save_complete(name, tmp_path / file, server)
@@ -51,7 +51,7 @@ def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server
 
 
 def test_an_experiment_that_fails_leaves_a_page_of_the_others(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(session: Session, *_: object) -> None:
         session.result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))

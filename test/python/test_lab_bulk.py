@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.experiments.bulk import (
     ADD_KEY,
     BUILDS,
@@ -25,7 +26,6 @@ from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics, Progress
-from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import on_paper, run_on_paper
@@ -95,7 +95,7 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
 
 
 @pytest.mark.server
-def test_each_step_does_what_it_says(server: Server) -> None:
+def test_each_step_does_what_it_says(server: Installation) -> None:
     """WAL, sizes and files that cannot be otherwise; a wrong number of rows is an error."""
     rows = 5000
     plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)

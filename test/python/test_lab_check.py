@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import connect
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.check.arena import Arena, Outcome, run_case
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
 from inorder.lab.check.load import run_load
@@ -23,7 +24,6 @@ from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 
 import check_page
 from conftest import text
@@ -49,7 +49,7 @@ FAULTY = {
 
 
 @pytest.fixture(scope="module")
-def target(server: Server) -> Iterator[Target]:
+def target(server: Installation) -> Iterator[Target]:
     with Cluster(server) as cluster:
         made = ThrowAway(cluster)
         made.serve({"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"})
@@ -254,7 +254,9 @@ def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatc
         assert connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
 
 
-def test_others_can_see_and_replay_the_shortest_schedule(server: Server, cluster: Cluster, tmp_path: Path) -> None:
+def test_others_can_see_and_replay_the_shortest_schedule(
+    server: Installation, cluster: Cluster, tmp_path: Path
+) -> None:
     """Data, page and script have it; each line of the script, entered where it says, does on any server the same."""
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     words = "--schedules 5 --load 0.1s --fail-on lost,twice --format json --script lost.sql --html page.html"
@@ -272,7 +274,7 @@ def test_others_can_see_and_replay_the_shortest_schedule(server: Server, cluster
         admin.execute("DROP DATABASE replay")
 
 
-def replayed(server: Server, cluster: Cluster, lines: list[str]) -> str:
+def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
     """What the reader's session of psql prints."""
     psql = [str(server.program("psql")), "-XqAt", "-d", "replay", "-v", "ON_ERROR_STOP=1"]
     with ExitStack() as stack:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 
 from conftest import scalar
@@ -65,7 +65,7 @@ def owned(connection: Connection) -> list[object]:
     return [name for (name,) in connection.execute(query.encode())]
 
 
-def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Server) -> None:
+def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
     """Of a role that owns its database, with the extension in a schema whose name has to be quoted."""
     (tmp_path / "reader.py").write_text(PROGRAM)
     program = shlex.join([sys.executable, str(tmp_path / "reader.py")])
@@ -104,7 +104,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_setup_leads_to_no_table_of_the_users(shop: str, tmp_path: Path, server: Server, name: str) -> None:
+def test_a_wrong_setup_leads_to_no_table_of_the_users(
+    shop: str, tmp_path: Path, server: Installation, name: str
+) -> None:
     """Their names are found by the search_path of a check, which would remove them, or insert into them."""
     setup, says = WRONG[name]
     (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')

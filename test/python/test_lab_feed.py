@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.experiments.feed import FeedExperiment
 from inorder.lab.experiments.feed.tables import (
     ENDED,
@@ -26,7 +27,6 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics, Progress
-from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper
@@ -113,7 +113,7 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
 
 
 @pytest.mark.server
-def test_what_arrives_and_what_is_checked(server: Server) -> None:
+def test_what_arrives_and_what_is_checked(server: Installation) -> None:
     plan = FeedPlan(rows=10_000)
     with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Progress())) as bench:
         bench.prepare()

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.experiments.like import LikeExperiment
 from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
 from inorder.lab.experiments.like.model import key_index
@@ -26,7 +27,6 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.targets.throw_away import ThrowAway
-from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result
@@ -112,7 +112,9 @@ def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...
 
 @pytest.mark.server
 @pytest.mark.parametrize(("table", "indexes"), [(ORDERS, 7), ("shop.texts", 2), ("shop.parts", 2)])
-def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Server, table: str, indexes: int) -> None:
+def test_rows_are_like_those_of_the_table(
+    shop: str, users: Cluster, server: Installation, table: str, indexes: int
+) -> None:
     with connect(shop) as theirs, OwnServer(users.dsn, server) as own:
         plan = plan_of(shop, table)
         tables = LikeTables(own, plan)
@@ -137,7 +139,7 @@ def test_rows_are_like_those_of_the_table(shop: str, users: Cluster, server: Ser
 
 @pytest.mark.server
 def test_recent_keys_are_those_of_the_newest_rows(
-    shop: str, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch
+    shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
     with OwnServer(users.dsn, server) as own:
@@ -159,7 +161,7 @@ def check_indexes(connection: Connection, indexes: int) -> None:
 
 
 @pytest.mark.server
-def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Server) -> None:
+def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Installation) -> None:
     with OwnServer(users.dsn, server) as own:
         list(LikeTables(own, plan_of(shop, "shop.parts")).fill(PLAN.rows))
         with own.connect() as ours:
@@ -411,7 +413,7 @@ def test_what_cannot_be_asked_is_one_sentence(tmp_path: Path, option: str, words
 
 
 @pytest.mark.server
-def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Installation, shared_folder: Path) -> None:
     words = ("--like", ORDERS, "--source", shop, "--rows", "20k", "--transactions", "2k", "--rounds", "2", "--mix",
              "insert=3,update=1", "--clients", "2", "--memory", "32MB")  # fmt: skip
     done = inorder("lab", "run", "insert", *words, folder=tmp_path, server=server, temporary=shared_folder)
@@ -439,7 +441,7 @@ def reported(folder: Path, file: Path) -> str:
 
 
 @pytest.mark.server
-def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Server) -> None:
+def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Installation) -> None:
     sizes = "--rows 2k --transactions 200 --rounds 2 --clients 2 --memory 32MB"
     result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")
     part = tmp_path / "part.jsonl"
@@ -450,7 +452,7 @@ def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: Se
 
 
 @pytest.mark.server
-def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Installation) -> None:
     with connect(users.dsn) as session:
         session.execute("CREATE ROLE measures LOGIN; GRANT CREATE ON DATABASE postgres TO measures;"
                         "GRANT USAGE ON SCHEMA elsewhere TO measures")  # fmt: skip

@@ -1,12 +1,12 @@
 """The lookup experiment: its queries, and what they read of a table."""
 
 import pytest
+from inorder.installations import Installation
 from inorder.lab.experiments.lookup import COUNT_KEY, LookupExperiment, LookupPlan, explain, steps_of
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 ROWS = 20_000
 
@@ -17,7 +17,7 @@ def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
 
 
 @pytest.mark.server
-def test_each_query_finds_its_rows_by_the_index(server: Server) -> None:
+def test_each_query_finds_its_rows_by_the_index(server: Installation) -> None:
     plan = LookupPlan(kinds=("v7", "random"), rows=ROWS, queries=20, memory_bytes=2**20)
     with Cluster(server) as cluster:
         experiment = LookupExperiment(plan, ThrowAway(cluster), Progress())

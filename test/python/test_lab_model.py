@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inorder.commands.model import lab_model
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.analysis.model import (
     Conditions,
     distinct,
@@ -35,7 +36,6 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from tool import inorder
 
@@ -235,7 +235,7 @@ def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
-def test_the_model_says_what_the_server_counts(server: Server) -> None:
+def test_the_model_says_what_the_server_counts(server: Installation) -> None:
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
     result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:

@@ -4,11 +4,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+from inorder.installations import Installation
 from inorder.lab.experiments.nodes import V1, V7, NodesExperiment, NodesPlan
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 PLAN = NodesPlan(kinds=(V1, V7), rows=80_000, lag=(0, 0.05, 5), nodes=4, memory_bytes=2**22)
 
@@ -29,7 +29,7 @@ def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.server
-def test_late_rows_and_blocks_of_each_kind(server: Server) -> None:
+def test_late_rows_and_blocks_of_each_kind(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = NodesExperiment(PLAN, ThrowAway(cluster), Progress())
         experiment.prepare()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import connect
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.experiments.generators import FLOOR, INSERTS
 from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
@@ -30,14 +31,13 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import require_free
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.turn import Metrics, Progress
-from inorder.servers import Server
 
 from conftest import has_pgstattuple
 from own_server_runs import but, fitted, plain, run_there, traces
 
 
 @pytest.mark.server
-def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own:
@@ -55,7 +55,7 @@ def test_writers(tmp_path: Path, users: Cluster, server: Server, monkeypatch: py
 
 
 @pytest.mark.server
-def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_mixed(tmp_path: Path, users: Cluster, server: Installation) -> None:
     options = ("--rows", "2k", "--more", "400", "--clients", "2")
     result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
     assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
@@ -68,7 +68,7 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Server) -> None:
 
 
 @pytest.mark.server
-def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
     result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
     assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
@@ -79,7 +79,9 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Server) -> None:
 
 
 @pytest.mark.server
-def test_readers_beside_an_open_transaction(users: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_beside_an_open_transaction(
+    users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it holds back of the horizon's rows is not lost, nor counted when it comes in the next round.
 
     And a wait is not by how much this machine's clock is wrong; there is none where that is not known.
@@ -112,7 +114,7 @@ def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
 
 
 @pytest.mark.server
-def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Installation) -> None:
     result, told = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
     assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
     assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in told
@@ -120,7 +122,7 @@ def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: S
 
 
 @pytest.mark.server
-def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: Installation) -> None:
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
     command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--dsn", users.dsn, "--writers", "4",
                "--seconds", "60", "--rounds", "2"]  # fmt: skip
@@ -141,7 +143,7 @@ def feeds(dsn: str) -> list[object]:
 
 
 @pytest.mark.server
-def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_uuid_v1(tmp_path: Path, users: Cluster, server: Installation) -> None:
     result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
@@ -152,7 +154,7 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Server) -> None:
 
 
 @pytest.mark.server
-def test_generators(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_generators(tmp_path: Path, users: Cluster, server: Installation) -> None:
     options = ("--values", "2k", "--rows", "1k")
     result, told = run_there(tmp_path, server, users.dsn, "generators", *options)
     assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []

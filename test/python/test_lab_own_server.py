@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from inorder.cli import cli
 from inorder.connection.database import connect
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.bulk import COPY_IN, COPY_OUT, STEPS, BulkPlan
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -24,7 +25,6 @@ from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import MARK, OwnServer, require_usable
-from inorder.servers import Server
 
 from conftest import scalar
 from own_server_runs import ALL, but, fitted, plain, run_there, traces
@@ -102,7 +102,7 @@ def test_the_option_is_offered_where_it_can_be_taken() -> None:
 
 
 @pytest.mark.server
-def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Installation) -> None:
     for name, *options in (
         ("insert", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "bigint,v7,sequence"),
         ("bulk", "--rows", "1k", "--keys", "bigint,xact"),
@@ -118,7 +118,7 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Server) -
 
 
 @pytest.mark.server
-def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Installation) -> None:
     done = inorder("lab", "run", "insert", "--dsn", plain(users), "--rounds", "2", "--rows", "1k", "--inserts", "200",
                    "--clients", "2", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -134,7 +134,7 @@ def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Se
 
 
 @pytest.mark.server
-def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server: Server) -> None:
+def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server: Installation) -> None:
     with connect(users.dsn) as connection:
         connection.execute("CREATE SCHEMA inorder_lab")
         connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
@@ -158,7 +158,7 @@ def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server:
 @pytest.mark.server
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_stays_after_an_interrupt(
-    tmp_path: Path, users: Cluster, server: Server, number: signal.Signals
+    tmp_path: Path, users: Cluster, server: Installation, number: signal.Signals
 ) -> None:
     environment = os.environ | {"PG_CONFIG": str(server.bindir / "pg_config")}
     command = [sys.executable, "-m", "inorder", "lab", "run", "insert", "--dsn", users.dsn, "--rows", "1k", "--keys",
@@ -176,7 +176,7 @@ def test_nothing_stays_after_an_interrupt(
 
 
 @pytest.mark.server
-def test_a_password_is_no_argument(users: Cluster, server: Server) -> None:
+def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None:
     with pytest.raises(InputError, match="--dsn has sslpassword, which every user of this machine could see"):
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own = OwnServer(f"{users.dsn} password=secret", server)
@@ -204,7 +204,7 @@ def test_what_the_reader_experiment_takes() -> None:
 
 
 @pytest.mark.server
-def test_its_folder_goes_after_a_kill(users: Cluster, server: Server, shared_folder: Path) -> None:
+def test_its_folder_goes_after_a_kill(users: Cluster, server: Installation, shared_folder: Path) -> None:
     program = (
         "import os, sys; from inorder.lab.targets.own_server import OwnServer\n"
         "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"

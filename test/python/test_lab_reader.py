@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
 from inorder.lab.experiments.reader.report import READ
@@ -20,7 +21,6 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from conftest import Counting
 from on_paper import empty_result
@@ -173,7 +173,7 @@ def test_progress_counts_every_second(seconds: int) -> None:
 
 
 @pytest.mark.server
-def test_who_loses_the_row_of_an_open_transaction(server: Server) -> None:
+def test_who_loses_the_row_of_an_open_transaction(server: Installation) -> None:
     with Cluster(server) as cluster:
         bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Progress())
         bench.prepare()

@@ -7,13 +7,13 @@ import re
 from typing import Any, cast
 
 import pytest
+from inorder.installations import Installation
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.feed.tables import READERS, SUMMARIES, WRITTEN
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from replay import Nowhere
 from tool import LabRun
@@ -54,7 +54,7 @@ def planned(result: Result) -> set[tuple[str, str, int, int]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Server, name: str) -> None:
+def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Installation, name: str) -> None:
     options, settings, lines, words, tables = RUNS[name]
     result, printed = lab_run(f"{name} {options}")
     missing = {"uuidv7"} if server.major < 18 else set()

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.experiments.sequence import CONSTANT, TABLE, SequenceExperiment, SequencePlan
 from inorder.lab.report.section import Section
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Metrics, Progress
-from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result, on_paper, run_on_paper
@@ -98,7 +98,7 @@ def test_a_verdict_for_each_cache() -> None:
 
 
 @pytest.mark.server
-def test_what_is_run_is_what_is_said(server: Server) -> None:
+def test_what_is_run_is_what_is_said(server: Installation) -> None:
     plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)
     with Cluster(server) as cluster:
         bench = SequenceExperiment(plan, ThrowAway(cluster), Progress())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
 from inorder.lab.experiments.uuid_v1.plan import (
     COPY_FROM,
@@ -27,7 +28,6 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from conftest import scalar
 from on_paper import empty_result
@@ -50,7 +50,7 @@ def made_up(rounds: int) -> Result:
 
 
 @pytest.mark.server
-def test_the_data_and_what_is_deleted(server: Server) -> None:
+def test_the_data_and_what_is_deleted(server: Installation) -> None:
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25)
     total = ROWS + plan.more_rows
     with (
@@ -90,7 +90,7 @@ def test_the_data_and_what_is_deleted(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Server, tmp_path: Path) -> None:
+def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     for plan in (
         UuidV1Plan(rows=ROWS, nodes=3, lag=7 * 86_400, memory_bytes=2**25),

@@ -10,6 +10,7 @@ from statistics import mean
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inorder.installations import Installation
 from inorder.lab.analysis.fringe import built_entries, density, leaf_pages
 from inorder.lab.analysis.model import leaf_capacity
 from inorder.lab.experiments.waves import (
@@ -30,7 +31,6 @@ from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from replay import recorded
 from tool import LabRun
@@ -79,7 +79,7 @@ def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> Non
 
 
 @pytest.mark.server
-def test_pages_that_are_added_are_the_splits_in_the_wal(server: Server) -> None:
+def test_pages_that_are_added_are_the_splits_in_the_wal(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Progress())
         experiment.prepare()

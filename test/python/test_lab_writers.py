@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
+from inorder.installations import Installation
 from inorder.lab.experiments.writers import WritersExperiment, count_misplaced
 from inorder.lab.experiments.writers.forms import (
     BASELINE,
@@ -28,7 +29,6 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-from inorder.servers import Server
 
 from conftest import scalar
 
@@ -94,7 +94,7 @@ def test_tables_are_ranked_each_by_itself(log: Connection) -> None:
 
 
 @pytest.mark.server
-def test_transactions_are_in_order_across_the_end_of_32_bits(server: Server) -> None:
+def test_transactions_are_in_order_across_the_end_of_32_bits(server: Installation) -> None:
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
@@ -123,7 +123,7 @@ class Few(WritersExperiment):
 
 
 @pytest.fixture(scope="module")
-def bench(server: Server) -> Iterator[Few]:
+def bench(server: Installation) -> Iterator[Few]:
     """On a server of its own: the schema is made anew for each turn."""
     with Cluster(server) as cluster:
         few = Few(WritersPlan(clients=(CLIENTS,)), ThrowAway(cluster), Progress())

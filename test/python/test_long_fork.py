@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import SETTINGS, scalar
 from ground import numbers
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")
-def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
     with Cluster(server) as primary:
         primary.start(SETTINGS | {"track_commit_timestamp": "on"})
         with connect(primary.dsn) as connection:

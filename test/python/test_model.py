@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import ROOT, scalar, text
 from model.checks import CHECKS, FOLDER, check
@@ -72,7 +72,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 
 @needs_java
 @pytest.mark.server
-def test_what_a_server_does_is_a_behaviour_of_the_model(server: Server) -> None:
+def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
     """Begins, commits, snapshots, batches that are cut and positions, as the stress test's writers make them."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)

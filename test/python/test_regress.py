@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from inorder.extension.building import build_folder
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import LONG_RUN, ROOT
 from sql_edition import ONCE, listed
@@ -20,7 +20,7 @@ SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER
 @pytest.mark.regress
 @pytest.mark.server
 @pytest.mark.parametrize("other", ["ISOLATION", "REGRESS"], ids=["sql", "specs"])
-def test_installcheck(server: Server, cluster: Cluster, other: str) -> None:
+def test_installcheck(server: Installation, cluster: Cluster, other: str) -> None:
     build = build_folder(server, ROOT)
     command: list[str | Path] = ["make", "-s", "-C", build, "-f", ROOT / "Makefile"]
     if other == "ISOLATION" and "INORDER_TEST_REGRESS" in os.environ:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.hosts import check_same_place
 from inorder.lab.journal import load, save
 from inorder.lab.results import Result
-from inorder.servers import Server
 
 from tool import inorder
 
@@ -64,7 +64,7 @@ def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value
 
 
 @pytest.mark.server
-def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Server) -> None:
+def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Installation) -> None:
     asked = ("--keys", "bigint,v7", "--rows", "1000", "--inserts", "80", "--rounds", "2", "--out", "r.json")
     done = inorder("lab", "run", "insert", *asked, folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inorder.installations import Installation
 from inorder.lab.instruments.timing import PROC
-from inorder.servers import Server
 
 import pictures
 import soak_page
@@ -34,7 +34,7 @@ def servers(folder: Path) -> list[str]:
 
 
 @pytest.mark.server
-def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, shared_folder: Path) -> None:
+def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
     """The first piece is interrupted; what it committed and read counts in the next ones."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(shared_folder)}
     command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300"]

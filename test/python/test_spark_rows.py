@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from inorder.spark.columns import types_of
 from inorder.spark.driver import Driver, Task
 from inorder.spark.options import parsed
@@ -190,7 +190,7 @@ def test_another_database_is_refused(cluster: Cluster, fresh: Connection) -> Non
 
 
 @pytest.fixture(scope="module")
-def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as connection:

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import LONG_RUN
 from sql_edition import (
@@ -52,7 +52,9 @@ def test_every_test_is_run_or_not_with_a_reason() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)], ids=["sql", "specs"])
-def test_installcheck(server: Server, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]) -> None:
+def test_installcheck(
+    server: Installation, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]
+) -> None:
     if not program(server, kind).exists():
         pytest.skip(f"{server.name} has no {program(server, kind).name}")
     shared_folder.chmod(0o777)

@@ -12,8 +12,8 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.install.edition import names
 from inorder.install.offer import SQL
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from editions import OBJECTS, Tool, rows
 from providers import documented, may_use, revoke
@@ -79,7 +79,9 @@ def test_each_entry_has_its_source(shared_folder: Path) -> None:
 
 
 @pytest.mark.server
-def test_it_works_with_what_it_names(server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path) -> None:
+def test_it_works_with_what_it_names(
+    server: Installation, cluster: Cluster, hosted: Connection, shared_folder: Path
+) -> None:
     hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
     for entry in documented():
         assert not may_use(hosted, entry, "hosted_user"), entry
@@ -140,7 +142,7 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
     ("wal_level must be set to 'logical'", AURORA),
 ])  # fmt: skip
 def test_a_server_that_lacks_what_it_names_is_refused(
-    server: Server, cluster: Cluster, hosted: Connection, shared_folder: Path, name: str, statement: str
+    server: Installation, cluster: Cluster, hosted: Connection, shared_folder: Path, name: str, statement: str
 ) -> None:
     hosted.execute(statement.encode())
     with pytest.raises(AssertionError, match=rf"this server does not .* {name}\n"):

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import errors
 
 from conftest import copy_of
@@ -39,7 +39,7 @@ def as_role(connection: Connection, role: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def installed(server: Server, cluster: Cluster) -> Iterator[str]:
+def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
     """A database with the SQL edition, installed by a role that only owns the database; to be copied."""
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE IF EXISTS plain WITH (FORCE)", "DROP DATABASE IF EXISTS plain_made WITH (FORCE)")
@@ -370,7 +370,7 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
 
 @pytest.mark.server
 def test_a_restored_table_waits_for_feed_rebase(
-    server: Server, cluster: Cluster, edition: Connection, shared_folder: Path
+    server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
 ) -> None:
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
@@ -438,7 +438,9 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
 
 
 @pytest.mark.server
-def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Connection, shared_folder: Path) -> None:
+def test_a_dump_without_a_table(
+    server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
+) -> None:
     run(
         edition, "CREATE TABLE app.more (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "SELECT feed_create('m', 'more')",
@@ -464,7 +466,7 @@ def test_a_dump_without_a_table(server: Server, cluster: Cluster, edition: Conne
 
 
 @pytest.mark.server
-def test_keys_are_those_of_the_extension(server: Server, cluster: Cluster, edition: Connection) -> None:
+def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster, edition: Connection) -> None:
     if not server.can_build():
         pytest.skip(f"the C extension cannot be built for {server.name}")
     with connect(cluster.dsn) as extension:

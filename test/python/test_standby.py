@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 
 from conftest import SETTINGS, scalar
@@ -22,7 +22,7 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::ev
 
 
 @pytest.fixture(scope="module")
-def pair(server: Server) -> Iterator[tuple[Cluster, Standby]]:
+def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as connection:
@@ -313,7 +313,7 @@ def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (4, 4)
 
 
-def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Server) -> None:
+def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) -> None:
     with Cluster(server) as primary:
         primary.start(SETTINGS)
         with Standby(primary) as standby:

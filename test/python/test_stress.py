@@ -5,8 +5,8 @@ from threading import Thread
 
 import pytest
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from stress.changes import run_changes
 from stress.edition import EDITIONS
@@ -21,7 +21,7 @@ LEAST_CHECKS = 20
 
 @pytest.mark.server
 @pytest.mark.parametrize(("edition", "seconds"), [("c", 2.5), ("sql", 5)])
-def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, seconds: float) -> None:
+def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: str, seconds: float) -> None:
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
     print(show(result))
     assert not result.failed
@@ -31,7 +31,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Server, edition: str, s
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
-def test_copies_by_changes_are_the_table(server: Server, edition: str) -> None:
+def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> None:
     run = run_changes(server, 2.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
     print(run.seed, run.seen)
     assert not run.faults
@@ -40,7 +40,7 @@ def test_copies_by_changes_are_the_table(server: Server, edition: str) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
-def test_no_worker_forgets_what_another_was_given_meanwhile(server: Server, edition: str) -> None:
+def test_no_worker_forgets_what_another_was_given_meanwhile(server: Installation, edition: str) -> None:
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         world = World(cluster.dsn, seed=1, edition=EDITIONS[edition])

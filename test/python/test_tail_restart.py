@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import LONG_RUN, SETTINGS, install_edition, scalar
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
@@ -32,7 +32,7 @@ POLL = ("--follow", "--interval", "20ms")
 
 
 @pytest.fixture
-def private(server: Server, edition_name: str) -> Iterator[Cluster]:
+def private(server: Installation, edition_name: str) -> Iterator[Cluster]:
     with Cluster(server) as running:
         running.start(LAZY)
         install_edition(edition_name, server, running, "postgres")

@@ -14,9 +14,9 @@ import pytest
 from inorder import __version__
 from inorder.connection.database import Connection, connect, execute
 from inorder.extension.building import run_make
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import install_extension
-from inorder.servers import Server
 
 import next_release
 import pg_upgrading
@@ -67,7 +67,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def stages(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stages(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """What make installs, of the checkout and of the next version."""
     folder = tmp_path_factory.mktemp("upgrade")
     install_extension(server, folder / "current")
@@ -79,7 +79,7 @@ def stages(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def running(server: Server) -> Iterator[Cluster]:
+def running(server: Installation) -> Iterator[Cluster]:
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as admin:
@@ -202,7 +202,7 @@ def test_what_was_never_released_is_not_updated(place: Place) -> None:
             execute(connection, UPDATE)
 
 
-def test_make_install_replaces_the_library(server: Server, stages: dict[str, Path]) -> None:
+def test_make_install_replaces_the_library(server: Installation, stages: dict[str, Path]) -> None:
     stage = stages[NEXT]
     (library,) = stage.rglob("inorder.so")
     with library.open("rb") as mapped:
@@ -279,7 +279,7 @@ def test_the_tool_updates_the_sql_edition(place: Place, stages: dict[str, Path],
     assert f"inorder {NEXT} (SQL edition)" in said[1] and "is as this version installs it" in said[1]
 
 
-def test_pg_upgrade(server: Server, stages: dict[str, Path]) -> None:
+def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
     others = pg_upgrading.other_majors(server)
     if not others:
         pytest.skip("pg_upgrade needs servers of two major versions")
@@ -319,7 +319,9 @@ INSERT INTO old_keys SELECT uuid_v1_nextval() FROM generate_series(1, 300);
 LOOKUPS = "SELECT count(*) FROM old_keys AS k WHERE EXISTS (SELECT FROM old_keys AS o WHERE o.id = k.id OFFSET 0)"
 
 
-def of_both_editions(server: Server, cluster: Cluster, new: Server) -> dict[str, tuple[Kept, dict[str, list[Any]]]]:
+def of_both_editions(
+    server: Installation, cluster: Cluster, new: Installation
+) -> dict[str, tuple[Kept, dict[str, list[Any]]]]:
     made = {}
     for database in ("c", "sql"):
         with connect(cluster.dsn) as admin:

@@ -6,20 +6,20 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from inorder.installations import Installation
 from inorder.lab.journal import load
 from inorder.lab.results import Result
-from inorder.servers import Server
 
 import preloaded
 
 
-def surroundings(server: Server | None, temporary: Path | None) -> dict[str, str]:
+def surroundings(server: Installation | None, temporary: Path | None) -> dict[str, str]:
     choice = {"PG_CONFIG": str(server.bindir / "pg_config")} if server else {}
     return os.environ | choice | ({"TMPDIR": str(temporary)} if temporary else {})
 
 
 def inorder(
-    *arguments: str, folder: Path, server: Server | None = None, temporary: Path | None = None
+    *arguments: str, folder: Path, server: Installation | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the tool as a user does, but that it is loaded already."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
@@ -29,7 +29,7 @@ def inorder(
 LabRun = Callable[[str], tuple[Result, str]]
 
 
-def run_experiment(folder: Path, server: Server, temporary: Path, words: str) -> tuple[Result, str]:
+def run_experiment(folder: Path, server: Installation, temporary: Path, words: str) -> tuple[Result, str]:
     """An experiment, by its name and options, from start to end: its result, and what was printed.
 
     The result is complete, in the only file that is left, and reported again as it was printed.

@@ -19,11 +19,11 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inorder.errors import InorderError, InputError
+from inorder.installations import Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.instruments.cgroup import ControlGroup
 from inorder.lab.server.installation import private_installation
 from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
-from inorder.servers import Server
 
 PORT = "5432"  # of the socket's name; there is no other
 START_SECONDS = 120
@@ -65,7 +65,7 @@ def open_umask() -> Iterator[None]:
 class Cluster:
     """A server that lives as long as the ``with`` block; without the extension if there are None extra sources."""
 
-    def __init__(self, server: Server, extra_sources: Sequence[Path] | None = ()) -> None:
+    def __init__(self, server: Installation, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server
         self.server = server
         self.extra_sources = extra_sources

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inorder.errors import InputError
 from inorder.extension.building import build_folder, build_into, checkout_folder, source_folder
-from inorder.servers import Server
+from inorder.installations import Installation
 
 # Parts that only a build needs, and that are large.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
@@ -25,7 +25,7 @@ LINKED = ("timezone", "timezonesets", "tsearch_data")
 PROGRAMS = ("postgres", "initdb")
 
 
-def relocate(server: Server, root: Path) -> Server:
+def relocate(server: Installation, root: Path) -> Installation:
     def below(path: Path) -> Path:
         return root / path.resolve().relative_to("/")
 
@@ -39,7 +39,7 @@ def may_be_linked(folder: Path) -> bool:
     return path.is_dir() and all(one.stat().st_mode & 0o005 == 0o005 for one in (path, *path.parents))
 
 
-def copy_server(server: Server, root: Path) -> Server:
+def copy_server(server: Installation, root: Path) -> Installation:
     """Copy programs, libraries and shared files below root; what nobody changes is linked."""
     copy = relocate(server, root)
     copy.bindir.mkdir(parents=True)
@@ -58,7 +58,7 @@ def copy_server(server: Server, root: Path) -> Server:
     return copy
 
 
-def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) -> None:
+def install_extension(server: Installation, root: Path, sources: Sequence[Path] = ()) -> None:
     """Build the extension (and whatever else is named) and install it into the copy below root."""
     source = source_folder()
     if source is None:
@@ -73,7 +73,7 @@ def install_extension(server: Server, root: Path, sources: Sequence[Path] = ()) 
     build_into(server, source, build, root, sources)
 
 
-def private_installation(server: Server, root: Path, sources: Sequence[Path] | None = ()) -> Server:
+def private_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
     """A copy of the server below root, with the extension installed into it, unless sources are None."""
     copy = copy_server(server, root)
     if sources is not None:

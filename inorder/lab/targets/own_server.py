@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query
 from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError, InputError
+from inorder.installations import OLDEST_MAJOR, Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.extensions import release_tables
@@ -24,7 +25,6 @@ from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
 from inorder.lab.server_settings import Small
 from inorder.lab.targets.target import Target, with_settings
-from inorder.servers import OLDEST_MAJOR, Server
 
 MARK = "inorder lab: made for one run, removed at its end"
 CHUNK = 2**18  # bytes of COPY at a time
@@ -40,7 +40,7 @@ class OwnServer(Target):
     is_superuser = False
     work_mem = "256MB"  # the server has other work, too
 
-    def __init__(self, dsn: str, programs: Server | None) -> None:
+    def __init__(self, dsn: str, programs: Installation | None) -> None:
         self.programs = programs
         self.application = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 from inorder.connection.database import connect
+from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import find_server
 
 from conftest import SETTINGS
 from engines.driver import Driver, await_batch, batches, read_to_the_end
@@ -32,7 +32,7 @@ def servers(count: int) -> Iterator[list[str]]:
     with ExitStack() as stack:
         dsns = []
         for place in range(count):
-            cluster = stack.enter_context(Cluster(find_server()))
+            cluster = stack.enter_context(Cluster(find_installation()))
             cluster.start(SETTINGS | {"shared_buffers": "128MB", "max_prepared_transactions": "500"})
             with connect(cluster.dsn) as connection:
                 connection.execute("CREATE EXTENSION inorder")

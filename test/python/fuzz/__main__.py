@@ -4,7 +4,7 @@ import random
 import sys
 
 import click
-from inorder.servers import find_server
+from inorder.installations import find_installation
 
 from fuzz.report import show
 from fuzz.run import run
@@ -21,7 +21,7 @@ def main(seconds: float, seed: int | None, sessions: int | None, edition: str) -
     """Calls by a hostile role. Exit code 1 if it gained or broke something."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     click.echo(f"seed {chosen}", err=True)
-    result = run(find_server(), seconds, chosen, sessions, edition)
+    result = run(find_installation(), seconds, chosen, sessions, edition)
     click.echo(show(result))
     sys.exit(1 if result.failures else 0)
 

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import psycopg
-from inorder.servers import Server
+from inorder.installations import Installation
 
 from fuzz import binary, catalogue, ddl, evil, fastpath, settings, tables, wraps
 from fuzz.calls import Calls
@@ -172,7 +172,7 @@ def run_sessions(
     return called
 
 
-def run(server: Server, seconds: float, seed: int, sessions: int | None = None, edition: str = "c") -> Result:
+def run(server: Installation, seconds: float, seed: int, sessions: int | None = None, edition: str = "c") -> Result:
     result = Result(server.name, seed, seconds)
     with world(server, seed, edition) as place:
         began = time.monotonic()

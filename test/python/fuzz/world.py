@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from fuzz.log import PREFIX, Log
 from fuzz.session import Session, Watchdog, open_session
@@ -126,7 +126,7 @@ def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def world(server: Server, seed: int, edition: str = "c") -> Iterator[World]:
+def world(server: Installation, seed: int, edition: str = "c") -> Iterator[World]:
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as setup:

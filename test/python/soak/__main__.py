@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 from inorder.errors import InorderError
+from inorder.installations import find_installation
 from inorder.interrupts import SIGNALS
 from inorder.lab.server.temporary import service_account, temporary_folder
 from inorder.options import count, duration, option
-from inorder.servers import find_server
 
 from soak.piece import run_piece
 from soak.samples import CURVES, figure, trends
@@ -46,7 +46,7 @@ def main(seconds: float, rate: int | None, held: float, edition: str, folder: Pa
     """Readers of five kinds under load for hours. Exit code 1 if one of them lost a row, or got one twice."""
     for number in SIGNALS:  # also in the background, where a shell lets SIGINT be ignored
         signal.signal(number, signal.default_int_handler)
-    server = find_server()
+    server = find_installation()
     if folder is None:
         account = service_account()
         folder = Path(tempfile.mkdtemp(prefix="soak-", dir=temporary_folder(account)))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from soak.load import Bursts, Counting, Paced
 from soak.readers import Kept, readers
@@ -143,7 +143,7 @@ def check(world: SoakWorld, found: Sequence[Kept]) -> list[dict[str, Any]]:
     return lines
 
 
-def run_piece(server: Server, folder: Path, seconds: float, held: float) -> dict[str, Any]:
+def run_piece(server: Installation, folder: Path, seconds: float, held: float) -> dict[str, Any]:
     known = diary(folder)
     edition = EDITIONS[known["edition"]]
     with KeptCluster(server, folder, () if edition.user is None else None) as cluster:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import relocate
-from inorder.servers import Server
 from numpy.typing import NDArray
 
 from stress.world import ROW_BITS, Ledger, Rows, World
@@ -119,7 +119,7 @@ class SoakWorld(World):
 class KeptCluster(Cluster):
     """A server whose folder stays, and which is built once."""
 
-    def __init__(self, server: Server, folder: Path, extra_sources: Sequence[Path] | None) -> None:
+    def __init__(self, server: Installation, folder: Path, extra_sources: Sequence[Path] | None) -> None:
         super().__init__(server, extra_sources)
         self.kept = folder / "server"
 

