@@ -86,7 +86,6 @@ NOT_RUN_IN_PYTHON = {
     "test_a_promotion_in_mid_call_is_noticed": STANDBYS,
     "test_pg_monitor_sees_state_and_moves_nothing": MONITOR,
     "test_who_owns_the_database_changes_and_deletes_nothing": ROWS,
-    "test_what_is_inserted_is_not_used": ROWS,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
 }
