@@ -307,11 +307,11 @@ ODD_TABLES = {
 NUMBER = name(f"n{ODD}")
 
 
-def numbers(session: Connection, query: str) -> list[object]:
-    return [number for (number,) in session.execute(query.encode())]
+def numbers(session: Connection, query: str) -> list[int]:
+    return [int(str(number)) for (number,) in session.execute(query.encode())]
 
 
-def by_worker(session: Connection, row: str, _: str) -> Iterator[object]:
+def by_worker(session: Connection, row: str, _: str) -> Iterator[int]:
     """Of a feed that is divided by a column, and in the order of another."""
     take = "SELECT number, token FROM feed_take_batch('divided', 'w', 2) WHERE number IS NOT NULL"
     while batch := session.execute(take).fetchone():
@@ -319,16 +319,16 @@ def by_worker(session: Connection, row: str, _: str) -> Iterator[object]:
         session.execute("SELECT feed_finish_batch('divided', %s, %s)", batch)
 
 
-def by_statement(session: Connection, *_: str) -> Iterator[object]:
+def by_statement(session: Connection, *_: str) -> Iterator[int]:
     apply = literal(f"INSERT INTO alice.got SELECT {NUMBER} FROM batch")
     while scalar(session, f"SELECT feed_apply('applied', {apply}, 2)"):
         pass
     yield from numbers(session, "TABLE alice.got")
 
 
-def by_text(session: Connection, _: str, table: str) -> Iterator[object]:
+def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
     """Of a reader that keeps its position, and runs the text of each batch."""
-    position, found = literal(str(scalar(session, f"SELECT reader_start({table})"))), [object()]
+    position, found = literal(str(scalar(session, f"SELECT reader_start({table})"))), [0]
     while found:
         with session.transaction():
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
