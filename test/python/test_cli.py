@@ -22,12 +22,12 @@ from inorder.cli import cli, main
 from inorder.connection import patience
 from inorder.errors import InputError
 from inorder.files import replacing, write_whole
+from inorder.installations import Installation
 from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.journal import load
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
-from inorder.servers import Server
 from inorder.text import lines
 
 from clusters import made_anew
@@ -123,8 +123,8 @@ def test_documents_name_options_that_exist() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("lab", "run", "insert", "--keys", "v6"), "unknown key kind 'v6'; there are bigint, xact"),
-        (("lab", "run", "insert", "--keys", ","), "no key kind given"),
+        (("lab", "run", "insert", "--keys", "v6"), "--keys has unknown 'v6'; there are bigint, xact, v7"),
+        (("lab", "run", "insert", "--keys", ","), "--keys has unknown ''; there are bigint"),
         (("lab", "run", "insert", "--rows", "many"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--rows", "0"), "--rows must be a number from 1,000"),
         (("lab", "run", "insert", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
@@ -151,7 +151,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 
 @pytest.mark.server
 def test_a_small_demo_from_start_to_end(
-    tmp_path: Path, server: Server, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each measurement is of some inserts instead of a second, which would take all there is of the processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
@@ -196,7 +196,7 @@ DEMO = [sys.executable, "-m", "inorder", "demo", "--rows", "16k", "--seconds", "
 
 
 @pytest.mark.server
-def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Server, shared_folder: Path) -> None:
+def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Installation, shared_folder: Path) -> None:
     with subprocess.Popen(
         DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
@@ -219,7 +219,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Serve
 @pytest.mark.server
 @pytest.mark.parametrize("moment", [0.3, 0.5, 0.7, 0.9, 1.2, 1.6, 2.0] if LONG_RUN else [0.5, 0.9, 1.6])
 def test_ctrl_c_at_any_moment_leaves_nothing(
-    tmp_path: Path, server: Server, shared_folder: Path, moment: float
+    tmp_path: Path, server: Installation, shared_folder: Path, moment: float
 ) -> None:
     with subprocess.Popen(
         DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,

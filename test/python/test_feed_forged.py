@@ -8,8 +8,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -154,7 +154,7 @@ class State(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def state(server: Server) -> Iterator[State]:
+def state(server: Installation) -> Iterator[State]:
     """Everything there is to be misused, and a feed of somebody else's."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:  # of its own, since roles are the whole server's
         running.start({"fsync": "off", "restart_after_crash": "off"})
