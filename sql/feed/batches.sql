@@ -71,7 +71,6 @@ BEGIN
         PERFORM inorder_internal.warn_aside(f);  -- of transactions that have other numbers here
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
-    DELETE FROM inorder_internal.share_worker AS s WHERE s.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
 END $$;
 
@@ -84,7 +83,6 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed AND w.written_here IS NOT TRUE;
-    DELETE FROM inorder_internal.share_worker AS s WHERE s.feed = state.feed;
     -- Under new numbers, since they may have more rows: those of partitions that were attached.
     FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed ORDER BY w.number
              FOR UPDATE LOOP

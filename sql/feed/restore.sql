@@ -119,9 +119,6 @@ BEGIN ATOMIC
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
       AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
-    -- Batches may have come that are before those that were here.
-    UPDATE inorder_internal.share_worker AS s SET place = -4611686018427387904 + s.share
-    WHERE s.relation = (t).relation;
     UPDATE inorder_internal.feed AS f
     SET shared_by = inorder_internal.restored_share_key((t).relation, f.shared_by)
     FROM inorder_internal.feed_state AS s
