@@ -23,10 +23,10 @@ class Mention:
     column: str = ""
 
 
-def place_of(text: str, column: str = "") -> Mention:
+def mention_of(text: str, column: str = "") -> Mention:
     """The last two parts of a name, as the server reads them.
 
-    >>> place_of('db . App . "Big ""1"" table"'), place_of("ID").table
+    >>> mention_of('db . App . "Big ""1"" table"'), mention_of("ID").table
     (Mention(schema='app', table='Big "1" table', column=''), 'id')
     """
     found = re.findall(NAME, text, re.IGNORECASE)
@@ -49,9 +49,9 @@ def polled(text: str) -> Mention | None:
     table, order = FROM.search(text), ORDER.search(text)
     if not table or not order or BELOW_A_HORIZON.search(text):
         return None
-    column = place_of(order[1]).table
-    compared = (place_of(one or other).table for one, other in GREATER.findall(text))
-    return place_of(table[1], column) if column in compared else None
+    column = mention_of(order[1]).table
+    compared = (mention_of(one or other).table for one, other in GREATER.findall(text))
+    return mention_of(table[1], column) if column in compared else None
 
 
 def counted(text: str) -> Mention | None:
@@ -61,4 +61,4 @@ def counted(text: str) -> Mention | None:
     (Mention(schema='app', table='events', column=''), None)
     """
     found = COUNT.fullmatch(text)
-    return place_of(found[1]) if found else None
+    return mention_of(found[1]) if found else None

@@ -166,7 +166,7 @@ class FileSink(Sink):
         self.source: Source | None = None
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""
-        self.is_ours, self.is_complete = True, False
+        self.is_ours, self.is_written = True, False  # is_written: by this run, which has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, known, begun = source, source.output(), source.begun
@@ -200,6 +200,7 @@ class FileSink(Sink):
         return Mark(self.size, digest(self.recent), self.file.named())
 
     def put(self, content: Buffer) -> None:
+        self.is_written = True
         with self.file.whole(self.size):
             super().put(content)
         self.size += len(content)
@@ -221,7 +222,7 @@ class FileSink(Sink):
             with self.file.whole(self.size):
                 put_all(STANDARD_OUTPUT, self.form.trailer)
                 os.fsync(STANDARD_OUTPUT)
-        self.is_complete = True
+        self.is_written = False
 
     def check(self) -> None:
         status = self.file.status()
@@ -245,10 +246,10 @@ class FileSink(Sink):
 
     def close(self) -> None:
         """Take back now, rather than in the next run, what is beyond the position."""
-        known = self.source.output() if self.source else None
-        if self.is_complete or known is None or not self.is_ours or not known.size < self.size == self.file.size():
+        if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
-        if digest(self.file.before(known.size)) == known.last:
+        known = self.source.output()
+        if known and known.size < self.size and digest(self.file.before(known.size)) == known.last:
             self.file.cut(known.size)
 
 

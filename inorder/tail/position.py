@@ -54,6 +54,12 @@ class PositionFile:
         except ValueError as error:
             raise InputError(f"cannot use {self.asked}: {error}") from error
 
+    def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
+        """What the file has now, also after a save that failed, or once it is closed; None if nothing."""
+        with suppress(OSError, ValueError):
+            return decoded(self.path.read_bytes())
+        return None
+
     def content(self) -> bytes:
         size = os.fstat(self.descriptor).st_size
         if size == 0:

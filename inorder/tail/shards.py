@@ -106,7 +106,8 @@ class ShardsSource(Source):
         return self.file.file.descriptor
 
     def output(self) -> Mark | None:
-        return self.file.state.output if self.file.state else None
+        kept = self.file.file.kept(decode)
+        return kept.output if kept else None
 
     # --- sessions ---------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.rows import PartReader, arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
-from inorder.tail.state import Json, Mark, Pending, State, encode, name_of, order_of
+from inorder.tail.state import Json, Mark, Pending, State, decode, encode, name_of, order_of
 from inorder.text import one_line
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Source:
         raise NotImplementedError
 
     def output(self) -> Mark | None:
-        """The end of the rows in a file, by the position as it is saved."""
+        """The end of the rows in a file, by the position as it is on the disk."""
         return None
 
     def lock(self) -> int:
@@ -146,7 +146,8 @@ class TableSource(Source):
         return self.file.descriptor
 
     def output(self) -> Mark | None:
-        return self.saved.output if self.saved else None
+        kept = self.file.kept(decode)
+        return kept.output if kept else None
 
     def attach(self, session: Session) -> None:
         self.session = session

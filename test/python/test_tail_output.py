@@ -379,6 +379,18 @@ def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Co
     assert (tail.folder / "out").read_bytes() == before
 
 
+def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Connection) -> None:
+    insert(fresh, 3)
+    tail.appended(*EVENTS)
+    with (tail.folder / "out").open("a") as out:
+        out.write('{"n": 0}\n')
+    (tail.folder / "p.partial").mkdir()
+    insert(fresh, 3, 4)
+    with tail.started(*EVENTS, "--accept-output", to="out") as running:
+        assert running.wait(PATIENCE) == 1
+    assert tail.rows() == [1, 2, 3, 0]
+
+
 def test_without_room_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 4_000)
     row, around = 30, 19  # bytes of binary rows

@@ -119,6 +119,18 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fchmod", "fsync"]
 
 
+def test_a_save_that_is_not_known_to_last_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output file is cut to where the position on the disk says, not to where this process was sure of it."""
+    with PositionFile(tmp_path / "p") as file:
+        assert file.kept(decode) is None
+        file.save(changed())
+        monkeypatch.setattr(position, "sync_folder", full)
+        with pytest.raises(InorderError):
+            file.save(changed(table="other"))
+    kept = file.kept(decode)
+    assert kept and kept.table == "other"
+
+
 def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
