@@ -153,7 +153,8 @@ class Tail(Kept):
         """It keeps its position in a file."""
 
     def start_process(self, *options: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "inorder", "tail", self.tables[0], "--position", "tail.position"]
+        command = ["setpriv", "--pdeathsig", "KILL"]  # it ends with this process, however that ends
+        command += [sys.executable, "-m", "inorder", "tail", self.tables[0], "--position", "tail.position"]
         command += ["--dsn", make_conninfo(self.world.primary, user=MOVER), *options]
         folder = self.world.folder
         with (folder / "tail.jsonl").open("ab") as rows, (folder / "tail.errors").open("ab") as errors:
