@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inorder.installations import Installation
 from inorder.lab.instruments.timing import PROC
+from inorder.servers import Server
 
 import pictures
 import soak_page
@@ -33,19 +33,32 @@ def servers(folder: Path) -> list[str]:
     return [line for line in found if str(folder / "server") in line]
 
 
-@pytest.mark.server
-def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
-    """The first piece is interrupted; what it committed and read counts in the next ones."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(shared_folder)}
-    command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300"]
+def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
+    """A piece of an hour that is ended after some rows, with all that it started. Its exit code."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(folder)}
+    known = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
+    command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300", *options]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        wait_for(lambda: list(shared_folder.glob("soak-*/tail.jsonl")))
-        (folder,) = shared_folder.glob("soak-*")
-        wait_for(lambda: len(tokens_in(folder / "committed.s_uuid")) > 1000)
-        assert servers(folder)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 130
-    assert not servers(folder) and not diary(folder)["clean"]
+        try:
+            wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))
+            (found,) = folder.glob("soak-*")
+            wait_for(lambda: len(tokens_in(found / "committed.s_uuid")) > known + 1000)
+            assert any("\0tail\0" in line for line in servers(found))
+            process.send_signal(how)
+            code = process.wait(120)
+        finally:
+            process.kill()
+    wait_for(lambda: not servers(found))
+    assert not diary(found)["clean"]
+    return code
+
+
+@pytest.mark.server
+def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, shared_folder: Path) -> None:
+    """The first piece is interrupted, the second killed; what they committed and read counts in the next ones."""
+    assert end_early(shared_folder, signal.SIGINT) == 130
+    (folder,) = shared_folder.glob("soak-*")
+    assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL
     before = {table: len(tokens_in(folder / f"committed.{table}")) for table in TABLES}
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == [] and len(piece["lines"]) == 9
