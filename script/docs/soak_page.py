@@ -1,7 +1,7 @@
-"""The table of docs/results/soak-18.md and its pictures, from the kept samples of script/soak.
+"""The tables of docs/results/soak.md and its pictures, from the kept samples of script/soak.
 
-``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them; DIR, the folder of a soak, is kept first,
-a minute's samples as their medians.
+``PYTHONPATH=test/python python script/docs/soak_page.py [DIR]`` writes them; DIR, the folder of a soak, is kept first
+beside the other soaks, a minute's samples as their medians.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from soak.world import diary
 from study_pages import table, with_parts
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGE, KEPT = RESULTS / "soak-18.md", RESULTS / "soak-18.json.gz"
+PAGE, KEPT = RESULTS / "soak.md", RESULTS / "soak.json.gz"
 DRAWN = ("delay", "pages", "state", "cpu", "memory")
 STEP = 18  # pixels of a line of the legend
 MINUTE = 60
@@ -30,8 +30,9 @@ Soak = dict[str, Any]  # what soak.json has, and its samples
 
 def keep(folder: Path) -> None:
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
-    kept = diary(folder) | {"samples": [*by_minute(samples)]}
-    KEPT.write_bytes(gzip.compress(json.dumps(kept).encode(), mtime=0))
+    found = diary(folder) | {"samples": [*by_minute(samples)]}
+    others = [soak for soak in kept() if began(soak) != began(found)]
+    KEPT.write_bytes(gzip.compress(json.dumps([*others, found]).encode(), mtime=0))
 
 
 def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
@@ -47,9 +48,23 @@ def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
         yield {"at": minute * MINUTE, "piece": piece, "act": act, **curves}
 
 
-def kept() -> Soak:
-    found: Soak = json.loads(gzip.decompress(KEPT.read_bytes()))
+def kept() -> list[Soak]:
+    found: list[Soak] = json.loads(gzip.decompress(KEPT.read_bytes()))
     return found
+
+
+def began(soak: Soak) -> str:
+    return str(soak["pieces"][0]["began"])
+
+
+def longest() -> Sequence[Sample]:
+    """The samples that are drawn."""
+    samples: Sequence[Sample] = max(kept(), key=lambda soak: soak["seconds"])["samples"]
+    return samples
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds / MINUTE:.0f}"
 
 
 def chart(curve: str, samples: Sequence[Sample]) -> Chart:
@@ -67,8 +82,11 @@ def chart(curve: str, samples: Sequence[Sample]) -> Chart:
 
 
 def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:
+    return with_legend(chart(curve, samples), theme)
+
+
+def with_legend(drawn: Chart, theme: str) -> str:
     """The chart with its legend below it."""
-    drawn = chart(curve, samples)
     height = TOP + HEIGHT + BOTTOM + 8
     legend = ""
     for number, line in enumerate(drawn.drawn):
@@ -83,29 +101,46 @@ def picture(curve: str, samples: Sequence[Sample], theme: str) -> str:
     return coloured(f"{svg}{legend}</svg>", theme) + "\n"
 
 
-def parts(soak: Soak) -> dict[str, str]:
-    pieces = [[f"{one['piece']}", one["began"], f"{one['seconds'] / MINUTE:.0f}", "" if one["clean"] else "interrupted",
+def parts(soaks: Sequence[Soak]) -> dict[str, str]:
+    pieces = [[soak["server"], f"{one['piece']}", f"{soak['rate']}", one["began"], minutes(one["seconds"]),
+               "" if one["clean"] else "interrupted",
                ", ".join(f"{amount} {what}" for what, amount in one["done"].items() if "restart" in what)]
-              for one in soak["pieces"]]  # fmt: skip
-    last = soak["pieces"][-1]["lines"]
-    heads = [*last[0]]
-    rows = [[CURVES[one.curve][0], one.line, CURVES[one.curve][1], figure(one.start), figure(one.held),
-             figure(one.end), "flat" if one.grows <= FLAT else f"**{one.grows:.1f} times**"]
-            for one in trends(soak["samples"])]  # fmt: skip
+              for soak in soaks for one in soak["pieces"]]  # fmt: skip
+    heads = [*soaks[0]["pieces"][-1]["lines"][0]]
     return {
-        "pieces": table(["piece", "began", "minutes", "end", "restarts"], pieces),
-        "readers": table(heads, [[f"{line[head]:,}" if head not in heads[:2] else line[head] for head in heads]
-                                 for line in last]),
-        "curves": table(["", "of", "unit", "start", "idle", "end", "grows"], rows),
-        "pictures": "\n\n".join(embedded(curve) for curve in DRAWN),
+        "total": f"{minutes(sum(soak['seconds'] for soak in soaks))} minutes: "
+                 + ", ".join(f"{minutes(soak['seconds'])} on PostgreSQL {soak['server']}" for soak in soaks) + ".",
+        "pieces": table(["server", "piece", "rows/s", "began", "minutes", "end", "restarts"], pieces),
+        "readers": table(["server", *heads], [
+            [soak["server"], *(f"{line[head]:,}" if head not in heads[:2] else line[head] for head in heads)]
+            for soak in soaks for line in soak["pieces"][-1]["lines"]
+        ]),
+        "curves": curves(soaks),
+        "pictures": "\n\n".join(embedded(f"soak-{curve}", *CURVES[curve]) for curve in DRAWN),
     }  # fmt: skip
 
 
-def embedded(curve: str) -> str:
-    title, unit = CURVES[curve]
+def curves(soaks: Sequence[Soak]) -> str:
+    """How each curve went in each soak."""
+    found = [{(one.curve, one.line): one for one in trends(soak["samples"])} for soak in soaks]
+    rows = []
+    for curve, line in dict.fromkeys(key for one in found for key in one):
+        cells = [CURVES[curve][0], line, CURVES[curve][1]]
+        for trend in (one.get((curve, line)) for one in found):
+            if trend is None:
+                cells += ["", ""]
+                continue
+            cells += [" → ".join(map(figure, (trend.start, trend.held, trend.end)))]
+            cells += ["flat" if trend.grows <= FLAT else f"**{trend.grows:.1f} times**"]
+        rows.append(cells)
+    heads = [head for soak in soaks for head in (soak["server"], "grows")]
+    return table(["", "of", "unit", *heads], rows)
+
+
+def embedded(name: str, title: str, unit: str) -> str:
     return (
-        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="../images/soak-{curve}-dark.svg">\n'
-        f'  <img alt="{title}, {unit}" src="../images/soak-{curve}-light.svg">\n</picture>'
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="../images/{name}-dark.svg">\n'
+        f'  <img alt="{title}, {unit}" src="../images/{name}-light.svg">\n</picture>'
     )
 
 
@@ -115,4 +150,4 @@ if __name__ == "__main__":
     PAGE.write_text(with_parts(PAGE.read_text(), parts(kept())))
     for each in DRAWN:
         for light in ("light", "dark"):
-            (IMAGES / f"soak-{each}-{light}.svg").write_text(picture(each, kept()["samples"], light))
+            (IMAGES / f"soak-{each}-{light}.svg").write_text(picture(each, longest(), light))

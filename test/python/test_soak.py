@@ -72,10 +72,11 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, s
 
 
 def test_the_page_and_its_pictures_are_of_the_kept_samples() -> None:
-    page, soak = soak_page.PAGE.read_text(), soak_page.kept()
-    assert with_parts(page, soak_page.parts(soak)) == page
+    page, soaks = soak_page.PAGE.read_text(), soak_page.kept()
+    assert with_parts(page, soak_page.parts(soaks)) == page
     for curve in soak_page.DRAWN:
         for theme in ("light", "dark"):
-            drawn = soak_page.picture(curve, soak["samples"], theme)
+            drawn = soak_page.picture(curve, soak_page.longest(), theme)
             assert drawn == (pictures.IMAGES / f"soak-{curve}-{theme}.svg").read_text() and "var(" not in drawn
-    assert not any(line[fault] for line in soak["pieces"][-1]["lines"] for fault in ("lost", "repeated", "foreign"))
+    lines = [line for soak in soaks for line in soak["pieces"][-1]["lines"]]
+    assert not any(line[fault] for line in lines for fault in ("lost", "repeated", "foreign"))
