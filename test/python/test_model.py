@@ -1,14 +1,16 @@
 """The model in TLA+: inorder's way holds, others fail; its names are those of the code, its steps those of a server."""
 
+import random
 import re
 import shutil
 
 import pytest
-from inorder.connection.database import connect
-from inorder.installations import Installation
+from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
+from inorder.servers import Server
 
 from conftest import ROOT, scalar, text
+from model import changes
 from model.checks import CHECKS, FOLDER, check
 from model.trace import TABLE, Short, record, replay, steps_of
 from stress.round import SETTINGS, prepare
@@ -72,7 +74,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 
 @needs_java
 @pytest.mark.server
-def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
+def test_what_a_server_does_is_a_behaviour_of_the_model(server: Server) -> None:
     """Begins, commits, snapshots, batches that are cut and positions, as the stress test's writers make them."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
@@ -99,3 +101,21 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
     later = re.sub(r"upto .-> (\d)", lambda found: f"upto |-> {int(found[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut
     assert replay([*steps[: cut + 1], re.sub(r"(, )?<<\d+, \d+>>>>", ">>", steps[cut + 1])])[0] == cut + 1
+
+
+@needs_java
+@pytest.mark.server
+def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
+    """Writers, TRUNCATE, batches in the snapshot of their reader, or by a sink that may apply them again."""
+    dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
+    steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)
+    assert {name for step in steps for name in re.findall(r'^do .-> "(\w+)"', step)} >= {
+        *changes.STATEMENT,
+        "truncate",
+        "refused",
+    }
+    assert changes.replay(steps) == (len(steps), "")
+    # A copy that lacks a row is none.
+    stored = [place for place, step in enumerate(steps) if "<<" in step][-1]
+    lacks = re.sub(r"<<\d+, \d+>>(, )?", "", steps[stored], count=1)
+    assert changes.replay([*steps[:stored], lacks])[0] == stored

@@ -161,20 +161,27 @@ def replay(steps: Sequence[str]) -> tuple[int, str]:
     """How many of the steps the model can take, and the invariant that then fails, if any does."""
     highest = sum('"begin"' in step for step in steps)
     ((_, most),) = Counter(step for step in steps if '"write"' in step).most_common(1)
+    constants = {
+        "Ids": braced(set(range(1, highest + 1))), "RowsEach": str(most), "MaxRows": str(BATCH_ROWS),
+        "Nodes": '{"primary"}', "Disasters": "{}", "Variant": '"set"',
+    }  # fmt: skip
+    return replay_as("Replay", steps, constants, READER)
+
+
+def replay_as(
+    module: str, steps: Sequence[str], constants: Mapping[str, str], invariants: Sequence[str]
+) -> tuple[int, str]:
+    """The same in a module that has the steps as a constant."""
     with tempfile.TemporaryDirectory() as folder:
-        for module in FOLDER.glob("*.tla"):
-            shutil.copy(module, folder)
+        for path in FOLDER.glob("*.tla"):
+            shutil.copy(path, folder)
         listed = ",\n".join(f"  [{step}]" for step in steps)
-        text = f"---- MODULE Recorded ----\nEXTENDS Replay\nTheSteps == <<\n{listed}\n>>\n====\n"
+        text = f"---- MODULE Recorded ----\nEXTENDS {module}\nTheSteps == <<\n{listed}\n>>\n====\n"
         Path(folder, "Recorded.tla").write_text(text)
-        constants = {
-            "Ids": braced(set(range(1, highest + 1))), "RowsEach": str(most), "MaxRows": str(BATCH_ROWS),
-            "Nodes": '{"primary"}', "Disasters": "{}", "Variant": '"set"',
-        }  # fmt: skip
         Path(folder, "Recorded.cfg").write_text(
             "SPECIFICATION ReplaySpec\nCONSTANTS\n"
             + "".join(f" {name} = {value}\n" for name, value in constants.items())
-            + f" Steps <- TheSteps\nINVARIANTS {' '.join(READER)}\n"
+            + f" Steps <- TheSteps\nINVARIANTS {' '.join(invariants)}\n"
         )
         result = run_checker(Path(folder), "Recorded", Path(folder, "Recorded.cfg"), is_small=True)
     return result.states - 1, result.failed

@@ -1,0 +1,170 @@
+"""Steps of writers of a table and of a reader of its changes on a server, in an order that is made by chance."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from inorder.connection.database import Connection, connect, execute, one_row
+
+from copies import FINISH, NEXT, SNAPSHOT, Copy
+from model.checks import changes
+from model.trace import braced, replay_as
+
+KEYS, STATEMENTS = 3, 3  # of the table, and of a transaction
+ENDED = "SELECT coalesce(array_agg(x), '{}') FROM unnest(%s::int8[]) AS x WHERE ended_transactions() @> x"
+STATEMENT = {
+    "put": "INSERT INTO t VALUES ({key}, {made}) ON CONFLICT (id) DO UPDATE SET made = excluded.made",
+    "delete": "DELETE FROM t WHERE id = {key}",
+    "move": "UPDATE t SET id = {to}, made = {made} WHERE id = {key} AND NOT EXISTS (SELECT FROM t WHERE id = {to})",
+}
+
+
+@dataclass
+class Session:
+    """A writer: its transaction, and the keys that others have to leave alone until it ends."""
+
+    connection: Connection
+    id: int = 0
+    statements: int = 0
+    has_locked: bool = False  # the table, also by a statement that found no row
+    touched: set[int] = field(default_factory=set)
+
+
+class Schedule:
+    """One step after another, none of which has to wait."""
+
+    def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
+        self.rng, self.steps = rng, list[str]()
+        self.writers = [Session(connect(f"{dsn} options=-clock_timeout=5s")) for _ in range(writers)]
+        self.reader, self.copy = connect(dsn), Copy()
+        self.numbers = list[int]()  # of transactions, in their order: the model counts them from 1
+        self.made = 1  # statements, with that which made the table
+        self.batch: object = None  # which the sink has not finished
+        execute(self.reader, "CREATE TABLE t (id int PRIMARY KEY, made int)", "INSERT INTO t VALUES (1, 0)")
+        execute(self.reader, "SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
+
+    def say(self, do: str, **facts: object) -> None:
+        self.steps.append(", ".join([f'do |-> "{do}"', *(f"{name} |-> {value}" for name, value in facts.items())]))
+
+    def write(self) -> None:
+        one = self.rng.choice(self.writers)
+        if not one.id:
+            one.connection.execute("BEGIN")
+            (number,) = one_row(one.connection, "SELECT pg_current_xact_id()::text::int8")
+            self.numbers.append(number)
+            one.id = len(self.numbers)
+            self.say("begin", id=one.id)
+        elif one.statements == STATEMENTS or self.rng.random() < 0.3:
+            self.end(one)
+        elif self.rng.random() < 0.2:
+            self.truncate(one)
+        else:
+            self.change(one)
+
+    def change(self, one: Session) -> None:
+        taken = set[int]().union(*(other.touched for other in self.writers if other is not one))
+        free = [key for key in range(1, KEYS + 1) if key not in taken]
+        self.rng.shuffle(free)
+        do = self.rng.choice([*STATEMENT])
+        names = ("key", "to") if do == "move" else ("key",)
+        if len(free) < len(names):
+            return
+        keys = dict(zip(names, free, strict=False))
+        one.has_locked = True
+        if one.connection.execute(STATEMENT[do].format(made=self.made, **keys).encode()).rowcount:
+            self.did(one, do, **keys)
+            one.touched |= set(keys.values())
+
+    def truncate(self, one: Session) -> None:
+        """Alone; it ends at once, since everybody would wait for it."""
+        if any(other.has_locked for other in self.writers if other is not one):
+            return
+        one.connection.execute("TRUNCATE t")
+        self.did(one, "truncate")
+        self.end(one)
+
+    def did(self, one: Session, do: str, **keys: int) -> None:
+        self.say(do, id=one.id, **keys)
+        one.statements += 1
+        self.made += 1
+
+    def end(self, one: Session) -> None:
+        how = self.rng.choice(["committed", "committed", "aborted"])
+        one.connection.execute(b"COMMIT" if how == "committed" else b"ROLLBACK")
+        self.say(how, id=one.id)
+        one.id, one.statements, one.has_locked, one.touched = 0, 0, False, set()
+
+    def looks(self) -> bool:
+        """Whether the reader has a transaction, in which it has its snapshot."""
+        return self.reader.info.transaction_status.name != "IDLE"
+
+    def read(self) -> None:
+        if self.batch:
+            self.store(again=True)
+            if self.rng.random() < 0.7:
+                self.finish()
+        elif self.looks():
+            self.follow()
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """The snapshot of a batch that is followed in the same transaction, or given to a sink outside."""
+        is_outside = self.rng.random() < 0.5
+        self.reader.execute(SNAPSHOT.encode())
+        (ended,) = one_row(self.reader, ENDED, [self.numbers])
+        self.say("look", ended=braced({0} | {self.numbers.index(number) + 1 for number in ended}))
+        if is_outside:
+            self.take()
+            self.reader.execute("COMMIT")
+
+    def follow(self) -> None:
+        try:
+            self.take()
+            if self.batch:
+                self.store(again=False)
+                self.finish()
+        except psycopg.errors.SerializationFailure:  # the table was emptied meanwhile
+            while self.steps[-1].startswith('do |-> "take"'):
+                self.steps.pop()  # it goes with the transaction
+            self.batch = None
+            self.say("refused")
+        self.reader.execute("COMMIT")
+
+    def take(self) -> None:
+        (self.batch,) = one_row(self.reader, NEXT, [self.copy.feed, None])
+        if self.batch:
+            self.say("take")
+
+    def store(self, again: bool) -> None:
+        self.copy.apply(self.copy.changes(self.reader, self.batch))
+        rows: list[Any] = [row for _, row in sorted(self.copy.rows.items())]
+        listed = ", ".join(f"<<{row['id']}, {row['made']}>>" for row in rows)
+        self.say("store", again=str(again).upper(), rows=f"{{{listed}}}")
+
+    def finish(self) -> None:
+        self.reader.execute(FINISH, [self.copy.feed, self.batch])
+        self.batch = None
+        self.say("finish")
+
+    def run(self, transactions: int) -> list[str]:
+        """Until so many have begun, and all are read."""
+        while len(self.numbers) < transactions:
+            self.rng.choice([self.write, self.write, self.write, self.read])()
+        for one in self.writers:
+            if one.id:
+                self.end(one)
+        for _ in range(9):
+            self.read()
+        for connection in (self.reader, *(one.connection for one in self.writers)):
+            connection.close()
+        return self.steps
+
+
+def replay(steps: Sequence[str]) -> tuple[int, str]:
+    """How many of the steps the model can take, and the invariant that then fails, if any does."""
+    highest = sum('"begin"' in step for step in steps)
+    constants = changes("changes", "", "truncate", "abort", ids=highest, keys=KEYS, statements=STATEMENTS, most=99)
+    return replay_as("ReplayChanges", steps, constants.constants, constants.invariants)
