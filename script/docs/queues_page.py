@@ -1,0 +1,165 @@
+"""The tables of docs/results/queues-18.md and its pictures, from a run of the harness that bench/harness is for.
+
+``PYTHONPATH=test/python python script/docs/queues_page.py [DIR]`` writes them. What they need of DIR is kept first: of
+results/NAME/RUN, written by the harness for each system, and of the lines of loads-NAME.csv: a time, the load of the
+machine, and the CPU seconds of the server until then.
+"""
+
+import csv
+import gzip
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from inorder.lab.report.plots import Axis, Chart, Line
+
+from pictures import IMAGES
+from soak.samples import figure
+from soak_page import MINUTE, RESULTS, embedded, with_legend
+from study_pages import table, with_parts
+
+PAGE, KEPT = RESULTS / "queues-18.md", RESULTS / "queues-18.json.gz"
+CURVES = {
+    "completion_rate": ("Jobs completed", "jobs a second"),
+    "claim_p50_ms": ("Until a worker has it, median", "ms"),
+    "claim_p99_ms": ("Until a worker has it, 99th percentile", "ms"),
+    "end_to_end_p50_ms": ("End to end, median", "ms"),
+    "end_to_end_p99_ms": ("End to end, 99th percentile", "ms"),
+    "queue_depth": ("Jobs waiting", "jobs"),
+    "dead": ("Dead tuples", "rows"),
+    "size": ("Tables with indexes", "MB"),
+    "cpu": ("CPU of the server", "% of a core"),
+    "load": ("Load of the machine", "processes"),
+}
+SUMS = {"n_dead_tup": "dead", "total_relation_size_mb": "size"}  # over the tables of a system
+DRAWN = ("completion_rate", "claim_p50_ms", "cpu", "dead")
+HELD = "idle-in-tx"
+LAST = 12  # samples at the end of a phase: a minute
+Systems = Mapping[str, Any]  # what is kept of each
+
+
+def keep(folder: Path) -> None:
+    systems = {}
+    for run in sorted(folder.glob("results/*/*/manifest.json")):
+        manifest = json.loads(run.read_text())
+        (name,) = manifest["adapters"]
+        with run.with_name("raw.csv").open() as file:
+            rows = [*csv.DictReader(file)]
+        with (folder / f"loads-{name}.csv").open() as file:
+            loads = [(float(at), float(load), float(cpu)) for at, load, cpu in csv.reader(file)]
+        systems[name] = {
+            "command": " ".join(manifest["cli"][1:]).replace(name, "NAME"),
+            "phases": phases_of(rows),
+            "samples": samples(rows) | machine(rows, loads),
+        }
+    KEPT.write_bytes(gzip.compress(json.dumps(systems).encode(), mtime=0))
+
+
+def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float]]:
+    """Kind, begin and end of each."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        found[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
+    return [(kind, min(times), max(times)) for (_, kind), times in found.items()]
+
+
+def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, float]]]:
+    """Of the adapter as they are, of the tables in sum."""
+    found: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        curve = SUMS.get(row["metric"], row["metric"])
+        if curve in CURVES and row["subject_kind"] in ("adapter", "table"):
+            found[curve][round(float(row["elapsed_s"]))] += float(row["value"])
+    return {
+        curve: [(at, float(f"{value:.3g}")) for at, value in sorted(points.items())] for curve, points in found.items()
+    }
+
+
+def machine(
+    rows: Sequence[Mapping[str, str]], loads: Sequence[tuple[float, float, float]]
+) -> dict[str, list[tuple[float, float]]]:
+    """Its load, and how much of a core the server had, by the seconds of the run."""
+    last = float(rows[-1]["elapsed_s"])
+    start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - last
+    found: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
+    for (before, _, used), (at, load, cpu) in pairwise(loads):
+        if 0 <= at - start <= last:
+            found["load"].append((round(at - start), round(load, 1)))
+            found["cpu"].append((round(at - start), round(100 * (cpu - used) / (at - before), 2)))
+    return found
+
+
+def kept() -> Systems:
+    found: dict[str, Any] = json.loads(gzip.decompress(KEPT.read_bytes()))
+    return found
+
+
+def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> list[float]:
+    return [value for at, value in points if begins <= at <= ends]
+
+
+def phases(run: Systems) -> Iterator[list[str]]:
+    """A line for each phase of each system: medians of all of it → of its last minute."""
+    for name, system in run.items():
+        for kind, begins, ends in system["phases"]:
+            if kind == "warmup":
+                continue
+            found = {curve: between(points, begins, ends) for curve, points in system["samples"].items()}
+            cells = [
+                f"{figure(median(found[curve]))} → {figure(median(found[curve][-LAST:]))}" if found.get(curve) else ""
+                for curve in (*[*CURVES][:5], "cpu")
+            ]
+            jobs = median(found["completion_rate"][-LAST:])
+            cells += [figure(10 * median(found["cpu"][-LAST:]) / jobs if jobs else None)]
+            cells += [
+                figure(median(found["queue_depth"][-LAST:])),
+                figure(max(found["dead"])),
+                figure(found["size"][-1]),
+            ]
+            yield [name, kind, f"{(ends - begins) / MINUTE:.0f}", *cells, f"{median(found['load']):.0f}"]
+
+
+def parts(run: Systems) -> dict[str, str]:
+    heads = ["system", "phase", "minutes", "jobs/s", "until taken, ms", "99th percentile", "end to end, ms",
+             "99th percentile", "CPU, %", "CPU of a job, ms", "waiting", "dead tuples", "MB", "load"]  # fmt: skip
+    (command,) = {system["command"] for system in run.values()}
+    return {
+        "command": f"```text\nbench {command}\n```",
+        "phases": table(heads, [*phases(run)]),
+        "pictures": "\n\n".join(embedded(f"queues-{name}", *CURVES[name]) for name in DRAWN),
+    }
+
+
+def chart(curve: str, run: Systems) -> Chart:
+    """A line for each system, over its own minutes."""
+    lines = [
+        Line(name, tuple((at / MINUTE, value) for at, value in means(system["samples"][curve])), f"series-{number}")
+        for number, (name, system) in enumerate(run.items(), 1)
+    ]
+    first = next(iter(run.values()))
+    held = [at / MINUTE for kind, *ends in first["phases"] if kind == HELD for at in ends]
+    title, unit = CURVES[curve]
+    return Chart(title, Axis("minutes"), Axis(unit, unit == "ms"), lines, held, "a transaction is idle")
+
+
+def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:
+    """Medians of stretches of so many seconds."""
+    places = sorted({at // seconds for at, _ in points})
+    for place, after in pairwise([*places, float("inf")]):
+        found = [value for at, value in points if place <= at / seconds < min(after, place + 1)]
+        yield (place + 0.5) * seconds, median(found)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        keep(Path(sys.argv[1]))
+    PAGE.write_text(with_parts(PAGE.read_text(), parts(kept())))
+    for each in DRAWN:
+        for light in ("light", "dark"):
+            (IMAGES / f"queues-{each}-{light}.svg").write_text(with_legend(chart(each, kept()), light))
