@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
-from inorder.servers import Server
 
 from conftest import ROOT, scalar, text
 from model import changes
@@ -74,7 +74,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 
 @needs_java
 @pytest.mark.server
-def test_what_a_server_does_is_a_behaviour_of_the_model(server: Server) -> None:
+def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
     """Begins, commits, snapshots, batches that are cut and positions, as the stress test's writers make them."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inorder.installations import Installation
 from inorder.lab.instruments.timing import PROC
-from inorder.servers import Server
 
 import pictures
 import soak_page
@@ -54,7 +54,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 
 @pytest.mark.server
-def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Server, shared_folder: Path) -> None:
+def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
     """The first piece is interrupted, the second killed; what they committed and read counts in the next ones."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
