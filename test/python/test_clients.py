@@ -256,9 +256,6 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
     assert shop.arrived() == Counter(committed)
 
 
-WAITING = b"SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND wait_event IS NOT NULL"
-
-
 @pytest.mark.editions
 def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
     """No transaction is open that has a number, so no lock on the feed; and it returns as soon as there are rows."""

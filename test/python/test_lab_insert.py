@@ -3,23 +3,19 @@
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn, cast
+from typing import cast
 from uuid import UUID
 
 import psycopg
 import pytest
-from click.testing import CliRunner
-from inorder.cli import cli
 from inorder.connection.database import Connection, connect
-from inorder.errors import InorderError, InputError
-from inorder.installations import Installation
+from inorder.errors import InputError
 from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import findings
 from inorder.lab.analysis.stats import estimate
@@ -41,8 +37,8 @@ from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics, Progress
+from inorder.servers import Server
 
-from conftest import ROOT
 from on_paper import FULLY, empty_result, run_on_paper
 
 ROWS = 60_000
@@ -158,7 +154,7 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
 
 @pytest.mark.server
 @pytest.mark.usefixtures("on_a_disk")
-def test_fill_and_measure(server: Installation) -> None:
+def test_fill_and_measure(server: Server) -> None:
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, PLAN)
         filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
@@ -185,33 +181,8 @@ def test_fill_and_measure(server: Installation) -> None:
     assert settings.get("debug_io_direct", "") == ("data" if server.has_direct_io else "")
 
 
-TOOL = ROOT / "inorder"
-LAYERS = ("commands/", "lab/runner", "lab/turn", "lab/insert_tables", "lab/targets/", "lab/instruments/")
-
-
 @pytest.mark.server
-def test_few_calls_lead_from_the_command_to_pgbench(
-    server: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[str] = []
-
-    def stopped(*_: object) -> NoReturn:
-        files = [Path(frame.filename) for frame in traceback.extract_stack()]
-        called.extend(str(file.relative_to(TOOL)) for file in files if TOOL in file.parents and file.name != "cli.py")
-        raise InorderError("stopped")
-
-    monkeypatch.setattr("inorder.lab.instruments.pgbench.follow", stopped)
-    monkeypatch.setenv("PG_CONFIG", str(server.bindir / "pg_config"))
-    out = str(tmp_path / "r.json")
-    command = ["lab", "run", "insert", "--rows", "1k", "--keys", "bigint", "--out", out]
-    done = CliRunner().invoke(cli, command)
-    assert str(done.exception) == "stopped" and len(called) <= 12, called
-    layers = [next(place for place, name in enumerate(LAYERS) if file.startswith(name)) for file in called]
-    assert layers == sorted(layers) and set(layers) == set(range(len(LAYERS)))
-
-
-@pytest.mark.server
-def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insert_tables, "checkpoint_wal", lambda _size: 1)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
@@ -225,7 +196,7 @@ def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pyt
 
 
 @pytest.mark.server
-def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> None:
+def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
     plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, plan)
@@ -242,7 +213,7 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> Non
 
 
 @pytest.mark.server
-def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest.TempPathFactory) -> None:
     with tempfile.TemporaryDirectory(dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -268,7 +239,7 @@ def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: 
 
 
 @pytest.mark.server
-def test_a_packed_index_is_built_when_the_table_is_filled(server: Installation) -> None:
+def test_a_packed_index_is_built_when_the_table_is_filled(server: Server) -> None:
     packed_ones = (PACKED, "unique_packed", "plain_packed")
     plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, *packed_ones), synchronous_commit="on")
     with Cluster(server) as cluster:
@@ -284,7 +255,7 @@ def test_a_packed_index_is_built_when_the_table_is_filled(server: Installation) 
     assert counted == (2 * ROWS,)
 
 
-def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Installation) -> None:
+def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -> None:
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, sharedir=tmp_path)
     plan = replace(plan, kinds=("bigint", "random_ossp"))
     host = ThrowAwayHost(lacking)
@@ -301,7 +272,7 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Installat
 
 
 @pytest.mark.server
-def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
+def test_the_forerunners_have_their_prefixes(server: Server) -> None:
     kinds = {kind.name: kind for kind in FORERUNNERS}
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, replace(PLAN, kinds=tuple(kinds))).tables
@@ -323,7 +294,7 @@ def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_keys_of_uuid_ossp(server: Installation) -> None:
+def test_keys_of_uuid_ossp(server: Server) -> None:
     if not has_extension(server, "uuid-ossp"):
         pytest.skip("the server has no uuid-ossp")
     with Cluster(server) as cluster:
@@ -335,7 +306,7 @@ def test_keys_of_uuid_ossp(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
+def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
@@ -349,7 +320,7 @@ def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_a_failing_fill_ends_all_others(server: Installation) -> None:
+def test_a_failing_fill_ends_all_others(server: Server) -> None:
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
         assert len(list(tables.fill(0))) == 2
@@ -383,7 +354,7 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.server
-def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Installation) -> None:
+def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Server) -> None:
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)

@@ -19,10 +19,6 @@ from on_paper import empty_result, on_paper, run_on_paper
 SMALL = SequencePlan(clients=(1, 10), caches=(1, 100), rounds=2)
 
 
-def section(result: Result, name: str) -> Section:
-    return next(one for one in SequenceExperiment.sections(result) if one.name == name)
-
-
 def tps_table(result: Result) -> Section:
     return SequenceExperiment.sections(result)[0]
 

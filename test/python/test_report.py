@@ -23,7 +23,6 @@ from inorder.lab.results import EXACT_COUNTERS, Result, Run
 from on_paper import a_result, insert_run
 
 INSERT = Report(all_experiments()["insert"])
-GENERATORS = Report(all_experiments()["generators"])
 
 VOID = {"meta", "path", "rect", "circle", "br", "link", "input", "img"}
 
