@@ -1,18 +1,6 @@
 -- Reading the changes of a table: the distinct keys of a batch of its log, joined with the table.
---
--- A copy that takes each of them is the table, since the state of a key is read after its change was committed:
---
---  1. The last transaction that changed a key has logged it. It is in a batch once it has ended, and the row is read in
---     a snapshot in which it has ended (readable_batch()), and in which the rows are found (followed()).
---  2. What is in the position of a feed has ended in that snapshot, too, since the position was committed before: a row
---     is not set back to what it was before a change that is never read again. Workers read at the same time, so their
---     sink compares versions.
---  3. A marker is followed by the whole table, as the snapshot sees it: rows that other transactions inserted after a
---     TRUNCATE may have come before it.
---  4. Nothing has changed past the log since, or else its fingerprint is another one (is_logged()).
---
--- In REPEATABLE READ the batch is of the snapshot in which the rows are read: after a whole batch the copy is the table
--- in that snapshot.
+-- A copy that takes each of them is the table, since the state of a key is read after its change was committed: the
+-- proof, and what checks its premises, are in docs/changes-proof.md.
 
 CREATE FUNCTION inorder_internal.say_unlogged(relation regclass, log regclass)
 RETURNS void
@@ -69,32 +57,46 @@ BEGIN
     RETURN relation;
 END $$;
 
--- The condition that a row of a table has a key, and, of keys of which equal ones may differ, that it has the same.
-CREATE FUNCTION inorder_internal.key_conditions(relation regclass, OUT is_equal text, OUT is_same text)
+-- The parts of the query for changes, of which k has the keys, and x the rows e that are there for them: the keys of the
+-- log, those that differ, the conditions of a row that has a key, or exactly this one; and the columns of a row as it is
+-- in the table, as x takes it, as x has it, and of one that is gone: its key.
+CREATE FUNCTION inorder_internal.changes_parts(
+    relation regclass, log regclass,
+    OUT unnested text, OUT keys text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
+    OUT columns text, OUT taken text, OUT present text, OUT gone text
+)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    of_log name[] := (inorder_internal.log_columns(log))[2:];
 BEGIN
-    SELECT string_agg(format('e.%I OPERATOR(pg_catalog.=) k.c%s', k.name, k.place), ' AND ' ORDER BY k.place),
-           coalesce(string_agg(format('pg_catalog.concat(e.%I) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) k.t%s',
-                                      k.name, k.place), ' AND ') FILTER (WHERE NOT k.is_exact), 'true')
-    INTO is_equal, is_same FROM inorder_internal.changed_key(relation) AS k;
-END $$;
-
--- The columns of a table in the rows of changes: of one that is deleted its key.
-CREATE FUNCTION inorder_internal.changed_columns(relation regclass, form text, key_form text)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT string_agg(format(CASE WHEN k.place IS NULL THEN form ELSE key_form END, a.attname, k.place), ', '
-                              ORDER BY a.attnum)
-            FROM pg_attribute AS a LEFT JOIN inorder_internal.changed_key(relation) AS k ON k.name = a.attname
-            WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped);
+    -- A marker has null instead of arrays, and is a row all the same. Bytes sort faster than texts.
+    SELECT string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN pg_catalog.array_append(b.%1$I, NULL) '
+                             'ELSE b.%1$I END) AS %1$I', of_log[k.place]), ', ' ORDER BY k.place),
+           inorder_internal.keys_text(array_agg(of_log[k.place] ORDER BY k.place),
+                                      array_agg(k.is_exact ORDER BY k.place)),
+           string_agg(concat(format('e.%I', of_log[k.place]),
+                             CASE WHEN k.definition LIKE '% COLLATE %' THEN ' COLLATE pg_catalog."C"' END,
+                             CASE WHEN NOT k.is_exact THEN format(', t%s', k.place) END), ', ' ORDER BY k.place),
+           string_agg(format('e.%I OPERATOR(pg_catalog.=) k.c%s', k.name, k.place), ' AND ' ORDER BY k.place),
+           format('e.%I IS NOT NULL', min(k.name) FILTER (WHERE k.place = 1)),
+           string_agg(format('pg_catalog.concat(e.%I) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) k.t%s',
+                             k.name, k.place), ' AND ') FILTER (WHERE NOT k.is_exact)
+    INTO unnested, keys, different, is_equal, is_there, is_same FROM inorder_internal.changed_key(relation) AS k;
+    SELECT string_agg(format('e.%I', a.attname), ', ' ORDER BY a.attnum),
+           string_agg(format('e.%I AS e%s', a.attname, a.attnum), ', ' ORDER BY a.attnum),
+           string_agg(format('x.e%s', a.attnum), ', ' ORDER BY a.attnum),
+           string_agg(format(CASE WHEN k.place IS NULL THEN 'e.%I' ELSE 'x.c%2$s' END, a.attname, k.place), ', '
+                      ORDER BY a.attnum)
+    INTO columns, taken, present, gone
+    FROM pg_attribute AS a LEFT JOIN inorder_internal.changed_key(relation) AS k ON k.name = a.attname
+    WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
 -- The query for changes, by the query for the rows of a batch of the log: what is to be done with a row, the version of
 -- the snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
--- come first, since a sink may take a key that was deleted, and the one that is there now, for equal.
+-- come first, since a sink may take a key that was deleted, and the one that is there now, for equal. Keys are sorted,
+-- and each is looked up by the index, whatever the planner thinks of their number.
 CREATE FUNCTION inorder_internal.changes_query(
     relation regclass, t inorder_internal.feed_table, batch_query text, form text
 )
@@ -102,51 +104,34 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    columns name[] := inorder_internal.log_columns(t.relation);
-    conditions record := inorder_internal.key_conditions(relation);
-    of_log name[] := columns[2:cardinality(columns) - 1];
-    keys text := (SELECT inorder_internal.keys_text(of_log, array_agg(k.is_exact ORDER BY k.place))
-                  FROM inorder_internal.changed_key(relation) AS k);
-    -- A marker has none, and is a row all the same.
-    unnested text := (SELECT format('LEFT JOIN LATERAL ROWS FROM (%s) AS e(%s) ON true',
-                                    string_agg(format('pg_catalog.unnest(b.%I)', c), ', '),
-                                    string_agg(quote_ident(c), ', ')) FROM unnest(of_log) AS c);
+    p record := inorder_internal.changes_parts(relation, t.relation);
     source text := inorder_internal.named(relation);
     typed text := inorder_internal.typed(
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
-    whole_row text := format(form, inorder_internal.changed_columns(relation, 'e.%I', 'e.%I'));
-    first_key text := (SELECT quote_ident(k.name) FROM inorder_internal.changed_key(relation) AS k WHERE k.place = 1);
-    version text := format('%L::pg_catalog.int8', inorder_internal.version_of(t));
-    marked text := 'EXISTS (SELECT FROM k WHERE k.c1 IS NULL)';
+    no_row text := format('LEFT JOIN LATERAL (SELECT e.* FROM %s WHERE false) AS e ON true', source);
+    -- How many transactions have ended in the snapshot: it grows with what that sees.
+    version text := format('%L::pg_catalog.int8',
+                           inorder_internal.total(inorder_internal.ended_transactions(t.base)));
 BEGIN
-    -- The key is looked up for each row by the index, whatever the planner thinks of the number of keys.
     RETURN concat(
-        'WITH k AS MATERIALIZED (SELECT DISTINCT ', keys, ' FROM (', batch_query, ') AS b ', unnested, ') ',
-        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', whole_row,
-        ' FROM (SELECT FROM k WHERE k.c1 IS NULL) AS m LEFT JOIN LATERAL (SELECT e.* FROM ', source,
-        ' WHERE false) AS e ON true UNION ALL SELECT ''upsert''::pg_catalog.text, ', version, ', ', whole_row,
-        ' FROM ', source, ' WHERE ', typed, marked, ' UNION ALL (SELECT o.op, ', version, ', ',
-        format(form, inorder_internal.changed_columns(
-            relation, 'x.%I',
-            'CASE WHEN o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text THEN x.%I ELSE k.c%s END')),
-        ' FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source, ' WHERE ', typed, conditions.is_equal,
-        ' OFFSET 0) AS e ON true CROSS JOIN LATERAL pg_catalog.unnest(CASE WHEN e.', first_key,
-        ' IS NULL THEN ''{delete}''::pg_catalog.text[] WHEN ', conditions.is_same,
-        ' THEN ''{upsert}''::pg_catalog.text[] ELSE ''{delete,upsert}''::pg_catalog.text[] END) AS o(op) ',
-        'LEFT JOIN LATERAL (SELECT e.*) AS x ON o.op OPERATOR(pg_catalog.=) ''upsert''::pg_catalog.text ',
-        'WHERE k.c1 IS NOT NULL AND NOT ', marked, ' ORDER BY o.op)');
+        'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') ', p.keys, ' FROM (SELECT ', p.unnested,
+        ' FROM (', batch_query, ') AS b) AS e), m AS MATERIALIZED (SELECT FROM k WHERE k.c1 IS NULL), ',
+        'x AS MATERIALIZED (SELECT k.*, ', p.taken, ', ', p.is_there, ' AS is_there, ',
+        concat_ws(' AND ', p.is_there, p.is_same), ' AS is_same FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source,
+        ' WHERE ', typed, p.is_equal, ' OFFSET 0) AS e ON true WHERE NOT EXISTS (SELECT FROM m)) ',
+        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', format(form, p.columns),
+        ' FROM m ', no_row,
+        ' UNION ALL SELECT ''upsert'', ', version, ', ', format(form, p.columns),
+        ' FROM ', source, ' WHERE ', typed, 'EXISTS (SELECT FROM m)',
+        ' UNION ALL SELECT ''delete'', ', version, ', ', format(form, p.gone),
+        ' FROM x ', no_row, ' WHERE NOT x.is_same',
+        ' UNION ALL SELECT ''upsert'', ', version, ', ', format(form, p.present), ' FROM x WHERE x.is_there');
 END $$;
-
--- A number that grows with what a snapshot sees: how many transactions have ended in it.
-CREATE FUNCTION inorder_internal.version_of(t inorder_internal.feed_table)
-RETURNS bigint
-LANGUAGE sql STABLE
-RETURN inorder_internal.total(inorder_internal.ended_transactions((t).base));
 
 -- The changes of an unfinished batch; of none, if there is none: then all that is done is to look whether any went past
 -- the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
-    caller oid, name text, number bigint, owner oid, row_type oid,
+    caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -165,7 +150,7 @@ BEGIN
     relation := inorder_internal.followed(caller, f.relation, row_type);
     t := r.t;
     members := r.members;
-    query := inorder_internal.changes_query(relation, t, r.query, 'ROW(%s) AS changed');
+    query := inorder_internal.changes_query(relation, t, r.query, form);
 END $$;
 
 -- The changes that come next of a feed, which is locked.
@@ -186,7 +171,7 @@ BEGIN
     END IF;
     IF (feed.next).has_rows THEN
         query := inorder_internal.changes_query(relation, t, inorder_internal.found_query(
-            t, (feed.next).batch, NULL, 'e.*', false), 'ROW(%s) AS changed');
+            t, (feed.next).batch, NULL, 'e.*', false), '%s');
     END IF;
 END $$;
 
@@ -245,10 +230,9 @@ COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
 'Return what a copy of a table has to do for what was committed since the last read, as changes_batch_rows does, for '
 'at most max_rows rows of the log, and move the position of the feed in the current transaction. The caller must fetch '
 'all rows.
-Requires the privileges to move the feed, and to read the table and the log. Range: max_rows 1 to 2147483647; after a '
-'marker all rows of the table are returned. In REPEATABLE READ a copy that has all rows is the table in that snapshot; '
-'in READ COMMITTED it becomes the table. Errors: those of feed_read, for both tables; and '
-'object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
+Requires the privileges to move the feed, and to read the table and the log. Range: max_rows 1 to 2147483647. In '
+'REPEATABLE READ a copy that has all rows is the table in that snapshot; in READ COMMITTED it becomes the table. '
+'Errors: those of feed_read, and of changes_batch_rows.';
 
 CREATE FUNCTION @extschema@.changes_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
@@ -260,13 +244,11 @@ COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, reg
 'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
 'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
 'those of the whole table follow. row_type is null::the_table, not of the log. The rows are as they are in the '
-'snapshot of the call, deleted ones first. version grows from one snapshot to a later one: a sink of several workers '
-'keeps for each key what has the highest. Called again it may return newer rows. With a number that is null, as '
-'feed_next_batch returns it if there is nothing new, it looks only whether changes may have gone past the log.
+'snapshot of the call, deleted ones first; version grows with the snapshot: a sink of several workers keeps for each '
+'key what has the highest. With a number that is null, it looks only whether changes may have gone past the log.
 Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
-'in the same transaction, a copy that has all batches is the table in that snapshot; in READ COMMITTED it becomes the '
-'table. Errors: those of feed_batch_rows, for both tables; and object_not_in_prerequisite_state if changes may have '
-'gone past the log: see changes_resync.';
+'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
+'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
 
 CREATE FUNCTION inorder_internal.query_of_changes(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
@@ -294,9 +276,7 @@ COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
 'rows: from_position, which the batch follows, or the one after it, and the batch are of the log, by reader_start and '
 'reader_next_batch; relation is the table. The rows have op and version, as those of changes_batch_rows, and the '
-'columns of the table; of a deleted one only the key is not null. A batch without transactions has none, and is looked '
-'at all the same.
+'columns of the table; of a deleted one only the key is not null.
 Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of reader_next_batch and reader_batch_query, for both tables, and object_not_in_prerequisite_state if the position '
-'has read what the snapshot does not see, if the changes are not logged, or if some may have gone past the log: see '
-'changes_resync.';
+'of reader_batch_query and changes_batch_rows; object_not_in_prerequisite_state also if the position has read what the '
+'snapshot does not see.';

@@ -50,18 +50,16 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The function that logs the changes of a table; null if none does. In PL/pgSQL, as others that each read calls: a
--- function in SQL that has a query is planned anew in each transaction.
-CREATE FUNCTION inorder_internal.logging_function(relation regclass)
+-- The function that writes a log has its name. In PL/pgSQL, as others that each read calls: a function in SQL that has a
+-- query is planned anew in each transaction.
+CREATE FUNCTION inorder_internal.logging_function(log regclass)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- It has the name of the log, whose number is the argument of the triggers: names may be swapped.
-    RETURN (SELECT p.oid FROM pg_trigger AS g
-            JOIN pg_class AS c ON c.oid = substring(encode(g.tgargs, 'escape'), '^[0-9]+')::oid
+    RETURN (SELECT p.oid FROM pg_class AS c
             JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
-            WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
+            WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
 -- The argument of the triggers as the catalog has it.
@@ -76,11 +74,11 @@ RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    function oid := inorder_internal.logging_function(relation);
+    -- Its number is the argument of the triggers, since names may be swapped.
+    log oid := (SELECT substring(encode(g.tgargs, 'escape'), '^[0-9]+')::oid FROM pg_trigger AS g
+                WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
 BEGIN
-    RETURN (SELECT c.oid FROM pg_proc AS p
-            JOIN pg_class AS c ON c.relnamespace = p.pronamespace AND c.relname = p.proname AND c.relkind IN ('r', 'p')
-            WHERE p.oid = function);
+    RETURN CASE WHEN inorder_internal.logging_function(log) IS NOT NULL THEN log END;
 END $$;
 
 -- The columns of a log, in order.
@@ -230,10 +228,11 @@ CREATE FUNCTION inorder_internal.is_logged(relation regclass)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $$
+DECLARE
+    log regclass := inorder_internal.log_of(relation);
 BEGIN
-    RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, inorder_internal.log_of(relation))
-                     FROM pg_proc AS p WHERE p.oid = inorder_internal.logging_function(relation)), false)
+    RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, log) FROM pg_proc AS p
+                     WHERE p.oid = inorder_internal.logging_function(log)), false)
        AND inorder_internal.log_problem(relation) IS NULL
-       AND (SELECT y.present = y.wanted FROM inorder_internal.log_types(
-            relation, inorder_internal.log_of(relation)) AS y);
+       AND (SELECT y.present = y.wanted FROM inorder_internal.log_types(relation, log) AS y);
 END $$;

@@ -112,7 +112,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_proc AS p JOIN pg_class AS c ON c.relname = p.proname AND c.relnamespace = p.pronamespace
                WHERE c.oid = log AND p.pronargs = 0
                  AND (p.proowner <> owner OR strpos(p.prosrc, 'Made by inorder for') = 0
-                      AND p.oid IS DISTINCT FROM inorder_internal.logging_function(relation))) THEN
+                      AND log IS DISTINCT FROM inorder_internal.log_of(relation))) THEN
         RAISE 'function %() exists, and does not log the changes of %', log, relation
         USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
     END IF;
@@ -245,7 +245,7 @@ BEGIN
         JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
         WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]))
         || ARRAY(SELECT format('DROP FUNCTION %s', p.oid::regprocedure) FROM pg_proc AS p
-                 WHERE p.oid = inorder_internal.logging_function(relation)), caller);
+                 WHERE p.oid = inorder_internal.logging_function(inorder_internal.log_of(relation))), caller);
 END $$;
 
 ---------------------------------------------------------------------------
@@ -257,13 +257,11 @@ RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
 'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE: make a table of the name of this one with '
-'_changes, in the same schema, unless there is one, and statement triggers on the table and all of its partitions. '
-'Feeds of that table have the changes: read them by changes_batch_rows. Its first row is a marker, with which a feed '
-'from the beginning reads the whole table. Called again, it repairs what is missing, and then writes a marker: after '
-'partitions were added, or columns changed. The function of the triggers is SECURITY DEFINER, so writers need no '
-'privileges on the log; it runs nothing but INSERT into the log. Returns the log.
-The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it '
-'waits for writers. Errors: '
+'_changes, in the same schema, unless there is one, and statement triggers on the table and all of its partitions. Its '
+'first row is a marker, with which a feed from the beginning reads the whole table. Called again, it repairs what is '
+'missing, and then writes a marker. The function of the triggers is SECURITY DEFINER, so writers need no privileges on '
+'the log; it runs nothing but INSERT into the log. Returns the log.
+The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction. Errors: '
 'insufficient_privilege, undefined_table, wrong_object_type (a table that is not permanent, inherits, is a partition, '
 'receives rows of a subscription, or has foreign partitions), object_not_in_prerequisite_state (no primary key, a type '
 'of its columns, row security, another table of the name), duplicate_table, duplicate_function, '
@@ -281,6 +279,5 @@ RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_resync(regclass) IS
 'As changes_enable, and write a marker in any case: each feed of the log reads the whole table. For changes that no '
-'trigger sees: a restore, rows of a partition that was attached or detached, ALTER TYPE, triggers that were switched '
-'off.
+'trigger sees, as of a restore.
 Errors: those of changes_enable.';

@@ -3,8 +3,8 @@
  *	  Changes of a table, as they are returned to the caller.
  *
  * What is read, and why a copy that takes it is the table, is in
- * sql/changes/changes.sql.  The query has a row of the table as a record, since no
- * text names the table's type: here it becomes one of that type.
+ * sql/changes/changes.sql.  The query has the columns of the table, since no text
+ * names the table's type: here they become a row of that type.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "utils/lsyscache.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
@@ -36,30 +36,23 @@ typedef struct Composing
 	MemoryContext memory;		/* of one row */
 } Composing;
 
-/* A record with the columns of the table, but for those that were dropped, as a row of the table */
+/* The columns of the query after the first two, which are those of the table but for what was dropped, as a row of it */
 static Datum
-row_of(TupleDesc row, Datum record)
+row_of(TupleDesc row, TupleTableSlot *slot)
 {
-	HeapTupleHeader header = DatumGetHeapTupleHeader(record);
-	TupleDesc	from = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
-	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header), .t_data = header};
-	Datum	   *values = palloc0(sizeof(Datum) * (from->natts + row->natts));
-	bool	   *nulls = palloc0(sizeof(bool) * (from->natts + row->natts));
-	int			place = 0;
+	Datum	   *values = palloc(sizeof(Datum) * row->natts);
+	bool	   *nulls = palloc(sizeof(bool) * row->natts);
+	int			place = CHANGED;
 
-	heap_deform_tuple(&tuple, from, values + row->natts, nulls + row->natts);
 	for (int i = 0; i < row->natts; i++)
 	{
 		bool		dropped = TupleDescAttr(row, i)->attisdropped;
 
-		if (!dropped && (place == from->natts || TupleDescAttr(from, place)->atttypid != TupleDescAttr(row, i)->atttypid))
-			elog(ERROR, "column %d of a change is not of the type of the table", i + 1);
-		nulls[i] = dropped || nulls[row->natts + place];
-		values[i] = dropped ? (Datum) 0 : values[row->natts + place];
+		nulls[i] = dropped || slot->tts_isnull[place];
+		values[i] = dropped ? (Datum) 0 : slot->tts_values[place];
 		place += !dropped;
 	}
-	ReleaseTupleDesc(from);
-	return heap_copy_tuple_as_datum(heap_form_tuple(row, values, nulls), row);
+	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));
 }
 
 static bool
@@ -68,12 +61,11 @@ pass_change(TupleTableSlot *slot, DestReceiver *self)
 	Composing  *composing = (Composing *) self;
 	MemoryContext old = MemoryContextSwitchTo(composing->memory);
 	Datum		values[CHANGE_COLUMNS];
-	bool		nulls[CHANGE_COLUMNS];
+	bool		nulls[CHANGE_COLUMNS] = {false};
 
-	slot_getsomeattrs(slot, CHANGE_COLUMNS);
-	memcpy(values, slot->tts_values, sizeof(values));
-	memcpy(nulls, slot->tts_isnull, sizeof(nulls));
-	values[CHANGED] = row_of(composing->row, values[CHANGED]);
+	slot_getallattrs(slot);
+	memcpy(values, slot->tts_values, sizeof(Datum) * CHANGED);
+	values[CHANGED] = row_of(composing->row, slot);
 	tuplestore_putvalues(composing->result->setResult, composing->result->setDesc, values, nulls);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(composing->memory);
@@ -83,7 +75,18 @@ pass_change(TupleTableSlot *slot, DestReceiver *self)
 static void
 begin_changes(DestReceiver *self, int operation, TupleDesc columns)
 {
-	((Composing *) self)->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a change", ALLOCSET_DEFAULT_SIZES);
+	Composing  *composing = (Composing *) self;
+	int			place = CHANGED;
+
+	for (int i = 0; i < composing->row->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(composing->row, i);
+
+		if (!column->attisdropped &&
+			(place == columns->natts || TupleDescAttr(columns, place++)->atttypid != column->atttypid))
+			elog(ERROR, "column %d of a change is not of the type of the table", i + 1);
+	}
+	composing->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a change", ALLOCSET_DEFAULT_SIZES);
 }
 
 static void
@@ -121,9 +124,9 @@ Datum
 changes_batch_rows(PG_FUNCTION_ARGS)
 {
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 2);
-	FoundRows	found = look_up_rows("unfinished_changes", 5, (Value[]) {
+	FoundRows	found = look_up_rows("unfinished_changes", 6, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3),
-			value_of(ObjectIdGetDatum(row_type), OIDOID)
+			value_of(ObjectIdGetDatum(row_type), OIDOID), value_of(CStringGetTextDatum("%s"), TEXTOID)
 	});
 
 	(void) return_changes(&found, fcinfo, row_type);

@@ -100,16 +100,14 @@ find_key(Relation table, Log *log)
 
 	foreach(cell, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(cell)));
-		Form_pg_index index = HeapTupleIsValid(tuple) ? (Form_pg_index) GETSTRUCT(tuple) : NULL;
+		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
 
-		if (index != NULL && index->indisprimary)
+		if (index->rd_index->indisprimary)
 		{
-			log->columns = index->indnkeyatts;
-			memcpy(log->numbers, index->indkey.values, sizeof(AttrNumber) * log->columns);
+			log->columns = index->rd_index->indnkeyatts;
+			memcpy(log->numbers, index->rd_index->indkey.values, sizeof(AttrNumber) * log->columns);
 		}
-		if (index != NULL)
-			ReleaseSysCache(tuple);
+		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
 }
