@@ -57,9 +57,9 @@ BEGIN
     RETURN relation;
 END $$;
 
--- The parts of the query for changes, of which k has the keys, and x the rows e that are there for them: the keys of the
--- log, those that differ, the conditions of a row that has a key, or exactly this one; and the columns of a row as it is
--- in the table, as x takes it, as x has it, and of one that is gone: its key.
+-- Parts of the query for changes, in which k has the keys, and x the rows e that are there for them: the keys in the
+-- log; the conditions that a row has a key, is there, has exactly this key; the columns of a row in the table, as x
+-- takes them, as x has them, and of one that is gone: its key.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
     OUT unnested text, OUT keys text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,

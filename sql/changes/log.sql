@@ -50,8 +50,8 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The function that writes a log has its name. In PL/pgSQL, as others that each read calls: a function in SQL that has a
--- query is planned anew in each transaction.
+-- The function that writes a log has its name. In PL/pgSQL, as others that each read calls: one in SQL that has a query
+-- is planned anew in each transaction.
 CREATE FUNCTION inorder_internal.logging_function(log regclass)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

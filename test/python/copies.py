@@ -60,7 +60,8 @@ class Copy:
 
     def table_now(self, connection: Connection) -> dict[Key, object]:
         keys = f"ARRAY[{', '.join(f'e.{key}::text' for key in self.keys)}]"
-        found: list[Any] = connection.execute(f"SELECT {keys}, to_jsonb(e) FROM {self.table} AS e".encode()).fetchall()
+        query = f"SELECT {keys}, to_jsonb(e.*) FROM {self.table} AS e"
+        found: list[Any] = connection.execute(query.encode()).fetchall()
         return {tuple(key): row for key, row in found}
 
     def follow(self, connection: Connection, max_rows: int | None = None) -> None:

@@ -487,6 +487,49 @@ def test_equal_keys_that_differ_in_pieces(fresh: Connection) -> None:
     assert copy.rows.keys() == {("1.00",), ("2.000",)}
 
 
+# Names that the query for changes has itself, and values of keys that are equal, or sort last.
+NAMED = (
+    'CREATE TABLE t (gone int, "c 1" text, c1 numeric, t1 float8, e1 int, is_there int[], is_same jsonb, op text, '
+    'version int, b int, e int, k int, m int, x int, PRIMARY KEY (t1, "c 1", c1))',
+    "ALTER TABLE t DROP COLUMN gone",
+    "INSERT INTO t (t1, \"c 1\", c1, op) SELECT v, concat('k', n % 2), n, 'first' "
+    "FROM unnest('{0, NaN, Infinity, -Infinity, 1}'::float8[]) AS v, generate_series(1, 5) AS n",
+)
+
+
+def test_columns_of_any_name(fresh: Connection) -> None:
+    copy = Copy(keys=("t1", '"c 1"', "c1"))
+    run(fresh, *NAMED, *ENABLE)
+    copy.follow(fresh)
+    for write in (
+        "UPDATE t SET is_there = '{1}', is_same = '[]', version = 7, m = 1 WHERE c1 < 3",
+        "UPDATE t SET t1 = '-0', c1 = 1.00, e1 = 1, x = 2, k = 3 WHERE t1 = 0 AND c1 = 1",
+        "DELETE FROM t WHERE t1 = 'NaN' AND c1 > 2",
+        "UPDATE t SET \"c 1\" = '', e = 4, b = 5 WHERE c1 = 4",
+        "TRUNCATE t",
+    ):
+        run(fresh, write)
+        copy.follow(fresh)
+    assert not copy.rows
+
+
+def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
+    run(fresh, PLAIN, "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 2000) AS n", *ENABLE)
+    run(fresh, "SELECT feed_seek('copy', 'now')",
+        "DO 'BEGIN FOR n IN 0..1999 LOOP UPDATE t SET note = note WHERE id = 1 + n * 7 % 2000; COMMIT; END LOOP; END'",
+        "VACUUM ANALYZE")  # fmt: skip
+    pages: list[int] = []
+    for _ in range(12):
+        number = scalar(fresh, "SELECT feed_next_batch('copy', 200)")
+        if number is None:
+            break
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT changes_batch_rows('copy', {number}, null::t)"
+        found: Any = scalar(fresh, explain)
+        pages.append(found[0]["Plan"]["Shared Hit Blocks"] + found[0]["Plan"]["Shared Read Blocks"])
+        run(fresh, f"SELECT feed_finish_batch('copy', {number})")
+    assert len(pages) == 10 and max(pages[-3:]) <= 1.1 * min(pages[1:4]), pages
+
+
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
 def test_who_changes_the_table_is_waited_for(cluster: Cluster, fresh: Connection, locked: str) -> None:
     """Also where nothing is new: otherwise it would be judged by what it was before."""
