@@ -38,7 +38,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--changes", is_flag=True,
     excludes={
-        "--feed": "a feed's changes are read by changes_batch_rows()", "--jobs": "a batch is read in one snapshot",
+        "--feed": "keep the position by --position FILE, or read by changes_batch_rows()",
+        "--jobs": "a batch is read in one snapshot",
         "--order-by": "a row is as it is now, in no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read what a copy of TABLE has to do: rows with op, which is upsert, delete or resync, and version. "
