@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
+from inorder.installations import Installation
 from inorder.lab import insert_tables
 from inorder.lab.analysis.quality import findings
 from inorder.lab.analysis.stats import estimate
@@ -37,7 +38,6 @@ from inorder.lab.setting import MOST_SECONDS
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Measured, Metrics, Progress
-from inorder.servers import Server
 
 from on_paper import FULLY, empty_result, run_on_paper
 
@@ -154,7 +154,7 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
 
 @pytest.mark.server
 @pytest.mark.usefixtures("on_a_disk")
-def test_fill_and_measure(server: Server) -> None:
+def test_fill_and_measure(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, PLAN)
         filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
@@ -182,7 +182,7 @@ def test_fill_and_measure(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insert_tables, "checkpoint_wal", lambda _size: 1)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
@@ -196,7 +196,7 @@ def test_wal_that_may_be_gone_is_not_read(server: Server, monkeypatch: pytest.Mo
 
 
 @pytest.mark.server
-def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
+def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> None:
     plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, plan)
@@ -213,7 +213,7 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
     with tempfile.TemporaryDirectory(dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -239,7 +239,7 @@ def test_kinds_of_index_on_a_tablespace(server: Server, tmp_path_factory: pytest
 
 
 @pytest.mark.server
-def test_a_packed_index_is_built_when_the_table_is_filled(server: Server) -> None:
+def test_a_packed_index_is_built_when_the_table_is_filled(server: Installation) -> None:
     packed_ones = (PACKED, "unique_packed", "plain_packed")
     plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, *packed_ones), synchronous_commit="on")
     with Cluster(server) as cluster:
@@ -255,7 +255,7 @@ def test_a_packed_index_is_built_when_the_table_is_filled(server: Server) -> Non
     assert counted == (2 * ROWS,)
 
 
-def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -> None:
+def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Installation) -> None:
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, sharedir=tmp_path)
     plan = replace(plan, kinds=("bigint", "random_ossp"))
     host = ThrowAwayHost(lacking)
@@ -272,7 +272,7 @@ def test_an_extension_that_is_missing_is_named(tmp_path: Path, server: Server) -
 
 
 @pytest.mark.server
-def test_the_forerunners_have_their_prefixes(server: Server) -> None:
+def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
     kinds = {kind.name: kind for kind in FORERUNNERS}
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, replace(PLAN, kinds=tuple(kinds))).tables
@@ -294,7 +294,7 @@ def test_the_forerunners_have_their_prefixes(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_keys_of_uuid_ossp(server: Server) -> None:
+def test_keys_of_uuid_ossp(server: Installation) -> None:
     if not has_extension(server, "uuid-ossp"):
         pytest.skip("the server has no uuid-ossp")
     with Cluster(server) as cluster:
@@ -306,7 +306,7 @@ def test_keys_of_uuid_ossp(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
+def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
     with Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
@@ -320,7 +320,7 @@ def test_a_checkpoint_during_a_run_is_marked(server: Server) -> None:
 
 
 @pytest.mark.server
-def test_a_failing_fill_ends_all_others(server: Server) -> None:
+def test_a_failing_fill_ends_all_others(server: Installation) -> None:
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
         assert len(list(tables.fill(0))) == 2
@@ -354,7 +354,7 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.server
-def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Server) -> None:
+def test_a_missing_program_is_reported_before_the_fill(tmp_path: Path, server: Installation) -> None:
     for name in ("postgres", "initdb", "pgbench"):
         (tmp_path / name).symlink_to(server.program(name))
     insert, plan, lacking = all_experiments()["insert"], InsertPlan(rows=(1000,)), replace(server, bindir=tmp_path)
