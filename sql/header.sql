@@ -22,17 +22,7 @@ COMMENT ON SCHEMA inorder_text IS
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid)
 RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF pg_typeof(row_of)::oid IS DISTINCT FROM row_type THEN
-        RAISE '% is not the table that this query was made for', pg_typeof(row_of)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
-              HINT = 'Have the query made again, in a new transaction.';
-    END IF;
-    RETURN true;
-END $$;
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- Error unless the library of this session is of the version of the extension, or later: a session keeps the one that
 -- it has loaded. The scripts of the extension call it first.

@@ -1,15 +1,10 @@
 -- What the texts call in the place of feed_is_table(): nobody else can put a function beside it that matches better.
+-- Not in PL/pgSQL, of which a session keeps a compiled copy for each row type: for each partition that it has met.
 CREATE FUNCTION inorder_internal.feed_is_table(row_of anyelement, row_type oid)
 RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-BEGIN
-    IF pg_typeof(row_of)::oid IS DISTINCT FROM row_type THEN
-        RAISE '% is not the table that this query was made for', pg_typeof(row_of)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
-              HINT = 'Have the query made again, in a new transaction.';
-    END IF;
-    RETURN true;
-END $$;
+    SELECT CASE WHEN pg_catalog.oideq(pg_catalog.pg_typeof(row_of), row_type) THEN true
+                ELSE inorder_internal.say_other_table(pg_catalog.pg_typeof(row_of)) END
+$$;
 

@@ -125,6 +125,18 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;
 
+-- The error of feed_is_table().
+CREATE FUNCTION inorder_internal.say_other_table(row_type regtype)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE '% is not the table that this query was made for', row_type
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'The table, or its schema, was renamed, and another relation has its name.',
+          HINT = 'Have the query made again, in a new transaction.';
+END $$;
+
 CREATE FUNCTION inorder_internal.say_key_column(relation regclass, key_column name, amount bigint)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

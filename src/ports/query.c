@@ -43,6 +43,7 @@
 
 PG_FUNCTION_INFO_V1(as_caller);
 PG_FUNCTION_INFO_V1(count_as_caller);
+PG_FUNCTION_INFO_V1(feed_is_table);
 
 /* What the planner shall not do, and how values are written down */
 typedef struct Setting
@@ -420,6 +421,18 @@ count_as_caller(PG_FUNCTION_ARGS)
 
 	become_self(owner);
 	PG_RETURN_INT64(rows);
+}
+
+/* feed_is_table(row_of anyelement, row_type oid) -> boolean; not in PL/pgSQL, which keeps a copy of a function for each type */
+Datum
+feed_is_table(PG_FUNCTION_ARGS)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	Value		found = value_of(ObjectIdGetDatum(type), REGTYPEOID);
+
+	if (PG_ARGISNULL(1) || PG_GETARG_OID(1) != type)
+		owner_error("say_other_table", 1, &found);
+	PG_RETURN_BOOL(true);
 }
 
 /* A statement of DDL */

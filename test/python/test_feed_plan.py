@@ -1,4 +1,4 @@
-"""What a read touches: few blocks of the index, whatever the planner is told, by the server's counters."""
+"""What a read touches, and keeps: few blocks of the index, whatever the planner is told, by the server's counters."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
+from attack import execute
 from conftest import scalar
 
 pytestmark = pytest.mark.server
@@ -308,3 +309,29 @@ def test_a_call_that_found_nothing_is_not_made_again(cluster: Cluster) -> None:
         connection.execute("RESET ROLE")
         for text in ("SELECT feed_drop('quiet')", "DROP TABLE quiet", "DROP ROLE quiet_reader"):
             connection.execute(text.encode())
+
+
+@pytest.mark.editions
+def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
+    """Of a function with a polymorphic argument PL/pgSQL keeps a compiled copy for each row type."""
+    execute(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
+                   "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
+    compiled = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contexts WHERE name = 'PL/pgSQL function'"
+    kept = []
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
+        for n in range(4):
+            execute(
+                fresh,
+                f"CREATE TABLE part PARTITION OF parts FOR VALUES IN ({n})",
+                f"INSERT INTO parts VALUES (DEFAULT, {n})",
+            )
+            execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE parts IN ACCESS SHARE MODE")
+            query = scalar(
+                reader, "SELECT reader_batch_query('parts', reader_next_batch('parts', reader_start('parts')))"
+            )
+            assert len(reader.execute(str(query).encode()).fetchall()) == 1
+            execute(reader, "COMMIT")
+            assert scalar(reader, "SELECT feed_apply('f', 'SELECT count(*) FROM batch')") == 1
+            kept.append(scalar(reader, compiled))
+            execute(fresh, "DROP TABLE part")
+    assert kept[1] == kept[2] == kept[3]

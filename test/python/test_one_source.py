@@ -15,14 +15,12 @@ OF_PORTS = {
     "A key holds 48 bits of transaction number.",
     "At least 2^30 keys fit into one transaction.",
     "Further statements can follow in the same transaction.",
-    "Have the query made again, in a new transaction.",
     "Limit the rows by max_rows, as in feed_apply(name, statement, 10).",
     "Read it by its name without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
     "call feed_seek(name, 'now').",
     "The position moves over the whole batch, also over the rows that are left out.",
     "The position moves over the whole batch.",
     "The snapshot does not see the rows where they are now.",
-    "The table, or its schema, was renamed, and another relation has its name.",
     "The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).",
     "Try again in a new transaction.",
     "cannot run several statements over one batch",
@@ -39,7 +37,6 @@ OF_PORTS = {
     "trigger \"…\" has … arguments instead of a channel",
     "trigger \"…\" is not for each statement",
     "uuid … is not of version …",
-    "… is not the table that this query was made for",
 }  # fmt: skip
 # Names of errors and settings, and formats that say nothing by themselves.
 NAMES = re.compile(r"[a-z_]+")
