@@ -100,9 +100,9 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN seq >= 0 AND batch BETWEEN 0 AND 9007199254740991 AND finished >= 0
-        AND NOT ('{infinity,-infinity}' && times)
-        AND (pending IS NULL OR ((pending).transactions <@ '{[0,281474976710656)}') IS TRUE)
-        AND (p.transactions <@ '{[0,281474976710656)}') IS TRUE
+        AND ('infinity' = ANY (times)) IS NOT TRUE AND ('-infinity' = ANY (times)) IS NOT TRUE
+        AND (pending IS NULL OR inorder_internal.are_numbers((pending).transactions) IS TRUE)
+        AND inorder_internal.are_numbers(p.transactions) IS TRUE
         AND (p.partial BETWEEN 0 AND 281474976710655 AND NOT p.transactions @> p.partial) IS NOT FALSE
         AND inorder_internal.is_place(p);
 END $$;
