@@ -41,6 +41,7 @@
  *	  table_ref.c	how the state names a table
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
+ *	  proof.c		whether a table stands as it was made readable, without a query
  *	  files.c		whether a snapshot sees the files that are read
  *	  versions.c	which version of its guard a table has
  *	  parts.c		queries over those partitions only that have rows

@@ -344,6 +344,11 @@ AS $$
 DECLARE
     system text := inorder_internal.server_system();
 BEGIN
+    IF inorder_internal.is_plain(t.relation) THEN
+        RETURN ARRAY[inorder_internal.member(
+            t.relation::oid, t.relation::regclass::text, system, '{}', inorder_internal.guarded(t.relation, is_placed),
+            inorder_internal.order_definition(t))];
+    END IF;
     -- Renaming a partition keeps its oid; restoring a dump keeps its name. A partition that was detached, filled and
     -- attached again is recognized only by the transactions that attached it and those above it.
     RETURN (

@@ -42,6 +42,7 @@
 #include "ports/ground.h"
 #include "ports/guard.h"
 #include "ports/parts.h"
+#include "ports/proof.h"
 #include "ports/rights.h"
 #include "ports/tree.h"
 
@@ -336,11 +337,12 @@ build(const Table *table)
 		refuse_distributed(lfirst_oid(cell));
 		ground.lock_order[ground.tree_count++] = lfirst_oid(cell);
 	}
-	take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
-	for (int i = 0; i < ground.tree_count; i++)
-		refuse_later_triggers(ground.lock_order[i]);
 	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
 	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	if (!stands_as_made(&ground))
+		take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
+	for (int i = 0; i < ground.tree_count; i++)
+		refuse_later_triggers(ground.lock_order[i]);
 	ground.members = members_under(GetTransactionSnapshot(), table);
 	ground.next = ReadNextTransactionId();
 	/* An older snapshot is looked at more closely (files.c). */

@@ -114,6 +114,15 @@ base_of(Trigger *trigger)
 	return pg_strtoint64(trigger->tgargs[0]);
 }
 
+bool
+is_guard_function(Oid function)
+{
+	FmgrInfo	info;
+
+	fmgr_info(function, &info);
+	return info.fn_addr == feed_guard;
+}
+
 /*
  * Whether no other trigger than the guard of a key, its first column, fires in a table for an INSERT.  A copy of it,
  * since the relation cache may be built anew, in which only its numbers count; and its base.
@@ -127,12 +136,10 @@ has_only_guard(Relation table, Trigger *guard, int64 *base)
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 	{
 		Trigger    *trigger = &all->triggers[i];
-		FmgrInfo	function;
 
 		if (!TRIGGER_FOR_INSERT(trigger->tgtype))
 			continue;
-		fmgr_info(trigger->tgfoid, &function);
-		if (function.fn_addr != feed_guard || trigger->tgenabled != TRIGGER_FIRES_ALWAYS ||
+		if (!is_guard_function(trigger->tgfoid) || trigger->tgenabled != TRIGGER_FIRES_ALWAYS ||
 			!TRIGGER_FOR_ROW(trigger->tgtype) || trigger->tgqual != NULL || trigger->tgnattr < 1 || trigger->tgattr[0] != 1)
 			return false;
 		*base = base_of(trigger);

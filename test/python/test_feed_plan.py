@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import psycopg
 import pytest
@@ -335,3 +336,23 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
             kept.append(scalar(reader, compiled))
             execute(fresh, "DROP TABLE part")
     assert kept[1] == kept[2] == kept[3]
+
+
+def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
+    """It proves the table without queries, over whose catalogs each new session would plan."""
+    columns, parts = "id uuid DEFAULT uuid_xact_nextval(), n int", range(20)
+    execute(fresh, f"CREATE TABLE single ({columns}, PRIMARY KEY (id))",
+            f"CREATE TABLE parts ({columns}, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
+            *[f"CREATE TABLE part_{n} PARTITION OF parts FOR VALUES IN ({n})" for n in parts])  # fmt: skip
+    first = {}
+    for table in ("single", "parts"):
+        insert = f"INSERT INTO {table} (n) VALUES (7)"
+        execute(fresh, f"SELECT feed_create('{table}', '{table}')", insert,
+                f"SELECT feed_apply('{table}', 'SELECT count(*) FROM batch')", insert)  # fmt: skip
+        with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
+            look = (
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM feed_peek('{table}', null::{table}, 9)"
+            )
+            plan: Any = scalar(reader, look)
+        first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
+    assert first["single"] <= 1500 and first["parts"] - first["single"] <= 100 * len(parts), first

@@ -323,7 +323,7 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
     assert scalar(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end
-    run(owner, "BEGIN", "LOCK TABLE pg_opclass", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
+    run(owner, "BEGIN", "LOCK TABLE pg_trigger", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
     with ThreadPoolExecutor(1) as pool:
         counted = pool.submit(state, reader, READS["count"])
         wait_for(lambda: scalar(owner, WAITS, reader.info.backend_pid))

@@ -1,0 +1,183 @@
+/*
+ * proof.c
+ *	  Whether a table stands as it was made readable: by the relation cache.
+ *
+ * It says yes, or nothing: then the queries of prove_ground() (sql/ports/ground.sql)
+ * say what is wrong, or that the table may be read all the same.  For these a
+ * new session compiles functions and plans over ten catalogs, which touches
+ * hundreds of pages, and then a hundred for each partition.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type_d.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "ports/guard.h"
+#include "ports/proof.h"
+
+#define GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
+#define UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE)
+
+/* A key of type uuid is the order; of others the primary key has to be looked at. A generated number has an expression. */
+static bool
+is_usual(const Reading *reading)
+{
+	Datum	   *columns;
+	int			count;
+
+	if (!reading->is_uuid || reading->is_generated)
+		return false;
+	deconstruct_array(reading->order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &columns, NULL, &count);
+	return count == 1 && strcmp(NameStr(*DatumGetName(columns[0])), reading->key_column) == 0;
+}
+
+/* A permanent table in a heap, with nothing below it, or one with partitions */
+static bool
+is_permanent(Form_pg_class class)
+{
+	if (class->relpersistence != RELPERSISTENCE_PERMANENT)
+		return false;
+	return class->relkind == RELKIND_PARTITIONED_TABLE ||
+		(class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhassubclass);
+}
+
+/* The number of the key, if it is a column as it was; else 0 */
+static AttrNumber
+key_of(Relation table, const Reading *reading)
+{
+	int			number = SPI_fnumber(RelationGetDescr(table), reading->key_column);
+	Form_pg_attribute column = number > 0 ? TupleDescAttr(RelationGetDescr(table), number - 1) : NULL;
+
+	return column != NULL && column->atttypid == UUIDOID && column->attgenerated == '\0' ? number : 0;
+}
+
+/*
+ * The function of a trigger that is as feed_enable() makes it, for all columns if the
+ * key is 0; else none.  Nothing here may build the relation cache anew.
+ */
+static Oid
+guard_by(Relation table, const char *name, int16 events, AttrNumber key, const char *base)
+{
+	TriggerDesc *all = table->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		const Trigger *t = &all->triggers[i];
+
+		if (strcmp(t->tgname, name) != 0)
+			continue;
+		if (t->tgtype == events && t->tgenabled == TRIGGER_FIRES_ALWAYS && t->tgqual == NULL && !OidIsValid(t->tgconstraint) &&
+			!t->tgdeferrable && t->tgoldtable == NULL && t->tgnewtable == NULL && t->tgnattr == (key != 0) &&
+			(key == 0 || t->tgattr[0] == key) && t->tgnargs == 1 && strcmp(t->tgargs[0], base) == 0)
+			return t->tgfoid;
+	}
+	return InvalidOid;
+}
+
+static bool
+is_guarded(Relation table, const Reading *reading)
+{
+	AttrNumber	key = key_of(table, reading);
+	char	   *base = psprintf(INT64_FORMAT, reading->base);
+	Oid			function = key == 0 ? InvalidOid : guard_by(table, "zz_inorder_guard", GUARD_EVENTS, key, base);
+
+	return OidIsValid(function) && function == guard_by(table, "zz_inorder_update", UPDATE_EVENTS, 0, base) &&
+		is_guard_function(function);
+}
+
+/* Whether a class of operators compares the key as the server does: index_of() has the same */
+static bool
+is_of_server(Oid class, bool ordered)
+{
+	HeapTuple	tuple = class < FirstNormalObjectId ? SearchSysCache1(CLAOID, ObjectIdGetDatum(class)) : NULL;
+	Form_pg_opclass form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_opclass) GETSTRUCT(tuple);
+	result = form->opcintype == UUIDOID && strstr(NameStr(form->opcname), "bloom") == NULL &&
+		(form->opcmethod == BTREE_AM_OID || (form->opcmethod == BRIN_AM_OID && !ordered));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Whether an index finds rows by their key */
+static bool
+finds_rows(Oid index, AttrNumber key, bool ordered)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	Form_pg_index form;
+	bool		is_null;
+	Datum		classes;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_index) GETSTRUCT(tuple);
+	classes = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &is_null);
+	result = form->indisvalid && form->indkey.values[0] == key && heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
+		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0], ordered);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* The index by which the rows of a table are found; none if it is not known that one does */
+static Oid
+index_of(Relation table, const Reading *reading)
+{
+	AttrNumber	key = key_of(table, reading);
+	ListCell   *cell;
+
+	foreach(cell, RelationGetIndexList(table))
+		if (finds_rows(lfirst_oid(cell), key, reading->ordered))
+			return lfirst_oid(cell);
+	return InvalidOid;
+}
+
+static bool
+member_stands(Oid member, Ground *ground)
+{
+	Relation	table = table_open(member, NoLock);
+	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &ground->reading);
+
+	if (result && table->rd_rel->relkind == RELKIND_RELATION)
+	{
+		Leaf		leaf = {member, index_of(table, &ground->reading)};
+
+		ground->leaves[ground->leaf_count++] = leaf;
+		result = OidIsValid(leaf.index);
+	}
+	table_close(table, NoLock);
+	return result;
+}
+
+/* Of a table that is locked with all partitions, whose leaves this notes by their oid */
+bool
+stands_as_made(Ground *ground)
+{
+	/* In parallel mode nothing new may be seen. */
+	if (IsInParallelMode() || !is_usual(&ground->reading))
+		return false;
+	AcceptInvalidationMessages();	/* the locks may be older ones */
+	ground->leaves = palloc(sizeof(Leaf) * ground->tree_count);
+	ground->leaf_count = 0;
+	for (int i = 0; i < ground->tree_count; i++)
+		if (!member_stands(ground->tree[i], ground))
+			return false;
+	return true;
+}
