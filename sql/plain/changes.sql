@@ -1,8 +1,7 @@
 ---- changes_batch_rows: plpgsql reads
 DECLARE
     k record := inorder_internal.unfinished_changes(
-        inorder_internal.caller(), name COLLATE "default", number, owner, pg_typeof(row_type),
-        'ROW(%s) AS changed');
+        inorder_internal.caller(), name COLLATE "default", number, owner, pg_typeof(row_type), 'ROW(%s) AS changed');
     r record;
 BEGIN
     FOR r IN EXECUTE coalesce(k.query, 'SELECT WHERE false') LOOP
