@@ -136,17 +136,26 @@ finds_rows(Oid index, AttrNumber key, bool ordered)
 	return result;
 }
 
-/* The index by which the rows of a table are found; none if it is not known that one does */
+static Oid
+first_that_finds(List *indexes, AttrNumber key, bool ordered)
+{
+	ListCell   *cell;
+
+	foreach(cell, indexes)
+		if (finds_rows(lfirst_oid(cell), key, ordered))
+			return lfirst_oid(cell);
+	return InvalidOid;
+}
+
+/* The index by which the rows of a table are found, a btree if there is one; none if it is not known that one does */
 static Oid
 index_of(Relation table, const Reading *reading)
 {
 	AttrNumber	key = key_of(table, reading);
-	ListCell   *cell;
+	List	   *indexes = RelationGetIndexList(table);
+	Oid			btree = first_that_finds(indexes, key, true);
 
-	foreach(cell, RelationGetIndexList(table))
-		if (finds_rows(lfirst_oid(cell), key, reading->ordered))
-			return lfirst_oid(cell);
-	return InvalidOid;
+	return OidIsValid(btree) || reading->ordered ? btree : first_that_finds(indexes, key, false);
 }
 
 static bool
