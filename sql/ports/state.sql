@@ -205,7 +205,8 @@ CREATE TABLE inorder_internal.share_worker (
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
     ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.share_worker IS
-'Which worker had a share last, and where its batches begin. Not dumped: without it they are looked for from the start.';
+'Which worker had a share last, and where its batches begin. Not dumped: without it they are looked for from the '
+'start.';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
