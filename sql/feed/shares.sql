@@ -148,26 +148,6 @@ BEGIN
     RETURN b;
 END $$;
 
--- Note the first unfinished batch of a share and, unless null, the worker that gets it.
-CREATE FUNCTION inorder_internal.note_first(b inorder_internal.worker_batch, worker text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    this_turn bigint := CASE WHEN worker IS NULL THEN 0 ELSE (inorder_internal.state_of(b.feed)).batch END;
-BEGIN
-    UPDATE inorder_internal.share_worker AS s
-    SET place = b.place, worker = coalesce(note_first.worker, s.worker), turn = greatest(this_turn, s.turn),
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = b.feed AND s.share = b.share
-      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
-                   WHERE n.feed = b.feed AND n.share = b.share);
-    IF NOT FOUND THEN
-        INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn, place)
-        VALUES (b.feed, b.share, b.relation, note_first.worker, this_turn, b.place) ON CONFLICT DO NOTHING;
-    END IF;
-END $$;
-
 -- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
 -- rows, otherwise as a batch of their own, whose number is its place until a worker gets it.
 --
@@ -181,8 +161,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    first_place bigint := (SELECT s.place FROM inorder_internal.share_worker AS s
-                           WHERE s.feed = feed AND s.share = share ORDER BY s.seq DESC LIMIT 1);
+    first_place bigint := ((inorder_internal.state_of(feed)).places)[share + 1];
     place bigint;
     last record;
     b inorder_internal.worker_batch;
@@ -212,11 +191,12 @@ BEGIN
     SET number = place, place = place, batch = b.batch, rows = last.rows + rows, page = last.in_page
     WHERE w.feed = feed AND w.number = last.number;
     IF place > last.place THEN
-        SELECT * INTO b FROM inorder_internal.worker_batch AS w
-        WHERE w.feed = feed AND w.share = share AND w.written_here
-          AND w.place >= coalesce(first_place, -9223372036854775808)
-        ORDER BY w.place LIMIT 1;
-        PERFORM inorder_internal.note_first(b, NULL) WHERE b.place IS DISTINCT FROM first_place;
+        UPDATE inorder_internal.feed_state AS s
+        SET places[share + 1] = (SELECT min(w.place) FROM inorder_internal.worker_batch AS w
+                                 WHERE w.feed = feed AND w.share = share AND w.written_here
+                                   AND w.place >= coalesce(first_place, -9223372036854775808)),
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
     END IF;
 END $$;
 
@@ -224,41 +204,31 @@ END $$;
 -- Who gets a share
 ---------------------------------------------------------------------------
 
--- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside,
--- and what is known of its share.
-CREATE FUNCTION inorder_internal.first_batches(
-    feed bigint, shares int, OUT b inorder_internal.worker_batch, OUT of inorder_internal.share_worker
-)
-RETURNS SETOF record
+-- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
+CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
+RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT f.b, s.s
-    FROM generate_series(0, shares - 1) AS n(share)
-    LEFT JOIN LATERAL (SELECT w AS s FROM inorder_internal.share_worker AS w
-                       WHERE w.feed = first_batches.feed AND w.share = n.share ORDER BY w.seq DESC LIMIT 1::bigint) AS s
-        ON true
-    CROSS JOIN LATERAL (SELECT w AS b FROM inorder_internal.worker_batch AS w
-                        WHERE w.feed = first_batches.feed AND w.share = n.share AND w.written_here
-                          AND w.place >= coalesce((s.s).place, -9223372036854775808)
-                        ORDER BY w.place LIMIT 1::bigint) AS f
-    WHERE (f.b).set_aside IS NULL;
+    SELECT f.*
+    FROM generate_series(0, shares - 1) AS s(share)
+    CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
+                        WHERE b.feed = first_batches.feed AND b.share = s.share AND b.written_here
+                          AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
+                        ORDER BY b.place LIMIT 1::bigint) AS f
+    WHERE f.set_aside IS NULL;
 END;
 
 -- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
-CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int)
+CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[])
 RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT EXISTS (
-        SELECT FROM generate_series(0, shares - 1) AS n(share)
-        CROSS JOIN LATERAL (SELECT w.is_open FROM inorder_internal.worker_batch AS w
-                            WHERE w.feed = has_open.feed AND w.share = n.share AND w.written_here
-                              AND w.place >= coalesce(
-                                  (SELECT s.place FROM inorder_internal.share_worker AS s
-                                   WHERE s.feed = has_open.feed AND s.share = n.share
-                                   ORDER BY s.seq DESC LIMIT 1::bigint), -9223372036854775808)
-                            ORDER BY w.place DESC LIMIT 1::bigint) AS last
-        WHERE last.is_open);
+    SELECT EXISTS (SELECT FROM generate_series(0, shares - 1) AS s(share)
+                   CROSS JOIN LATERAL (SELECT b.is_open FROM inorder_internal.worker_batch AS b
+                                       WHERE b.feed = has_open.feed AND b.share = s.share AND b.written_here
+                                         AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
+                                       ORDER BY b.place DESC LIMIT 1::bigint) AS last
+                   WHERE last.is_open);
 END;
 
 -- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
@@ -270,17 +240,19 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_m
 AS $$
 DECLARE
     shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+    places bigint[] := (inorder_internal.state_of(feed)).places;
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
-        SELECT (f.b).number FROM inorder_internal.first_batches(feed, shares) AS f
-        WHERE (f.b).worker = share_batch.worker
-           OR ((f.b).rows >= least_rows OR NOT (f.b).is_open) AND inorder_internal.is_free(f.b)
-        ORDER BY coalesce((f.b).worker = share_batch.worker, false) DESC,
-                 coalesce((f.of).turn, 0)
-                     + CASE WHEN (f.of).worker <> share_batch.worker THEN 2 * shares ELSE 0 END, (f.b).place
+        SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
+        LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
+                           WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
+        WHERE b.worker = share_batch.worker
+           OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
+        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
+                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
@@ -289,6 +261,26 @@ BEGIN
         EXIT WHEN FOUND;
     END LOOP;
     RETURN found_batch;
+END $$;
+
+-- Note which worker has a batch of a share.
+CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    this_turn bigint := (inorder_internal.state_of(b.feed)).batch;
+BEGIN
+    UPDATE inorder_internal.share_worker AS s
+    SET worker = b.worker, turn = this_turn,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = b.feed AND s.share = b.share
+      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
+                   WHERE n.feed = b.feed AND n.share = b.share);
+    IF NOT FOUND THEN
+        INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn)
+        VALUES (b.feed, b.share, b.relation, b.worker, this_turn) ON CONFLICT DO NOTHING;
+    END IF;
 END $$;
 
 -- Note that workers have been given all rows that were committed, unless batches wait for one.
@@ -302,5 +294,5 @@ BEGIN
     SET caught_up_at = asked,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-      AND NOT inorder_internal.has_open(feed, shares);
+      AND NOT inorder_internal.has_open(feed, shares, s.places);
 END $$;

@@ -67,8 +67,8 @@ BEGIN
                             THEN inorder_internal.advance(s.position, past_batch) ELSE s.position END,
             polled = k.asked,
             -- In a feed that is divided rows may wait for a worker.
-            caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (k.shared_by).shares) THEN s.caught_up_at
-                                ELSE k.asked END,
+            caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (k.shared_by).shares, s.places)
+                                THEN s.caught_up_at ELSE k.asked END,
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
         WHERE s.feed = k.feed
           AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);

@@ -94,10 +94,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mod
 AS $$
 DECLARE
     shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
+    places bigint[] := (inorder_internal.state_of(feed)).places;
 BEGIN
     IF shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares) AS f
-                       WHERE (f.b).worker = has_free.worker OR inorder_internal.is_free(f.b));
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares, places) AS b
+                       WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                    WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
@@ -176,7 +177,7 @@ BEGIN
         -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
         -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
         IF b.is_open THEN
-            b.number := inorder_internal.number_batch(feed);
+            b.number := inorder_internal.number_batch(feed, b.share, b.place);
         END IF;
         b := inorder_internal.given(b, worker, lease, max_tries, holder);
         UPDATE inorder_internal.worker_batch AS w
@@ -184,7 +185,7 @@ BEGIN
             = ROW(b.number, b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
         WHERE w.feed = b.feed AND w.number = before;
         IF b.share IS NOT NULL THEN
-            PERFORM inorder_internal.note_first(b, worker);
+            PERFORM inorder_internal.note_turn(b);
         END IF;
     END IF;
     RETURN b;

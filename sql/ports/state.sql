@@ -124,6 +124,7 @@ CREATE TABLE inorder_internal.feed_state (
     -- No lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not
     -- known
     first_batch bigint,
+    places bigint[],  -- of a feed that is divided: no batch of share n has a lower place than the element n + 1
     pending @extschema@.feed_batch,  -- that batch, until it is finished
     holder oid,  -- number of the session that has that batch: the session holds a lock on the number until it ends
     holder_pid int,  -- process id of that session
@@ -197,16 +198,14 @@ CREATE TABLE inorder_internal.share_worker (
     seq bigint NOT NULL DEFAULT 0,  -- as in feed_state
     page bigint,
     relation inorder_internal.table_ref NOT NULL,
-    worker text,  -- worker that had it last; null if none had
-    turn bigint NOT NULL DEFAULT 0,  -- number of the feed's last batch then
-    place bigint NOT NULL,  -- no lower place is that of an unfinished batch
+    worker text NOT NULL,
+    turn bigint NOT NULL,  -- number of the feed's last batch then
     PRIMARY KEY (feed, share, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
 ALTER TABLE inorder_internal.share_worker ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
     ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.share_worker IS
-'Which worker had a share last, and where its batches begin. Not dumped: without it they are looked for from the '
-'start.';
+'Which worker had a share last, for affinity. Not dumped: no guarantee depends on it.';
 
 CREATE TABLE inorder_internal.counted_table (
     relation inorder_internal.table_ref PRIMARY KEY
