@@ -204,6 +204,18 @@ END $$;
 -- Who gets a share
 ---------------------------------------------------------------------------
 
+-- Into how many shares a feed is divided, null if it is not; and where their batches begin: see feed_state.
+CREATE FUNCTION inorder_internal.shares_of(feed bigint, OUT shares int, OUT places bigint[])
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SELECT (f.shared_by).shares,
+           CASE WHEN (f.shared_by).shares IS NOT NULL
+                THEN (SELECT s.places FROM inorder_internal.feed_state AS s
+                      WHERE s.feed = f.id ORDER BY s.seq DESC LIMIT 1) END
+    INTO shares, places FROM inorder_internal.feed AS f WHERE f.id = shares_of.feed;
+END $$;
+
 -- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
@@ -239,20 +251,19 @@ RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
-    places bigint[] := (inorder_internal.state_of(feed)).places;
+    k record := inorder_internal.shares_of(feed);
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
-        SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
+        SELECT b.number FROM inorder_internal.first_batches(feed, k.shares, k.places) AS b
         LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
                            WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
         WHERE b.worker = share_batch.worker
            OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
         ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
-                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
+                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * k.shares ELSE 0 END, b.place
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
@@ -268,18 +279,18 @@ CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    this_turn bigint := (inorder_internal.state_of(b.feed)).batch;
 BEGIN
     UPDATE inorder_internal.share_worker AS s
-    SET worker = b.worker, turn = this_turn,
+    SET worker = b.worker,
+        turn = (SELECT f.batch FROM inorder_internal.feed_state AS f WHERE f.feed = b.feed ORDER BY f.seq DESC LIMIT 1),
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = b.feed AND s.share = b.share
       AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
                    WHERE n.feed = b.feed AND n.share = b.share);
     IF NOT FOUND THEN
         INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn)
-        VALUES (b.feed, b.share, b.relation, b.worker, this_turn) ON CONFLICT DO NOTHING;
+        VALUES (b.feed, b.share, b.relation, b.worker, (inorder_internal.state_of(b.feed)).batch)
+        ON CONFLICT DO NOTHING;
     END IF;
 END $$;
 

@@ -93,11 +93,10 @@ RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    shares int := ((SELECT f.shared_by FROM inorder_internal.feed AS f WHERE f.id = feed)).shares;
-    places bigint[] := (inorder_internal.state_of(feed)).places;
+    k record := inorder_internal.shares_of(feed);
 BEGIN
-    IF shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, shares, places) AS b
+    IF k.shares IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, k.shares, k.places) AS b
                        WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
@@ -114,11 +113,12 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     found_batch inorder_internal.worker_batch;
-    lowest bigint := inorder_internal.first_batch(feed);
+    lowest bigint;
 BEGIN
     IF least_rows IS NOT NULL THEN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
     END IF;
+    lowest := inorder_internal.first_batch(feed);
     -- One that is locked is being finished or returned at this moment.
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
