@@ -20,6 +20,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -186,7 +187,10 @@ stands_as_made(Ground *ground)
 	ground->leaves = palloc(sizeof(Leaf) * ground->tree_count);
 	ground->leaf_count = 0;
 	for (int i = 0; i < ground->tree_count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (!member_stands(ground->tree[i], ground))
 			return false;
+	}
 	return true;
 }
