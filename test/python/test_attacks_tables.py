@@ -572,6 +572,10 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
             execute(mallory, EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
             execute(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
             execute(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
+            if "other" in trigger:  # both are her function
+                made = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
+                always = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
+                execute(mallory, "DROP TRIGGER zz_inorder_update ON t", made, always)
             assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000", trigger
             assert refusal(mallory, "SELECT reader_start('t')") == "55000", trigger
             for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
