@@ -298,7 +298,7 @@ DECLARE
 BEGIN
     UPDATE inorder_internal.feed_state AS s
     SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
-        batch_origin = inorder_internal.server_origin(), first_batch = NULL, places[share + 1] = place,
+        batch_origin = inorder_internal.server_origin(), places[share + 1] = place,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING s.batch INTO number;

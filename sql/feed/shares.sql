@@ -152,7 +152,8 @@ END $$;
 -- rows, otherwise as a batch of their own, whose number is its place until a worker gets it.
 --
 -- Under a transaction that is open for long each addition and each batch leaves versions behind. So places only go up,
--- also that of a batch whose versions have filled a page, and none is looked for below the first.
+-- also that of a batch whose versions have filled a page, and none is looked for below the first. Those of a share are
+-- 1024 apart, the largest number of shares: no two shares have the same one, which is a number of the feed, too.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
 )

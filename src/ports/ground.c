@@ -357,10 +357,7 @@ copy_of(const void *from, Size size)
 	return memcpy(palloc(size), from, size);
 }
 
-/*
- * Whether what a position remembers is in the catalog as it is now, too,
- * and not only in the snapshot of this transaction, which may be older.
- */
+/* Whether what a position remembers is in the catalog as it is now, too: this transaction's snapshot may be older */
 static bool
 is_of_now(const Ground *made, const Table *table)
 {
