@@ -1,5 +1,30 @@
 -- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
 
+-- The unfinished batches of the workers of a feed. Those before them are not looked for: under a transaction that is
+-- open for long, their versions stay.
+CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint)
+RETURNS SETOF inorder_internal.worker_batch
+-- Few feeds have any; with 1000 expected of each, the views would be compiled (jit), which takes a second.
+LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    k record := inorder_internal.shares_of(feed);
+BEGIN
+    IF k.shares IS NOT NULL THEN
+        RETURN QUERY SELECT b.* FROM generate_series(0, k.shares - 1) AS s(share)
+            CROSS JOIN LATERAL (SELECT w.* FROM inorder_internal.worker_batch AS w
+                                WHERE w.feed = unfinished_batches.feed AND w.share = s.share AND w.written_here
+                                  AND w.place >= coalesce(k.places[s.share + 1], -9223372036854775808)
+                                ORDER BY w.place) AS b;
+    ELSE
+        RETURN QUERY SELECT b.* FROM inorder_internal.worker_batch AS b
+            WHERE b.feed = unfinished_batches.feed AND b.set_aside IS NOT NULL AND b.written_here
+            UNION ALL SELECT b.* FROM inorder_internal.worker_batch AS b
+            WHERE b.feed = unfinished_batches.feed AND b.set_aside IS NULL AND b.written_here
+              AND b.number >= inorder_internal.first_batch(unfinished_batches.feed);
+    END IF;
+END $$;
+
 -- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
 -- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
 -- are not too large to be joined for all who see the feed.
@@ -21,7 +46,7 @@ BEGIN ATOMIC
            count(DISTINCT b.share) FILTER (WHERE b.set_aside IS NOT NULL),
            coalesce(max(b.bytes) <= 262144::bigint, true)
     FROM (SELECT w.*, sum(pg_column_size((w.batch).transactions)) OVER () AS bytes
-          FROM inorder_internal.worker_batch AS w WHERE w.feed = unfinished.feed AND w.written_here) AS b;
+          FROM inorder_internal.unfinished_batches(feed) AS w) AS b;
 END;
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
@@ -128,11 +153,8 @@ BEGIN ATOMIC
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
            b.set_aside, (b.batch).transactions, b.share, b.rows
-    FROM (SELECT k FROM inorder_internal.feed AS k
-          WHERE EXISTS (SELECT FROM inorder_internal.worker_batch AS w WHERE w.feed = k.id)
-            AND inorder_internal.may_see(caller, k) OFFSET 0::bigint) AS s(f)
-    JOIN inorder_internal.worker_batch AS b ON b.feed = (s.f).id
-    WHERE b.written_here;
+    FROM (SELECT k FROM inorder_internal.feed AS k WHERE inorder_internal.may_see(caller, k) ORDER BY k.id) AS s(f)
+    CROSS JOIN LATERAL inorder_internal.unfinished_batches((s.f).id) AS b;
 END;
 
 -- The unfinished batches of workers that the current role may see: the source of the view feed_batches.

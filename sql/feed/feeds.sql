@@ -28,7 +28,8 @@ BEGIN ATOMIC
            b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
     FROM inorder_internal.feed AS f
-    JOIN inorder_internal.feed_state AS d ON d.feed = f.id
+    CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n
+                        WHERE n.feed = f.id ORDER BY n.seq DESC LIMIT 1::bigint) AS d
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u

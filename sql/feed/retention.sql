@@ -18,15 +18,14 @@ DECLARE
     number bigint := inorder_internal.first_gap(inorder_internal.ended_transactions(t.base));
 BEGIN
     FOR f IN SELECT known AS feed, s.position, s.written_here, known.id
-             FROM inorder_internal.feed AS known LEFT JOIN inorder_internal.feed_state AS s ON s.feed = known.id
+             FROM inorder_internal.feed AS known CROSS JOIN LATERAL inorder_internal.state_of(known.id) AS s
              WHERE known.relation = t.relation LOOP
         IF f.written_here IS NOT TRUE THEN
             PERFORM inorder_internal.say_restored(f.feed);
         END IF;
         -- The position includes unfinished batches of workers, and no other.
         number := least(number, inorder_internal.first_gap((f.position).transactions), (
-            SELECT min(lower((b.batch).transactions)) FROM inorder_internal.worker_batch AS b
-            WHERE b.feed = f.id AND b.written_here));
+            SELECT min(lower((b.batch).transactions)) FROM inorder_internal.unfinished_batches(f.id) AS b));
     END LOOP;
     RETURN number;
 END $$;

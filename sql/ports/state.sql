@@ -186,6 +186,7 @@ CREATE TABLE inorder_internal.worker_batch (
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
 CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
+CREATE INDEX ON inorder_internal.worker_batch (feed) WHERE set_aside IS NOT NULL;
 CREATE INDEX ON inorder_internal.worker_batch (feed, share, place) WHERE share IS NOT NULL;
 ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
     ALTER place SET STATISTICS 0, ALTER number SET STATISTICS 0;  -- as in feed_state
