@@ -123,7 +123,6 @@ def overloads(schema: str, names: list[str]) -> Iterator[str]:
 
 
 def operators(schema: str) -> Iterator[str]:
-    """Operators that attack, on the types that the extension compares."""
     kinds = (
         "text", "name", "oid", "int", "bigint", "uuid", "regclass", "int8multirange", "anyelement", "anyarray",
         '"char"',

@@ -52,7 +52,6 @@ class Nodes:
         return self.coordinator.dsn
 
     def worker(self, host: str) -> Cluster:
-        """The worker that Citus calls by the folder of its socket."""
         return next(one for one in self.workers if str(one.folder / "run") == host)
 
 
@@ -114,7 +113,6 @@ def tool(nodes: Nodes, folder: Path, command: str) -> Tail:
 
 
 def prepare(nodes: Nodes, folder: Path, *arguments: str) -> str:
-    """Run inorder citus; what it says on stderr."""
     with tool(nodes, folder, "citus").started(*arguments) as running:
         assert running.stderr
         said = running.stderr.read().decode()
@@ -167,7 +165,6 @@ def move(coordinator: Connection, table: str, mode: str = "block_writes", which:
 
 
 def split(coordinator: Connection, table: str, mode: str = "block_writes", which: int = 0) -> None:
-    """One of the shards in the middle of its range, into one on each worker."""
     number = shards(coordinator, table)[which][0]
     coordinator.execute(
         "SELECT citus_split_shard_by_split_points(s.shardid, "
@@ -179,8 +176,6 @@ def split(coordinator: Connection, table: str, mode: str = "block_writes", which
 
 
 class Writers:
-    """Sessions that insert until they are stopped: several rows a transaction, into several shards; some roll back."""
-
     def __init__(self, dsn: str, table: str, seed: int) -> None:
         self.dsn, self.table, self.seed = dsn, table, seed
         self.stop = Event()

@@ -23,8 +23,6 @@ INSERT = "INSERT INTO {} (tenant, n) SELECT g, %s || g FROM generate_series(1, 2
 
 
 class Query:
-    """What Spark does with a source, batch by batch: offsets are written down before their batch is read."""
-
     def __init__(self, nodes: Nodes, table: str) -> None:
         self.options = parsed({"dsn": nodes.dsn, "table": table, "shards": "true", "parts": "2"})
         self.table = table
@@ -38,7 +36,6 @@ class Query:
         self.offsets = json.loads(json.dumps(self.offsets))
 
     def batch(self, start: Offset, end: Offset) -> Counter[str]:
-        """The rows between two offsets, as executors read them."""
         found = Counter[str]()
         for task in self.plan.tasks(start, end):
             assert task.node is not None
@@ -47,12 +44,10 @@ class Query:
         return found
 
     def run(self, max_rows: int | None = 150) -> None:
-        """Batch after batch, until nothing comes."""
         while (after := self.plan.next(self.offsets[-1], max_rows)) != self.offsets[-1]:
             self.offsets.append(after)
 
     def delivered(self) -> Counter[str]:
-        """The rows of all batches, read now."""
         return sum((self.batch(*ends) for ends in itertools.pairwise(self.offsets)), Counter[str]())
 
 

@@ -27,7 +27,6 @@ data: dict[Path, Path] = {}
 
 
 def made_anew(patch: pytest.MonkeyPatch) -> None:
-    """As users have it."""
     patch.setattr(cluster_module, "private_installation", private_installation)
     patch.setattr(Cluster, "_initdb", INITDB)
 
@@ -39,7 +38,6 @@ def copied(patch: pytest.MonkeyPatch) -> None:
 
 @cache
 def kept() -> tempfile.TemporaryDirectory[str]:
-    """What is copied; it goes with this process."""
     folder = tempfile.TemporaryDirectory(prefix="inorder-kept-", ignore_cleanup_errors=True)
     Path(folder.name).chmod(0o755)
     return folder

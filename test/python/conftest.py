@@ -114,7 +114,6 @@ def server() -> Installation:
 
 @pytest.fixture(scope="session")
 def cluster(server: Installation) -> Iterator[Cluster]:
-    """A running server with the tested edition; and with the test module, where C can be built."""
     can_build = server.can_build()
     with Cluster(server, [MODULE] if can_build else None) as running:
         running.start(SETTINGS)
@@ -161,7 +160,6 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
 
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
-    """A session of a database that is a copy, and goes with all that is connected to it."""
     with connect(cluster.dsn) as admin:
         # Half of the server's CPU time of a copy by WAL.
         make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
@@ -222,7 +220,6 @@ def connection(cluster: Cluster) -> Iterator[Connection]:
 
 @pytest.fixture
 def without_lab(connection: Connection) -> Iterator[Connection]:
-    """A session of a database that has no schema of the lab, whatever ran in it, and is left without one."""
     connection.execute("DROP SCHEMA IF EXISTS inorder_lab CASCADE")
     yield connection
     connection.execute("DROP SCHEMA IF EXISTS inorder_lab CASCADE")
@@ -273,7 +270,6 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def lab_run(tmp_path: Path, server: Installation, shared_folder: Path) -> LabRun:
-    """Runs of experiments by their name and options, in an empty folder."""
     return partial(run_experiment, tmp_path, server, shared_folder)
 
 
@@ -302,7 +298,6 @@ def events(nodes: Nodes, coordinator: Connection) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the server's log when a test on it fails."""
     report = yield
     running = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and isinstance(running, Cluster):
@@ -332,7 +327,6 @@ def text(name: str) -> str:
 
 @pytest.fixture
 def empty(cluster: Cluster) -> Iterator[Connection]:
-    """A database without inorder, that a role without privileges owns."""
     with owned_database(cluster) as connection:
         yield connection
 

@@ -54,8 +54,6 @@ def uri(host: str, port: int | str, database: str, **parameters: str) -> str:
 
 
 class Shop:
-    """Two databases: one that has the rows, another one that receives them."""
-
     def __init__(self, cluster: Cluster, template: str) -> None:
         self.cluster = cluster
         with connect(cluster.dsn) as admin:
@@ -75,7 +73,6 @@ class Shop:
         return [str(key) for (key,) in connection.execute(statement, [list(bodies)])]
 
     def write(self, seed: int) -> None:
-        """Transactions of some rows, of which one in ten is rolled back, until told to end."""
         generator = random.Random(seed)
         with connect(f"{self.cluster.dsn} dbname=shop") as connection:
             while not self.ended.wait(0.02):
@@ -134,8 +131,6 @@ class Shop:
 
 
 class Consumer:
-    """Runs of one program, under the name of one worker."""
-
     def __init__(self, language: str, source: str, sink: str, log: Path, name: str = "worker 1") -> None:
         self.command = [*map(str, COMMANDS[language]), name]
         self.environment = os.environ | {"SOURCE": source, "SINK": sink}

@@ -44,8 +44,6 @@ def database(cluster: Cluster, owner: str = "") -> Iterator[Connection]:
 
 
 class Tool:
-    """Runs of inorder in a folder, against a database."""
-
     def __init__(self, cluster: Cluster, folder: Path, connection: Connection, role: str = "postgres") -> None:
         self.folder = folder
         self.dsn = f"{cluster.dsn} dbname={connection.info.dbname}"
@@ -64,7 +62,6 @@ class Tool:
 
 @contextmanager
 def owned_database(cluster: Cluster) -> Iterator[Connection]:
-    """A database without inorder, that a role without privileges owns: edition_owner."""
     with connect(cluster.dsn) as admin:
         rows(admin, "DROP ROLE IF EXISTS edition_owner", "CREATE ROLE edition_owner LOGIN")
         with database(cluster, "edition_owner") as connection:

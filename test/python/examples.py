@@ -38,7 +38,6 @@ class Block:
 
     @property
     def name(self) -> str:
-        """By which it is listed: its first line that is no comment."""
         lines = [line for line in self.text.splitlines() if line.strip() and not line.startswith(("#", "--"))]
         return re.split(r"\s{2,}", (lines or [self.text])[0].strip())[0]
 
@@ -50,7 +49,6 @@ def documents() -> list[str]:
 
 
 def blocks(document: str) -> list[Block]:
-    """The blocks of a page; an output belongs to the one that stands right before it."""
     content = (ROOT / document).read_text(encoding="utf-8")
     found: list[Block] = []
     end = 0
@@ -67,7 +65,6 @@ def blocks(document: str) -> list[Block]:
 
 
 def programs(document: str) -> dict[str, str]:
-    """The blocks of a page that begin with a comment that names them, by that name, without it."""
     found = (re.match(r"(?:#|--) (\w+: [\w ./]+)\n(.*)", block.text, re.DOTALL) for block in blocks(document))
     return {match[1]: match[2] for match in found if match}
 
@@ -78,7 +75,6 @@ def python_with(document: str, words: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """The text with all keys and all times alike, however wide its columns are."""
     lines = (" ".join(re.sub(r"-{3,}", "-", line).split()) for line in text.strip().splitlines())
     return re.sub(TIME, "TIME", re.sub(KEY, "KEY", "\n".join(lines)))
 
@@ -98,7 +94,6 @@ def is_printed(expected: str, printed: str) -> bool:
 def parsed(
     command: click.Command, words: list[str], parent: click.Context | None = None, name: str = "inorder"
 ) -> None:
-    """Parse the words of a command of the tool as it does, without running it."""
     if isinstance(command, click.Group):
         context = click.Context(command, parent=parent, info_name=name)
         found, below, rest = command.resolve_command(context, words)

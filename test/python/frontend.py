@@ -11,8 +11,6 @@ VERSION_3 = 196608
 
 @dataclass
 class Answer:
-    """What came back until the server was ready again."""
-
     rows: int = 0
     suspended: bool = False
     error: str | None = None  # its message
@@ -20,8 +18,6 @@ class Answer:
 
 @dataclass
 class Frontend:
-    """A connection by a socket of Unix, to a server that trusts."""
-
     dsn: str
     stream: socket.socket = field(init=False)
 
@@ -47,7 +43,6 @@ class Frontend:
         return self.fetch(rows, portal)
 
     def call(self, function: int, *arguments: str | None) -> Answer:
-        """A function by its oid, with arguments as text: the fast path, which has no query."""
         content = struct.pack("!ihh", function, 0, len(arguments))
         for text in arguments:
             content += struct.pack("!i", -1) if text is None else struct.pack("!i", len(text)) + text.encode()

@@ -67,7 +67,6 @@ def numbers(connection: Connection, statement: str = READS["read"]) -> list[int]
 
 @contextmanager
 def roles(connection: Connection, *names: str) -> Iterator[None]:
-    """New roles without rights, which are gone afterwards with all that they own."""
     every = ", ".join(names)
     run(connection, f"DROP ROLE IF EXISTS {every}", *(f"CREATE ROLE {name}" for name in names))
     try:
@@ -84,8 +83,6 @@ FORGET = (
 
 
 class Place:
-    """A schema of its own, and any number of sessions that have it on their path, some used before."""
-
     def __init__(self, cluster: Cluster, schema: str, idle: list[Connection]) -> None:
         self.cluster, self.schema, self.idle = cluster, schema, idle
         self.sessions: list[Connection] = []
@@ -105,7 +102,6 @@ class Place:
                 session.close()
 
     def make(self, *tables: str, rows: str = ROWS) -> Connection:
-        """A table with a feed, a count, an unfinished batch and a position, all before its rows; by its owner."""
         owner = self.session()
         run(owner, *tables, "CREATE TABLE taken (n int)", "SELECT feed_create('f', 't'), exact_count_start('t')")
         run(owner, "CREATE TABLE kept AS SELECT reader_start('t') AS p, NULL::feed_batch AS b")

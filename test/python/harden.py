@@ -72,7 +72,6 @@ class WatchedCluster(Cluster):
 
 
 def regress_tests(server: Installation) -> list[Path]:
-    """The files that pg_regress runs, in its order."""
     build = build_folder(server, ROOT)
     command = ["make", "-s", "-C", str(build), "-f", str(ROOT / "Makefile"), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["--eval", "names: ; @echo $(REGRESS)", "names"]
@@ -109,7 +108,6 @@ def never_called(cluster: Cluster) -> list[str]:
 
 
 def reports(logs: Path) -> list[str]:
-    """What valgrind reported, what names the extension first."""
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(logs.glob("*.log"))]
     found = [report for text in texts for report in REPORT.findall(text)]
     return sorted(found, key=lambda report: OWN.search(report) is None)

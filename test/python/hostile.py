@@ -29,7 +29,6 @@ def framed(kind: bytes, content: bytes) -> bytes:
 
 
 def fields(content: bytes) -> list[bytes | None]:
-    """The values of a DataRow."""
     values: list[bytes | None] = []
     place = 2
     while place + 4 <= len(content):
@@ -51,8 +50,6 @@ def error(state: bytes, text: bytes) -> bytes:
 
 
 class Liar:
-    """Changes messages by chance: about one of so many, after the session has begun."""
-
     def __init__(self, seed: int, rarity: int) -> None:
         self.chance, self.rarity = random.Random(seed), rarity
         self.told: list[str] = []
@@ -95,7 +92,6 @@ class Liar:
     # --- of some ---
 
     def types(self, kind: bytes, content: bytes) -> bytes:
-        """Of the columns of an answer."""
         place, changed = 2, bytearray(content)
         for _ in range(struct.unpack_from("!h", content)[0]):
             place = content.index(b"\0", place) + 1
@@ -157,8 +153,6 @@ LIES = {
 
 
 class OneLie(Liar):
-    """Tells one lie, about the first message of a kind, perhaps one that has something in it."""
-
     def __init__(self, kind: bytes, lie: str, about: bytes = b"") -> None:
         super().__init__(0, 1)
         self.kind, self.lie, self.about = kind, lie, about
@@ -172,8 +166,6 @@ class OneLie(Liar):
 
 @dataclass
 class Hostile:
-    """The place at which it listens: a socket of Unix in a folder."""
-
     folder: Path
     real: Path
     liar: Liar

@@ -70,7 +70,6 @@ def statements(script: str) -> tuple[Statement, ...]:
 
 
 def walk(value: Any) -> Iterator[Any]:
-    """Every node of a tree, from the top."""
     if isinstance(value, ast.Node):
         yield value
         for attribute in value:
@@ -103,7 +102,6 @@ def text_body(node: Any) -> str | None:
 
 
 def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
-    """The SQL of a parsed PL/pgSQL body, as whole statements, and the line of the body it is on."""
     if isinstance(tree, list):
         for item in tree:
             yield from plpgsql_expressions(item, line)
@@ -129,7 +127,6 @@ def parsed_plpgsql(statement: Statement) -> list[tuple[str, int]]:
 
 
 def scalar_fields(text: str) -> str:
-    """A PL/pgSQL function in which the fields of variables of our types can be assigned to, as the parser needs it."""
     return COMPOSITE_VARIABLE.sub(r"\1record", text)
 
 
@@ -146,20 +143,17 @@ def in_body(statement: Statement) -> tuple[Piece, ...]:
 
 
 def declared_types(body: str) -> list[tuple[str, int]]:
-    """The types that `scalar_fields` hides from the parser, as expressions of them."""
     found = COMPOSITE_VARIABLE.finditer(body)
     return [(f"SELECT NULL::{match[0].split()[-1]}", 1 + body.count("\n", 0, match.end())) for match in found]
 
 
 def pieces(script: str) -> Iterator[Piece]:
-    """All the SQL of a script: its statements, and what is in its text bodies."""
     for statement in statements(script):
         yield Piece(statement.node, statement.line, statement.subject)
         yield from in_body(statement)
 
 
 def dotted(names: Any) -> str:
-    """A name as it is written, with its schema; what the grammar itself puts into pg_catalog without it."""
     parts = [each.sval for each in names]
     return ".".join(parts[1:] if len(parts) > 1 and parts[0] == "pg_catalog" else parts)
 
@@ -178,7 +172,6 @@ def signature(names: Any, types: Any) -> str:
 
 
 def inputs(node: ast.CreateFunctionStmt) -> list[Any]:
-    """The types of a function's arguments that are passed to it."""
     return [each.argType for each in node.parameters or () if each.mode not in OUTPUT_MODES]
 
 
@@ -239,7 +232,6 @@ def commented_by(node: ast.CommentStmt) -> str:
 
 
 def literals(text: str, line: int = 1) -> Iterator[tuple[str, int]]:
-    """The literals of a text as they are written, with their lines, and those inside of what is dollar-quoted."""
     for token in scan(text):
         if token.name in {"SCONST", "USCONST"}:
             written, at = text[token.start : token.end + 1], line + text.count("\n", 0, token.start)

@@ -32,7 +32,6 @@ class Reader:
         connection.execute("INSERT INTO kept VALUES (%s::jsonb, %s::jsonb)", [self.position, self.batch])
 
     def step(self, connection: Connection) -> bool:
-        """Read the batch, and find the next one."""
         rows = connection.execute(READ.encode(), [self.batch]).fetchall()
         self.got += [int(str(n)) for (n,) in rows]
         self.position = str(scalar(connection, ADVANCE, self.position, self.batch))
@@ -46,8 +45,6 @@ class Reader:
 
 
 class KeptPositions:
-    """Readers of the table events; the rows that each of them has."""
-
     def __init__(
         self, connection: Connection, cluster: Cluster, folder: Path, columns: str, user: str = "postgres"
     ) -> None:
@@ -74,7 +71,6 @@ class KeptPositions:
         return [int(str(n)) for rows in found for (n,) in rows]
 
     def go_on(self, connection: Connection) -> None:
-        """Each of them reads the rest: with those of before, all rows once."""
         everything = numbers_of(connection)
         assert self.ordering["frozen"] and not scalar(connection, "SELECT bool_or(position ? 'noted') FROM kept")
         noted = (

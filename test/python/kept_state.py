@@ -30,7 +30,6 @@ ROWS = "SELECT n FROM feed_batch_rows(%s, %s, null::events) ORDER BY seq"
 
 
 def wait_until_alone(connection: Connection) -> None:
-    """Until the sessions that were closed have ended, one of which has the batch of a sink."""
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     wait_for(lambda: scalar(connection, others) == 0)
 
@@ -60,7 +59,6 @@ class Kept:
         self.insert(connection, 2)
 
     def take_batches(self, connection: Connection) -> None:
-        """One is with a worker, one is set aside; and one share's."""
         connection.execute(WORKERS.encode())
         self.got |= {"workers": [], "shares": []}
         self.taken = {feed: self.take(connection, feed, 2) for feed in ("workers", "shares")}
@@ -106,7 +104,6 @@ class Kept:
         return found
 
     def goes_on(self, connection: Connection) -> None:
-        """Each feed returns what it owes, exactly once: a batch that is out keeps number and rows."""
         self.insert(connection, 1)
         wait_until_alone(connection)
         assert scalar(connection, "SELECT feed_next_batch('pending')") == self.pending
@@ -123,7 +120,6 @@ class Kept:
         assert scalar(connection, "SELECT exact_count('events')") == self.written
 
     def workers_go_on(self, connection: Connection) -> None:
-        """With the tokens that they have; and what was set aside is still that."""
         aside = "SELECT number, reason FROM feed_batches WHERE name = 'workers' AND set_aside IS NOT NULL"
         assert connection.execute(aside.encode()).fetchall() == [(self.set_aside, "bad")]
         connection.execute("SELECT feed_retry_batch('workers', %s)", [self.set_aside])

@@ -83,7 +83,6 @@ def known_output(position: str) -> bytes | None:
 
 
 def points(kind: str, every: int, arguments: list[str]) -> int:
-    """From the first one, until one is past the end; its number."""
     assert cli.commands[arguments[0]]  # loaded here, once, and not by each fork
     # What a run loads if it is not there; the driver takes longer than all that is tested here.
     for late in ("importlib.readers", "inorder.tail.run"):

@@ -120,7 +120,6 @@ def make_changes(tree: Path) -> None:
 
 
 def tool(tree: Path, cluster: Cluster, *arguments: str) -> str:
-    """Run the tool of that tree against a server; what it printed."""
     done = subprocess.run(
         [sys.executable, "-m", "inorder", *arguments], check=False, capture_output=True, text=True, cwd="/",
         env=cluster.environment() | {"PYTHONPATH": str(tree)},
@@ -130,7 +129,6 @@ def tool(tree: Path, cluster: Cluster, *arguments: str) -> str:
 
 
 def build(server: Installation, tree: Path, folder: Path) -> Path:
-    """Compile what differs from the checkout, whose objects are taken; where it is installed to, as below a root."""
     objects = build_folder(server, ROOT)
     folder.mkdir()
     with locked(objects):
@@ -141,7 +139,6 @@ def build(server: Installation, tree: Path, folder: Path) -> Path:
 
 
 def install(cluster: Cluster, stage: Path, *, library: bool = True, scripts: bool = True) -> None:
-    """Put one version in the place of another in a private server, file by file, as a package does."""
     root = Path(str(cluster.server.pkglibdir).removesuffix(str(cluster.original.pkglibdir.resolve())))
     for path in (path for path in stage.rglob("*") if path.is_file()):
         if library if path.suffix == ".so" else scripts:

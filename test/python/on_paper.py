@@ -31,7 +31,6 @@ def empty_result(kind: type[Experiment[Any]], plan: Plan) -> Result:
 
 
 def on_paper(kind: type[Experiment[Any]], **answers: Callable[..., Any]) -> type[Experiment[Any]]:
-    """The experiment, whose methods of these names write down what they are asked, and answer so."""
 
     def method(name: str) -> Callable[..., Any]:
         def answered(self: Any, *words: Any) -> Any:
@@ -72,7 +71,6 @@ def insert_run(kind: str, number: int, tps: float, wal_bytes: float, rows: int =
 
 
 def a_result(complete: bool = True, method: str = DIRECT_IO) -> Result:
-    """Random keys at a quarter of bigint's speed and twelve times its WAL, six rounds of differing speed."""
     plan = {
         "rows": [1000], "kinds": ["bigint", "random"], "clients": [8], "rounds": 6, "seconds": 2, "inserts": None,
         "memory_bytes": 32 * 2**20,

@@ -31,12 +31,10 @@ def but(**changes: object) -> Found:
 
 
 def plain(users: Cluster, database: str = "bare") -> str:
-    """The connection string of a role without rights."""
     return f"host={users.folder / 'run'} port=5432 user=plain dbname={database}"
 
 
 def traces(dsn: str) -> list[object]:
-    """What is left there of runs: schemas, feeds, readable tables, sessions."""
     with connect(dsn) as connection:
         connection.execute("SET search_path = elsewhere, pg_catalog")
         # A session that was closed is there for a moment longer.
@@ -52,7 +50,6 @@ def traces(dsn: str) -> list[object]:
 
 
 def run_there(folder: Path, server: Installation, dsn: str, name: str, *options: str) -> tuple[Result, str]:
-    """One round of an experiment with a page: complete; and what it notes."""
     for file in (f"inorder-{name}.jsonl", "page.html"):
         (folder / file).unlink(missing_ok=True)
     words = ("lab", "run", name, "--dsn", dsn, "--rounds", "1", "--html", "page.html", *options)

@@ -22,7 +22,6 @@ def other_majors(server: Installation) -> list[Installation]:
 
 
 def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
-    """Run a program as the server's account, in a folder; what it printed."""
     path = f"PATH={cluster.server.bindir}:{os.environ['PATH']}"
     user = cluster.account and cluster.account.pw_uid
     there: list[str | Path] = ["env", "-C", folder, path, *command]
@@ -42,7 +41,6 @@ def adapt(connection: Connection, new: Installation) -> None:
 
 
 def upgrade(before: Cluster, after: Cluster) -> Path:
-    """Bring a cluster that is stopped into an empty one; the folder in which pg_upgrade leaves its scripts."""
     for cluster in (before, after):
         for name in PROGRAMS:
             shutil.copy(cluster.original.program(name), cluster.server.bindir)

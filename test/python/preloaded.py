@@ -34,7 +34,6 @@ lock = threading.Lock()
 
 @cache
 def loaded() -> socket.socket:
-    """The way to a process that has loaded everything; it ends when the way is closed, at the latest with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
@@ -49,8 +48,6 @@ def loaded() -> socket.socket:
 
 
 class Run:
-    """A run of the tool, as subprocess.Popen shows one."""
-
     def __init__(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str],
         stdout: int | IO[bytes], stderr: int | IO[bytes],
@@ -178,7 +175,6 @@ def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "selec
 
 
 def end(process: int, number: int, status: int) -> None:
-    """Fetch a process that has ended, and report its exit code."""
     code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
     with suppress(BrokenPipeError):
         os.write(status, str(code).encode())
@@ -202,7 +198,6 @@ def hold_after(sizes: list[int]) -> None:
 
 
 def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    """The program as it is started by its name; it does not come back."""
     for ours, theirs in enumerate(descriptors, 1):
         os.dup2(theirs, ours)
         os.close(theirs)

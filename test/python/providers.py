@@ -25,7 +25,6 @@ def may_use(connection: Connection, entry: dict[str, str], role: str) -> bool | 
 
 
 def revoke(connection: Connection) -> None:
-    """Take all of it away from every role of a database, as its superuser."""
     for entry in documented():
         if may_use(connection, entry, "public") is not None:
             kind, _ = KINDS[entry["privilege"]]

@@ -133,7 +133,6 @@ class Replay:
 
 
 def tables_of(result: Result) -> list[dict[str, Any]]:
-    """All tables of a report: the data, and what a page shows of them; and the verdicts."""
     found = [
         {
             "name": section.name,

@@ -54,7 +54,6 @@ class Pair:
             connection.execute(SCHEMA.encode())
 
     def copy_schema(self) -> None:
-        """By pg_dump of the newer server, as an upgrade does."""
         options = ("--schema-only", "--no-publications", "--no-toast-compression")
         dumped = run(self.subscriber, "pg_dump", *options, "-d", self.source)
         assert dumped.returncode == 0, dumped.stderr
@@ -64,7 +63,6 @@ class Pair:
         assert done.returncode == 0, done.stderr
 
     def subscribe(self, tables: str, options: str = "") -> None:
-        """Publish what is named, and receive it; everything that is there is copied first."""
         with connect(self.source) as source, connect(self.target) as target:
             source.execute(f"CREATE PUBLICATION p FOR {tables}".encode())
             connection = f"CREATE SUBSCRIPTION {self.name} CONNECTION '{self.source}' PUBLICATION p"
@@ -102,14 +100,11 @@ def wait_until_confirmed(source: Connection, slot: str) -> None:
 
 @dataclass
 class Writer:
-    """Transactions of all kinds into all tables; knows what it has committed."""
-
     lane: int
     used: int = 0
     committed: dict[str, list[int]] = field(default_factory=lambda: {table: [] for table in TABLES})
 
     def write(self, dsn: str, transactions: int) -> None:
-        """Some are undone, some in part; some have as many rows as are streamed before their end."""
         rng = random.Random(self.lane)
         with connect(dsn) as connection:
             for number in range(transactions):
@@ -141,8 +136,6 @@ class Writer:
 
 
 class Consumer:
-    """What reads a table: one feed in each read, one feed in two steps, and a position of its own."""
-
     def __init__(self, table: str) -> None:
         self.table = table
         self.moved: list[int] = []
@@ -157,7 +150,6 @@ class Consumer:
         self.position = str(one(connection, "SELECT reader_start(%s, %s)::text", self.table, start))
 
     def tokens(self, connection: Connection, call: str, *parameters: object) -> list[int]:
-        """The rows of a call, whose last argument is their type."""
         query = f"SELECT n FROM {call.replace('TYPE', f'null::{self.table}')}"
         return [int(str(row[0])) for row in connection.execute(query.encode(), parameters)]
 
@@ -193,7 +185,6 @@ class Consumer:
             pass
 
     def check(self, tokens: Sequence[int]) -> None:
-        """Each row once, whoever read it."""
         wanted = sorted(tokens)
         stepped = [token for batch in self.batches.values() for token in batch]
         for what, got in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):

@@ -37,14 +37,12 @@ def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
 
 
 def read(connection: Connection, feed: str, rows: int | None = None, owner: str | None = None) -> list[int]:
-    """What the feed delivers next, by the numbers in column n."""
     statement = f"SELECT n FROM feed_read(%s, null::{ALL[feed]}, %s, %s::regrole)"
     found = connection.execute(statement.encode(), [feed, rows, owner])
     return [int(str(row[0])) for row in found]
 
 
 def insert(connection: Connection, first: int, last: int) -> None:
-    """Rows with these numbers into every table, each table in a transaction of its own."""
     for table in ALL.values():
         connection.execute(f"INSERT INTO {table} (n) SELECT generate_series({first}, {last})".encode())
 
@@ -56,7 +54,6 @@ def make_tables(connection: Connection) -> None:
 
 
 def fill(connection: Connection) -> dict[str, list[int]]:
-    """Tables, rows, feeds inside a transaction, batches unfinished, counts; returns what was delivered."""
     make_tables(connection)
     insert(connection, 1, 3)
     for feed, table in ALL.items():
@@ -71,7 +68,6 @@ def fill(connection: Connection) -> dict[str, list[int]]:
 
 
 def spend_transactions(connection: Connection, amount: int) -> None:
-    """Let transaction ids grow: every savepoint that writes takes one."""
     connection.execute("CREATE TEMP TABLE spent (n int)")
     connection.execute(
         f"""DO $$ BEGIN FOR i IN 1 .. {amount} LOOP

@@ -60,8 +60,6 @@ KINDS_OF_OID = {
 
 
 class Finding(NamedTuple):
-    """Something that breaks a rule: where, in which object, and what it is."""
-
     line: int
     rule: str
     subject: str
@@ -124,7 +122,6 @@ def in_our_schemas(script: str) -> Found:
 
 
 def is_pinned(setting: Any) -> bool:
-    """Whether a SET is of the path that finds nothing of anybody else's."""
     return setting.name == "search_path" and [each.val.sval for each in setting.args or ()] == PATH
 
 
@@ -136,7 +133,6 @@ def pinned_script(script: str) -> Found:
 
 
 def functions(script: str) -> Iterator[Statement]:
-    """The statements that make functions."""
     return (each for each in statements(script) if isinstance(each.node, ast.CreateFunctionStmt))
 
 
@@ -199,15 +195,12 @@ def plain_arguments(script: str) -> Found:
 
 
 class Names:
-    """What a script makes, by kind, to know what has to be named with its schema."""
-
     def __init__(self, script: str) -> None:
         self.made: dict[str, set[str]] = {}
         for _, _, kind, _, name in made_in(script):
             self.made.setdefault(kind, set()).add(name)
 
     def of(self, *kinds: str) -> set[str]:
-        """The bare names of these kinds."""
         return {name for kind in kinds for name in self.made.get(kind, ())}
 
     def problem(self, names: Any, *kinds: str) -> str | None:
@@ -218,7 +211,6 @@ class Names:
         return f"{parts[0]} without its schema" if parts[0] in self.of(*kinds) else None
 
     def in_node(self, node: Any) -> str | None:
-        """What is wrong with the name in a node of a tree."""
         found = None
         match node:
             case ast.FuncCall():
@@ -276,7 +268,6 @@ def names_with_schemas(script: str) -> Found:
 
 
 def is_untyped(node: Any) -> bool:
-    """Whether a value is a literal whose type depends on what functions there are."""
     value = node.arg if isinstance(node, ast.NamedArgExpr) else node
     return isinstance(value, ast.A_Const) and not isinstance(value.val, ast.Boolean)
 
@@ -322,7 +313,6 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
     """pgspot's own, which stops at a function in SQL's own syntax: such a body is judged as the script around it is."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
-        """Judge what a function is, and a body that is the text of SQL; what is in a parsed one is visited next."""
         if node.sql_body is None:
             super().visit_CreateFunctionStmt(ancestors, node)
 
@@ -372,5 +362,4 @@ RULES: tuple[Callable[[str], Found], ...] = (
 
 
 def broken(script: str, rule: Callable[[str], Found]) -> list[Finding]:
-    """What one rule finds in a script."""
     return [Finding(line, rule.__name__, subject, problem) for line, subject, problem in rule(script)]

@@ -102,7 +102,6 @@ PROGRAMS = {"sql": "regress/pg_regress", "specs": "isolation/pg_isolation_regres
 
 
 def listed(name: str) -> list[str]:
-    """Of the tests that the Makefile has."""
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     found = re.search(rf"^{name} *= *(.*)$", text, re.M)
     assert found is not None
@@ -131,7 +130,6 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
 
 
 def reading(schema: str) -> str:
-    """What gives the SQL edition a feed_read, by which the tests of both editions read."""
     text = (DIFFERENCES / "feed_read.sql").read_text().replace("@reads@", " SET ".join(READS))
     return filled(text, ROOT, schema)
 
@@ -163,7 +161,6 @@ def install(server: Installation, cluster: Cluster, script: Path, database: str,
 
 
 def prepare(folder: Path, kind: str) -> Path:
-    """The tests as the SQL edition needs them: without CREATE EXTENSION, and without the context of errors."""
     for name in (kind, "expected"):
         shutil.copytree(TEST / name, folder / name)
     for path in (folder / "sql").glob("*.sql"):
@@ -193,7 +190,6 @@ def without_context(text: str) -> list[str]:
 
 
 def difference(expected: Path, found: Path) -> str:
-    """What differs, in a form that stays as it is when lines before it change."""
     wanted, got = (without_context(path.read_text()) for path in (expected, found))
     lines = difflib.unified_diff(wanted, got, n=1, lineterm="")
     return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])

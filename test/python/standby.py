@@ -48,7 +48,6 @@ class Standby(Cluster):
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 
     def catch_up(self) -> None:
-        """Wait until everything that is committed on the primary is replayed."""
         with connect(self.primary.dsn) as primary, connect(self.dsn) as standby:
             row = primary.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
             assert row is not None
@@ -61,7 +60,6 @@ class Standby(Cluster):
         raise InorderError(f"the standby did not catch up within {REPLAY_SECONDS} s:\n{self.log_tail()}")
 
     def become_subscriber(self, tool: Path, database: str, settings: Mapping[str, str]) -> None:
-        """Instead of its first start; pg_createsubscriber starts it with what is in its files."""
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
         command: list[str | Path] = [tool, "-D", self.data, "-P", self.primary.dsn, "-d", database]

@@ -82,8 +82,6 @@ EXPECTED = {
 
 
 class Advised:
-    """A server, and runs of inorder advise on its databases."""
-
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
 
@@ -272,8 +270,6 @@ HELD = "SELECT relation::int8, mode FROM pg_locks WHERE pid = pg_backend_pid() A
 
 
 class Watched(Reader):
-    """It keeps what is locked at the end of each transaction, and calls somebody who wants to write then."""
-
     def __init__(self, connection: psycopg.Connection[Any], writer: Callable[[], None]) -> None:
         super().__init__(connection)
         self.writer, self.locked = writer, set[tuple[int, str]]()
@@ -384,7 +380,6 @@ AS $$ BEGIN RAISE EXCEPTION 'ran'; END $$;
 
 
 def hostile(advised: Advised) -> str:
-    """A database of mallory's in which names are odd, and the server's are taken; the name of a table there."""
     table = sql.Identifier("mallory", ODD).as_string(None)
     with advised.session("bare") as admin:
         execute(admin, "DROP DATABASE IF EXISTS odd WITH (FORCE)", "CREATE DATABASE odd OWNER mallory")

@@ -79,14 +79,12 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 
 
 def called_names() -> list[str]:
-    """Whatever the install script calls: functions of the server and of the extension."""
     script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
     return sorted(named - {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"})
 
 
 def use(connection: Connection, schema: str, path: str = "pg_catalog") -> None:
-    """Everything that the extension does, by the superuser who trusts it: nothing is found by his search_path."""
     execute(connection, f"SET search_path = {path}", *USE.format(x=schema).split(";\n")[:-1], "RESET search_path")
 
 
@@ -103,7 +101,6 @@ END $$
 
 
 def plant(dsn: str, schema: str, names: list[str]) -> None:
-    """As mallory, in a schema that belongs to him; what is taken already stays as it is."""
     traps = [*overloads(schema, names), *operators(schema)]
     with connect(f"{dsn} user=mallory") as mallory:
         execute(mallory, PLANT)
@@ -132,7 +129,6 @@ def test_what_is_planted_before_installation_is_never_called(attacked: Cluster, 
 
 
 def drop_own(mallory: Connection) -> None:
-    """Drop what stands in the way of the extension's own functions, and of nothing else."""
     script = sql_source()
     own = set(re.findall(r"CREATE (?:FUNCTION|AGGREGATE) @extschema@\.(\w+)\(", script))
     planted = mallory.execute(
@@ -144,7 +140,6 @@ def drop_own(mallory: Connection) -> None:
 
 
 def use_again(connection: Connection, path: str) -> None:
-    """By a superuser on whose search_path mallory's schema is: what is inside of the functions is not found there."""
     execute(connection, "DROP TABLE public.events", "DROP TABLE public.old")
     statements = USE.format(x="x").split(";\n")[:-1]
     with connection.transaction():

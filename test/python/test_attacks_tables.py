@@ -46,7 +46,6 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database with an edition, and with mallory's schema in it."""
     with database(attacked, CREATE, template=f"with_{getattr(request, 'param', TESTED)}") as made:
         with connect(f"{made} user=mallory") as mallory:
             execute(mallory, ATTACK)
@@ -402,7 +401,6 @@ SWAP = "ALTER SCHEMA {0} RENAME TO middle; ALTER SCHEMA {1} RENAME TO {0}; ALTER
 
 
 def make_impostor(mallory: Connection, impostor: str) -> None:
-    """In the schema back, with a type whose cast is to that of the key or, where the reader casts, to text."""
     names = {"type": "text", "value": "a"} if impostor == "a cast to text" else {"type": "uuid", "value": "0" * 32}
     language = (CALLED if impostor == "a cast" else INLINED).format(**names)
     execute(mallory, "CREATE SCHEMA back", TRAP)
@@ -621,7 +619,6 @@ CALLS = (
 
 @pytest.fixture
 def alices(dsn: str) -> str:
-    """The same database, with a table and a feed of alice's in a schema that is closed."""
     with connect(dsn) as admin:
         execute(admin, "CREATE SCHEMA alice AUTHORIZATION alice")
     with connect(f"{dsn} user=alice") as alice:
@@ -884,7 +881,6 @@ COLUMNS = {
 
 
 def hostile_types() -> Iterator[str]:
-    """Types with casts that attack, a table with a column of each, and of arrays of each; and a row in it."""
     columns, values = [], []
     for n, context in enumerate(CONTEXTS):
         yield from (made.format(n=n) for made in MADE_TYPES)
@@ -914,7 +910,6 @@ def hostile_types() -> Iterator[str]:
 
 @pytest.fixture
 def typed(dsn: str) -> str:
-    """The same database, with a table of mallory's whose columns have types of his; their casts do attack."""
     with connect(dsn) as admin:
         execute(admin, "CREATE DOMAIN public.small AS int")
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:

@@ -32,7 +32,6 @@ def own_group(place: Parent) -> Path:
 
 
 def tables_on(cluster: Cluster, small: Small) -> InsertTables:
-    """A table of one kind, filled by the lab and then measured."""
     return InsertTables(ThrowAway(cluster), {"bigint": KEY_KINDS["bigint"]}, small, 1)
 
 

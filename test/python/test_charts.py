@@ -17,7 +17,6 @@ def root_of(chart: Chart, width: int = SCREEN) -> ET.Element:
 
 
 def dots(chart: Chart, width: int = SCREEN) -> dict[str, tuple[float, float]]:
-    """The middles of dots and diamonds, by what they say on hover."""
     found = {}
     for one in root_of(chart, width).iter("path"):
         if match := re.match(r"M([\d.]+),([\d.]+)([al])", one.attrib["d"]):

@@ -115,7 +115,6 @@ def test_polling_and_hiding_exclude_each_other() -> None:
 
 
 def made(connection: Connection, one: Candidate) -> str:
-    """An empty table with the chosen column; the index on its key."""
     for statement in (
         "DROP TABLE IF EXISTS chosen", "DROP SEQUENCE IF EXISTS numbers", "CREATE SEQUENCE numbers",
         f"CREATE TABLE chosen (id {one.column})",

@@ -53,7 +53,6 @@ OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inorder'
 
 @pytest.fixture
 def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
-    """Of a table whose shards are readable."""
     with query_of(nodes, events, tmp_path) as made:
         yield made
 

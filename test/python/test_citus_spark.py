@@ -35,7 +35,6 @@ pytestmark = [
 
 @pytest.fixture
 def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
-    """Of a table whose shards are readable."""
     with query_of(nodes, events, tmp_path) as made:
         yield made
 

@@ -65,7 +65,6 @@ READS = (
 
 @pytest.fixture
 def database(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """An empty database, and what CREATE EXTENSION citus needs."""
     folder = cluster.server.sharedir / "extension"
     (folder / "citus.control").write_text(CONTROL)
     (folder / "citus--1.0.sql").write_text(SCRIPT)
@@ -79,7 +78,6 @@ def make(connection: Connection, name: str) -> None:
 
 
 def distribute(connection: Connection, name: str) -> None:
-    """What Citus notes of a table; it invalidates the table."""
     connection.execute(f"INSERT INTO pg_catalog.pg_dist_partition VALUES ('{name}', 'h')".encode())
     connection.execute(f"COMMENT ON TABLE {name} IS 'distributed'; ALTER TABLE {name} SET (fillfactor = 99)".encode())
 
@@ -237,8 +235,6 @@ def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
 
     def answer(statement: sql.SQL, places: list[list[Shard]], rows: dict[str, list[int]]) -> int:
         class Moving(ShardsCounter):
-            """Each place has so many rows at each call; one without any is gone."""
-
             def ask_shard(self, shard: Shard, _statement: sql.SQL) -> int:
                 if not rows[shard.key]:
                     raise psycopg.errors.UndefinedTable

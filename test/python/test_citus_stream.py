@@ -88,7 +88,6 @@ def test_a_node_that_restarts(nodes: Nodes, events: str, tmp_path: Path) -> None
 
 
 def insert_and_wait(nodes: Nodes, table: str, folder: Path, token: str) -> None:
-    """Rows into all shards, until they are in the output."""
     insert = f"INSERT INTO {table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
     with connect(nodes.dsn) as connection:
         connection.execute(insert.encode(), [token])
@@ -295,7 +294,6 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
 
 
 def wait_until_read(coordinator: Connection, table: str, folder: Path, running: preloaded.Run) -> None:
-    """Until the position file knows the shards as they are now."""
     now = {number for number, _, _ in shards(coordinator, table)}
     places = {(number, node) for number, _, node in shards(coordinator, table)}
 

@@ -43,7 +43,6 @@ def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) ->
 
 @pytest.fixture
 def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
-    """PgBouncer in transaction mode; its port."""
     if "INORDER_TEST_CLIENTS" not in os.environ:
         pytest.skip("script/clients runs it")
     if (program := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
@@ -134,7 +133,6 @@ def has_had_a_batch(shop: Shop, name: str) -> bool:
 
 
 def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], None]) -> None:
-    """Killed in mid-batch twice, and under load; cut off; a batch set aside; stopped; and what others do under load."""
     try:
         with shop.load():
             consumer.start()
@@ -165,7 +163,6 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
 
 
 def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
-    """The sink has the batch, the feed does not know: it comes again, and the sink skips it."""
     with shop.sink.transaction():
         shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
         wait_for(lambda: shop.waiting("mail"))
@@ -213,7 +210,6 @@ def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
 
 
 def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
-    """No batch is tried meanwhile, though a pooler accepts connections; afterwards the consumer continues."""
 
     def has_tried_again(times: int) -> bool:
         return consumer.log.read_text().count("trying again") >= times
@@ -231,7 +227,6 @@ def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
 
 
 def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str]) -> None:
-    """Each row once: a bad one in dead_letters, those set aside when the sink takes them. The log has every try."""
     letters = "SELECT content ->> 'id', error LIKE '%%readable%%', batch FROM dead_letters"
     ((key, is_named, number),) = shop.sink.execute(letters.encode()).fetchall()
     assert (key, is_named) == (dead, True)

@@ -236,7 +236,6 @@ def test_a_server_that_does_not_start_shows_its_log(server: Installation) -> Non
 
 
 def listing(*folders: Path) -> set[tuple[str, int]]:
-    """Every file with its time of change."""
     return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
 
 

@@ -41,7 +41,6 @@ def not_compared(a: Result, b: Result) -> list[str]:
 
 
 def result_of(factor: float = 1.0, rounds: int = 6, seed: int = 1, **plan: object) -> Result:
-    """TPS and WAL of two kinds with 1 % noise; TPS of random times the factor."""
     generator = np.random.default_rng(seed)
     settings = {"kinds": ["bigint", "random"], "rows": [1000], "rounds": rounds, "seconds": 1, "seed": seed} | plan
     runs = [
@@ -107,7 +106,6 @@ def test_what_differs_around_it_is_reported() -> None:
 
 
 def runs_of(experiment: str, metrics: dict[str, float], rounds: int = 6, step: str = "s", rows: int = 600) -> Result:
-    """A result of one kind whose turns are all alike."""
     runs = [Run(step, "k", rows, number, dict(metrics)) for number in range(1, rounds + 1)]
     return Result(experiment, "now", "0", 1, {}, {}, {}, "mock", [], runs, True)
 

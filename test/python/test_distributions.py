@@ -32,7 +32,6 @@ LICENSES = {
 
 
 def made(what: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
-    """The files that script/packages writes, with their hashes."""
     done = subprocess.run(
         [ROOT / "script" / "packages", what], check=False, capture_output=True, text=True, umask=umask,
         env=os.environ | {"DIST": str(folder), "TZ": zone},
@@ -43,7 +42,6 @@ def made(what: str, folder: Path, umask: int, zone: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All of them, made twice by users with other settings."""
     first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
     for what in ("wheel", "pgxn"):
         assert made(what, first, 0o022, "UTC") == made(what, second, 0o077, "Asia/Tokyo")

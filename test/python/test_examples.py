@@ -88,8 +88,6 @@ def test_every_command_can_be_parsed(document: str, tmp_path: Path, monkeypatch:
 
 
 class Page:
-    """What the blocks of a page are run on: a database after another, and a folder."""
-
     def __init__(self, cluster: Cluster, template: str, folder: Path) -> None:
         self.cluster, self.template, self.folder = cluster, template, folder
         programs = folder / ".bin"

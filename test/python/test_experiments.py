@@ -247,7 +247,6 @@ def whole_run(name: str) -> list[Key]:
 
 
 def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
-    """Of a stage whose rounds are whole each is measured by one run; and nothing is measured without need."""
     replay = Replay(kind_of(name), source(name))
     again = Counter(asked)
     for stage in replay.experiment().stages():

@@ -81,7 +81,6 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
 
 
 def drained(connection: Connection, feed: str, known: set[int]) -> list[object]:
-    """The rows that are left, in batches of new, consecutive numbers, each finished once."""
     got: list[object] = []
     last = 0
     while scalar(connection, NEXT, feed, 2) is not None:

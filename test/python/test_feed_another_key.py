@@ -15,7 +15,6 @@ ROWS = list(range(1, 21))
 
 
 def make(connection: Connection, options: str) -> None:
-    """A table with two transactions of ten rows each, whose order differs by each key."""
     run(connection, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, xact bigint NOT NULL DEFAULT xact_id())",
         "CREATE INDEX ON t (xact)", f"SELECT feed_create('z', 't'{options})",
         "INSERT INTO t SELECT i, 21 - i FROM generate_series(1, 10) AS i",
@@ -23,7 +22,6 @@ def make(connection: Connection, options: str) -> None:
 
 
 def change_key(connection: Connection, columns: str) -> None:
-    """The owner replaces the primary key, and enables the table again."""
     run(connection, "ALTER TABLE t DROP CONSTRAINT t_pkey", f"ALTER TABLE t ADD PRIMARY KEY ({columns})",
         "SELECT feed_enable('t')")  # fmt: skip
 

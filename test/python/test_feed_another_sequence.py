@@ -13,7 +13,6 @@ INSERT = "INSERT INTO t (n) SELECT generate_series({}, {})"
 
 
 def batch(connection: Connection) -> list[int]:
-    """The next three rows, which are finished."""
     number = scalar(connection, "SELECT feed_next_batch('z', 3)")
     if number is None:
         return []

@@ -74,7 +74,6 @@ def set_aside(connection: Connection, worker: str, rows: int | None = None) -> i
 
 
 def example() -> dict[str, Any]:
-    """The code of the manual, with small batches that are tried again at once."""
     code = python_with("docs/feed-workers.md", "feed_take_batch")
     assert code.count("\n") < 40
     names: dict[str, Any] = {}
@@ -156,7 +155,6 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
 
 
 def check_state(session: Connection, seen: int) -> None:
-    """Nobody reads it; in the SQL edition each role the rows that the view shows to it."""
     statement = "SELECT FROM inorder_internal.worker_batch"
     if TESTED == "sql":
         assert len(session.execute(statement.encode()).fetchall()) == seen

@@ -76,7 +76,6 @@ CREATE COLLATION evil."col'l" FROM "C";
 
 
 def planted() -> Iterator[str]:
-    """Types with the names of the server's, and operators on these: first on the path of who is attacked."""
     kinds = ("int8", "int4", "uuid", "text", "oid")
     for kind in kinds:
         yield f"CREATE FUNCTION evil.compare({kind}, {kind}) RETURNS boolean LANGUAGE sql RETURN evil.attack()"
@@ -155,7 +154,6 @@ class State(NamedTuple):
 
 @pytest.fixture(scope="module")
 def state(server: Installation) -> Iterator[State]:
-    """Everything there is to be misused, and a feed of somebody else's."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:  # of its own, since roles are the whole server's
         running.start({"fsync": "off", "restart_after_crash": "off"})
         dsn = stack.enter_context(database(running, "ALTER DATABASE {database} OWNER TO mallory"))
@@ -312,7 +310,6 @@ def numbers(session: Connection, query: str) -> list[int]:
 
 
 def by_worker(session: Connection, row: str, _: str) -> Iterator[int]:
-    """Of a feed that is divided by a column, and in the order of another."""
     take = "SELECT number, token FROM feed_take_batch('divided', 'w', 2) WHERE number IS NOT NULL"
     while batch := session.execute(take).fetchone():
         yield from numbers(session, f"SELECT {NUMBER} FROM feed_batch_rows('divided', {batch[0]}, {row})")
@@ -327,7 +324,6 @@ def by_statement(session: Connection, *_: str) -> Iterator[int]:
 
 
 def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
-    """Of a reader that keeps its position, and runs the text of each batch."""
     position, found = literal(str(scalar(session, f"SELECT reader_start({table})"))), [0]
     while found:
         with session.transaction():

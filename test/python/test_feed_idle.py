@@ -78,7 +78,6 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 
 
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
-    """Until polls find nothing without another look."""
     for _ in range(3):
         execute(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None

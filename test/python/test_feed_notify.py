@@ -31,7 +31,6 @@ FORMS = {
 
 @pytest.fixture
 def dsn(cluster: Cluster) -> Iterator[str]:
-    """A database of its own: channels belong to databases."""
     with copy_of("template1", cluster, DATABASE):
         yield dsn_of(cluster, DATABASE)
 
@@ -51,7 +50,6 @@ def reader(dsn: str, writer: Connection) -> Iterator[Connection]:
 
 
 def make(writer: Connection, form: str = "uuid") -> None:
-    """A table that notifies the channel of its name."""
     writer.execute(FORMS[form].encode())
     writer.execute("SELECT feed_create('f', 'told'), feed_notify('told')")
 
@@ -62,7 +60,6 @@ def listen(reader: Connection, *channels: str) -> None:
 
 
 def heard(reader: Connection) -> list[tuple[str, str]]:
-    """Channels and payloads of what was committed: a mark of our own follows the last of them."""
     reader.execute("LISTEN mark")
     with connect(reader.info.dsn) as other:
         other.execute("NOTIFY mark")

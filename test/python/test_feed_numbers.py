@@ -32,7 +32,6 @@ def batch(connection: Connection, feed: str = "z", finish: bool = True) -> int:
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    """A database in which feed z has returned batches 1 to 3."""
     run(fresh, PLAIN.replace("note int", "note text DEFAULT current_user"), "SELECT feed_create('z', 't', 'now')")
     assert [batch(fresh) for _ in range(3)] == [1, 2, 3]
     assert scalar(fresh, GONE) == 0
@@ -40,7 +39,6 @@ def used(fresh: Connection) -> Connection:
 
 
 def goes_on(connection: Connection, number: int) -> None:
-    """Feed z begins with this number, and the numbers before it finish nothing."""
     assert batch(connection, finish=False) == number
     for old in range(1, number) if number < 10 else (1, 2, 3):
         assert state(connection, f"SELECT feed_finish_batch('z', {old})") == ABSENT
@@ -127,7 +125,6 @@ def roles(cluster: Cluster, used: Connection) -> Iterator[Connection]:
 
 
 def feed_of(connection: Connection, role: str) -> int:
-    """The number of the first batch of a new feed z of this role."""
     run(connection, "RESET ROLE", f"SET ROLE {role}", "SELECT feed_create('z', 't', 'now')")
     return batch(connection)
 

@@ -57,7 +57,6 @@ AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
 
 @pytest.fixture
 def other(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """Another session in the same database, which remembers nothing."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as opened:
         # Tables are made again and again.
         opened.prepare_threshold = fresh.prepare_threshold = None

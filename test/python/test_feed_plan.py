@@ -43,7 +43,6 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=INDEXES)
 def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection]:
-    """A table that was read and folded to its end."""
     columns, index = INDEXES[request.param]
     with connect(cluster.dsn) as connection:
         connection.execute(f"CREATE TABLE big ({columns}, n int)".encode())
@@ -71,7 +70,6 @@ def touched(connection: Connection, statement: str, table: str = "big") -> tuple
 
 
 def insert_new(connection: Connection) -> None:
-    """Rows that nobody has read, and an index that knows of them."""
     connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW})".encode())
     if scalar(connection, "SELECT to_regclass('big_brin') IS NOT NULL"):
         connection.execute("SELECT brin_summarize_new_values('big_brin')")
@@ -128,7 +126,6 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
 
 
 def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
-    """How many times a feed touches a table and its indexes from the beginning to the end, in blocks."""
     connection.execute(f"SELECT feed_create('pieces', '{table}')".encode())
     heap = index = rows = 0
     piece = f"INSERT INTO pieces SELECT count(*) FROM feed_read('pieces', null::{table}, {PIECE})"
@@ -173,7 +170,6 @@ ORDERED_HEAP, ORDERED_INDEX = 120, 120
 
 @pytest.fixture
 def ordered(cluster: Cluster) -> Iterator[Connection]:
-    """A table with an order column, and a feed by it that has read nothing."""
     with connect(cluster.dsn) as connection:
         connection.execute(
             """CREATE TABLE big_order (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),

@@ -19,7 +19,6 @@ WAIT_SECONDS = 120
 
 @pytest.fixture(scope="module")
 def logical(server: Installation) -> Iterator[Cluster]:
-    """A server with a publisher and a subscriber among its databases."""
     with Cluster(server, BUILT) as running:
         running.start(SETTINGS | {"wal_level": "logical", "wal_retrieve_retry_interval": "100ms"})
         with connect(running.dsn) as connection:
@@ -62,7 +61,6 @@ def wait_for(connection: Connection, query: str) -> None:
 
 
 def drop_slot(publisher: Connection, name: str) -> None:
-    """As soon as the process that sent its changes has ended; that of a dropped subscription does so by itself."""
     wait_for(publisher, f"SELECT NOT active FROM pg_replication_slots WHERE slot_name = '{name}'")
     publisher.execute("SELECT pg_drop_replication_slot(%s)", [name])
 

@@ -29,7 +29,6 @@ def young(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
-    """Database filled in a server whose transaction ids are high."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
     with copy_of("template1", cluster, "filled") as connection:
@@ -37,7 +36,6 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 
 def check_counts(connection: Connection) -> None:
-    """Every exact count is that of the rows, before and after a fold."""
     for table in ALL.values():
         for call in ("exact_count", "exact_count_fold", "exact_count"):
             counted = scalar(connection, f"SELECT {call}(%s)", table)
@@ -77,7 +75,6 @@ def check_rebased(connection: Connection, feed: str, table: str) -> None:
 
 
 def check_delivered(connection: Connection, feed: str, table: str, before: list[int]) -> None:
-    """Each row once; a batch of before the dump is the same, and is finished here; the table stays guarded."""
     rest = read(connection, feed, 4)
     connection.execute(f"INSERT INTO {table} (n) VALUES (14)".encode())
     rest += read(connection, feed)
@@ -157,7 +154,6 @@ def own_database(server: Cluster, installer: str) -> None:
 
 
 def let_the_reader_read(source: Cluster) -> dict[str, list[int]]:
-    """Feeds of its own on the tables of the owner, who grants it his; what it was delivered by its own."""
     with connect(dsn_of(source, "plain", OWNER)) as connection:
         connection.execute(f'GRANT USAGE ON SCHEMA "Odd.one" TO {READER}'.encode())
         for feed, table in ALL.items():

@@ -46,7 +46,6 @@ def young(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
-    """A database in a server whose transaction ids are high; what its feeds have delivered."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, SPENT)
     with copy_of("template1", cluster, "delivered") as connection:
@@ -62,7 +61,6 @@ def target(young: Cluster) -> Iterator[str]:
 
 
 def restore(source: Cluster, server: Cluster, database: str, way: str, folder: Path) -> None:
-    """Dump the source, and bring it back in one of the ways."""
     options, rounds, role = WAYS[way]
     file = str(folder / "dump")
     dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "delivered")

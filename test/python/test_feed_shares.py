@@ -47,7 +47,6 @@ Row = tuple[str, int]
 
 @pytest.fixture
 def db(cluster: Cluster) -> Iterator[Connection]:
-    """A session; the table is dropped afterwards, with its feeds."""
     with connect(cluster.dsn) as connection:
         yield connection
         connection.execute("DROP TABLE IF EXISTS shared")
@@ -55,7 +54,6 @@ def db(cluster: Cluster) -> Iterator[Connection]:
 
 @pytest.fixture
 def writers(db: Connection, cluster: Cluster) -> Iterator[list[Connection]]:
-    """Other sessions, which are gone before the table is dropped."""
     with ExitStack() as stack:
         yield [stack.enter_context(connect(cluster.dsn)) for _ in range(WRITERS)]
 
@@ -66,8 +64,6 @@ def key_of(number: int, kind: str) -> str:
 
 @dataclass
 class Writer:
-    """A session that has a transaction open now and then, in which it holds the locks of some keys."""
-
     session: Connection
     keys: set[str] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)
@@ -82,8 +78,6 @@ class Held:
 
 
 class Course:
-    """Steps in an order that a seed gives: writers, workers, leases that end, batches that fail."""
-
     def __init__(self, db: Connection, writers: list[Connection], kind: str, seed: int) -> None:
         self.db, self.rng, self.kind = db, random.Random(seed), kind
         self.writers = [Writer(session) for session in writers]
@@ -185,7 +179,6 @@ class Course:
             self.process(Held(row[0], 0, rows))
 
     def run(self) -> None:
-        """Steps at random; then all transactions end, and everything is processed."""
         for _ in range(STEPS):
             self.rng.choices((self.write, self.work, self.clear), (5, 5, 1))[0]()
         for writer in self.writers:
@@ -199,7 +192,6 @@ class Course:
         raise AssertionError(self.db.execute("SELECT * FROM feed_batches").fetchall())
 
     def disordered(self, by_column: bool) -> list[tuple[Row, Row]]:
-        """Pairs of rows of a key, of which the later one was processed first."""
         return [
             (first, later)
             for rows in self.processed.values()
@@ -229,7 +221,6 @@ def test_rows_of_a_key_are_processed_once_and_in_order(
 
 
 def divide_anew(db: Connection, batch: int) -> None:
-    """Where keys have other hashes, nothing is read before feed_seek(), which discards the batches."""
     db.execute("UPDATE inorder_internal.feed SET shared_by.fingerprint = 'other'")
     for call, arguments in ((TAKE, ["one", 4]), (ROWS, [batch])):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
@@ -239,7 +230,6 @@ def divide_anew(db: Connection, batch: int) -> None:
 
 
 def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, list[int]], list[int]]:
-    """What one worker reads to the end, by key, and the batches, of which those known have the same rows."""
     done: dict[str, list[int]] = defaultdict(list)
     numbers: list[int] = []
     taken: Any

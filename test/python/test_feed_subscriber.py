@@ -27,7 +27,6 @@ Refused = psycopg.errors.ObjectNotInPrerequisiteState
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[tuple[Cluster, Cluster]]:
-    """The system's server and the embedded one, which is of a later version."""
     old, new = next(buildable_installations(), None), embedded_installation()
     if old is None or new is None:
         pytest.skip("needs the system's PostgreSQL with headers, and the embedded one")
@@ -91,7 +90,6 @@ def accept(connection: Connection, consumer: Consumer, with_state: bool) -> None
 
 
 def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
-    """Where a consumer stands when writers have stopped: what is not finished is finished on the subscriber."""
     if with_state and consumer.table in NUMBERED:
         consumer.read(source, 7)
         consumer.take(source, 7)
@@ -114,7 +112,6 @@ def accept_all(pair: Pair, target: Connection, consumers: list[Consumer], with_s
 
 
 def switch_over(pair: Pair, edition: str, what: str, writers: int, transactions: int, options: str = "") -> None:
-    """Rows before the subscription, during its copy, and after it; then all writers turn to the subscriber."""
     pair.make(edition)
     crowd = [Writer(lane) for lane in range(1, writers + 1)]
     consumers = [Consumer(table) for table in TABLES]
@@ -224,7 +221,6 @@ def check_live(target: Connection) -> None:
 
 
 def receive_again(pair: Pair, target: Connection) -> None:
-    """Take two tables back, and mark the third as in a clone, which this one is not; until all has come."""
     for table in ("keys", "parts"):
         for feed in ("moved", "steps"):
             target.execute("SELECT feed_drop(%s)", [f"{table} {feed}"])
@@ -268,7 +264,6 @@ def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
 
 
 def check_read_anew(pair: Pair, target: Connection, lane: Writer) -> None:
-    """Feeds of the subscriber itself do not go on by themselves; new ones deliver everything, and counts are right."""
     numbers = Consumer("numbers")
     for feed in ("moved", "steps"):
         with pytest.raises(Refused, match="remembers no partitions"):

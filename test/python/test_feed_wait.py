@@ -58,7 +58,6 @@ def aside() -> Iterator[ThreadPoolExecutor]:
 
 
 def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:
-    """Wait in a thread, call by call; how many calls it took."""
 
     def work() -> int:
         for calls in range(1, 60):
@@ -70,7 +69,6 @@ def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:
 
 
 def begin_to_wait(writer: Connection, reader: Connection) -> None:
-    """Until the other session is in the midst of a call."""
     wait_for(lambda: scalar(writer, IS_WAITING, reader.info.backend_pid) is True)
 
 

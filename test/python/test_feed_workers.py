@@ -37,8 +37,6 @@ def insert(connection: Connection, amount: int) -> None:
 
 
 class Worker:
-    """Takes batches until the writer has ended and there is nothing left; now and then its session ends."""
-
     def __init__(self, dsn: str, written: threading.Event, dies: int) -> None:
         self.dsn, self.written, self.dies = dsn, written, dies
         self.rows: Counter[int] = Counter()
@@ -50,7 +48,6 @@ class Worker:
         return self
 
     def session(self) -> bool:
-        """Whether all was read; it dies with every so many batches, before it did anything with the last one."""
         with connect(self.dsn) as connection:
             batches = 0
             while True:
@@ -69,7 +66,6 @@ class Worker:
                     self.work(connection, number)
 
     def work(self, connection: Connection, number: object) -> None:
-        """Give the rows to the sink, then finish."""
         for (n,) in connection.execute("SELECT n FROM feed_batch_rows('work', %s, null::work)", [number]):
             self.rows[int(str(n))] += 1
         time.sleep(0.001)

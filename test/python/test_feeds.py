@@ -22,7 +22,6 @@ SAMPLE = re.compile(r'inorder_feed_(\w+)\{feed="(.*)",owner="\w+",table="public.
 
 @pytest.fixture
 def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
-    """The tool on the fresh database, with two feeds: one is behind."""
     fresh.execute("SELECT feed_create('mail', 'events'), feed_create('say \"hi\"', 'events')")
     insert(fresh, 1200)
     fresh.execute("SELECT pg_stat_force_next_flush()")  # or the server adds later to ANALYZE's number what it hears of

@@ -53,7 +53,6 @@ def place(server: Installation) -> Iterator[World]:
 
 @pytest.fixture
 def mallory(place: World) -> Iterator[Session]:
-    """A session of mallory's with his functions; afterwards all of it is gone, and so is what was found."""
     session = place.session("mallory")
     for statement in evil.BASE:
         session.run(statement)
@@ -72,7 +71,6 @@ def found(place: World) -> dict[str, str]:
 
 
 def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
-    """What the oracles say when mallory calls a function of the superuser's with this body."""
     place.admin.execute(DEFINER.format(body).encode())
     oracles = Oracles(place)
     oracles.remember()

@@ -32,7 +32,6 @@ FIXED = ("--until", "2019-01-01")
 
 
 def tool(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[bytes]:
-    """Run ``inorder generate`` as a user does."""
     return preloaded.run(["generate", *arguments], folder, os.environ)
 
 
@@ -43,7 +42,6 @@ def generated(*arguments: str) -> list[uuid.UUID]:
 
 
 def plan(kind: str = "uuid-v1", count: int = 100_000, **others: int) -> DataSet:
-    """A data set of a year, several chunks long."""
     return DataSet(kind, Times(UNTIL - YEAR, YEAR, count), **others)
 
 
@@ -53,7 +51,6 @@ def words(asked: DataSet, size: int = CHUNK) -> tuple[Words, Words]:
 
 
 def v1_times(high: Words) -> Words:
-    """The times of version 1, put together again."""
     low, mid, top = high >> np.uint64(32), high >> np.uint64(16) & np.uint64(0xFFFF), high & np.uint64(0xFFF)
     times: Words = top << np.uint64(48) | mid << np.uint64(32) | low
     return times

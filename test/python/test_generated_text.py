@@ -115,7 +115,6 @@ class Unqualified(Visitor):
         self.note("trigger function", node.funcname)
 
     def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
-        """A table; the index that a statement makes is in the schema of its table."""
         if node.schemaname is None:
             self.found.append(f"relation {node.relname}")
 
@@ -142,7 +141,6 @@ class Foreign(Unqualified):
             super().visit_TypeName(ancestors, node)
 
     def visit_TypeCast(self, _: Ancestor, node: ast.TypeCast) -> None:
-        """Of a column of a user's table."""
         if isinstance(node.arg, ast.ColumnRef) and getattr(node.arg.fields[-1], "sval", "") in COLUMNS:
             self.found.append(f"cast of {node.arg.fields[-1].sval}")
 
@@ -196,7 +194,6 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
-    """What they make of every table, and of every partition."""
     connection.execute("SET search_path = pg_catalog, public")
     for maker in makers:
         made = connection.execute(
@@ -217,7 +214,6 @@ def test_the_checker_sees_what_a_user_may_have_made(text: str) -> None:
 
 
 def filled(text: str) -> str:
-    """A query of the tool with names, literals and parts in it; a table is s.t, and a column of it c."""
     parts = {"columns": "SELECT 1", "options": "HEADER", "key": "e.c", "rows": "public.rows()"}
     text = re.sub(r"--.*|%(?=%)", "", text.replace("{inorder}", "public").replace("SELECT {columns}", "SELECT e.*"))
     text = re.sub(r"(ONLY |FROM |TABLE |NULL::)\{(?!rows)\w+\}", r"\1s.t", text.replace("{{", "{").replace("}}", "}"))

@@ -36,8 +36,6 @@ LIES = 3  # runs of each
 
 
 class Lied:
-    """Runs of the tool against a server that lies."""
-
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder, self.runs = cluster, folder, 0
 
@@ -54,7 +52,6 @@ class Lied:
         return self.cluster.environment() | {"PGDATABASE": "lied_to", "PGUSER": user}
 
     def tool(self, *arguments: str, user: str = "postgres") -> subprocess.CompletedProcess[bytes]:
-        """Against the server itself."""
         return preloaded.run(arguments, self.folder, self.environment(user), PATIENCE)
 
 

@@ -44,8 +44,6 @@ RENEWED = "jsonb_set(reader_start('events')::jsonb, '{transactions}', p -> 'tran
 
 
 class Change:
-    """A database with an edition, sessions in it, and the script that replaces the edition."""
-
     def __init__(self, cluster: Cluster, folder: Path, connection: Connection, edition: str) -> None:
         self.tool, self.connection, self.folder, self.edition = (
             Tool(cluster, folder, connection), connection, folder, edition,
@@ -67,7 +65,6 @@ class Change:
         )  # fmt: skip
 
     def end(self, started: subprocess.Popen[str]) -> None:
-        """Wait until it has replaced the edition."""
         printed = started.communicate(timeout=PATIENCE)[0]
         assert started.returncode == 0, printed
         other = OTHER[self.edition]

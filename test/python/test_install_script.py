@@ -207,7 +207,6 @@ SPOTTED = [
 
 
 def sources() -> list[str]:
-    """The files that make joins into the install script, in their order."""
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     listed = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
     assert listed
@@ -220,7 +219,6 @@ def script() -> str:
 
 
 def place(line: int) -> str:
-    """The file and line that a line of the install script comes from."""
     lengths = [(ROOT / "sql" / name).read_text().count("\n") for name in sources()]
     ends = list(accumulate(lengths))
     index = next((index for index, end in enumerate(ends) if line <= end), len(ends) - 1)

@@ -16,8 +16,6 @@ BLOCK = 3  # of so many bytes
 
 
 class FakeReader:
-    """Parts are numbers; each has blocks of its number, as many as it says, one after the other."""
-
     def __init__(self, seen: list[str]) -> None:
         self.seen = seen
         seen.append("open")

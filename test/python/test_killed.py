@@ -35,8 +35,6 @@ BOTH_SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM]
 
 
 class Lab:
-    """A run of the lab in the background, whose stdout takes nothing until it is sent a signal."""
-
     def __init__(self, folder: Path, server: Installation, temporary: Path, *arguments: str) -> None:
         self.file, self.temporary = folder / FILE, temporary
         self.stdout, pipe = os.pipe()
@@ -65,7 +63,6 @@ class Lab:
             time.sleep(0.02)
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal; exit code and stderr."""
         self.process.send_signal(number)
         while os.read(self.stdout, PIPE_BYTES):
             pass  # until it has ended
@@ -84,7 +81,6 @@ class Lab:
         return self.file.exists() and load(self.file).complete
 
     def postmaster(self) -> int:
-        """The private server's process."""
         (file,) = self.temporary.glob(f"{PREFIX}*/data/postmaster.pid")
         return int(file.read_text().split()[0])
 
@@ -97,7 +93,6 @@ def size_of(path: Path) -> int:
 
 
 def kept(folder: Path, temporary: Path, shown: str) -> Result:
-    """What is left: the file alone, which can be reported."""
     assert list(temporary.iterdir()) == []
     assert [path.name for path in folder.iterdir()] == [FILE]
     done = inorder("lab", "report", FILE, folder=folder)

@@ -35,7 +35,6 @@ FACTORS = {"series": 1.0, "random_char": 4.0, "time_char": 2.0}
 
 
 def measured(density: bool, kind: str, step: str, rows: int) -> Metrics:
-    """Random keys take four times as long as bigint."""
     seconds = FACTORS.get(kind, 1.0) * (1.5 if step == PLAIN else 1.0)
     metrics = {
         "seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 100.0 * rows, "full_page_images": rows / 100,

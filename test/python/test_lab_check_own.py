@@ -26,7 +26,6 @@ SHORT = ("--schedules", "1", "--load", "0.1s", "--format", "json")
 
 @pytest.fixture(scope="module")
 def shop(users: Cluster) -> Iterator[str]:
-    """A database of a role that is no superuser, whose tables have the names of those of a check."""
     with connect(users.dsn) as admin:
         admin.execute("CREATE ROLE keeper LOGIN; ALTER ROLE keeper SET standard_conforming_strings = off")
         admin.execute("CREATE DATABASE shop OWNER keeper")
@@ -44,7 +43,6 @@ def shop(users: Cluster) -> Iterator[str]:
 
 
 def require_untouched(dsn: str) -> None:
-    """The user's tables have their row, the sequence was not called, and nothing is left."""
     with connect(dsn) as connection:
         for name in OWN:
             found = connection.execute(

@@ -78,7 +78,6 @@ def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
 
 
 def made_up(rounds: int = 6) -> Result:
-    """Everything takes as long as its round; what is guarded twice, what queries during an open transaction thrice."""
     plan = FeedPlan(rounds=rounds)
     result = empty_result(FeedExperiment, plan)
     for number in range(1, rounds + 1):

@@ -93,8 +93,6 @@ def test_the_steps_come_in_order() -> None:
 
 
 class SlowTables(InsertTables):
-    """The first table is full at once, the other only when all are to stop."""
-
     started = threading.Event()
     stopped = False
 

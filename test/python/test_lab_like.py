@@ -85,7 +85,6 @@ PLAN = LikePlan(rows=6000, sample=1000, transactions=300, clients=2, memory_byte
 
 @pytest.fixture(scope="module")
 def shop(cluster: Cluster) -> Iterator[str]:
-    """Tables to be like; the connection string of their server."""
     with connect(cluster.dsn) as connection:
         connection.execute(TABLES.encode())
         yield cluster.dsn
@@ -97,7 +96,6 @@ def plan_of(dsn: str, table: str, plan: LikePlan = PLAN) -> LikePlan:
 
 
 def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...]]:
-    """Share of nulls, bytes and number of distinct values of each column."""
     row = connection.execute("SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = %s::regclass "
                              "AND attnum > 0", (table,)).fetchone()  # fmt: skip
     assert row is not None and isinstance(row[0], list)
@@ -519,7 +517,6 @@ def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPat
 
 
 def made_up(ratio: float) -> Result:
-    """Random keys write so many times the WAL."""
     plan = LikePlan(table="orders", mix="insert=1,update=1")
     result = empty_result(LikeExperiment, plan)
     for (kind, times), number in product((("v7", 1.0), ("random", ratio)), range(1, 7)):

@@ -142,7 +142,6 @@ def test_every_prediction_is_possible(
 
 
 def a_result(images: float, rows_before: float | None = 1_000_000) -> Result:
-    """One turn of random keys and one of bigint, with 250 bytes of WAL a row."""
     metrics = {"tps": 50_000.0, "inserts": 100_000.0, "wal_bytes": 25e6}
     if rows_before is not None:
         metrics["rows_before"] = rows_before

@@ -25,7 +25,6 @@ def nothing_measured(plan: NoisePlan) -> Result:
 
 
 def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: int = 1) -> Result:
-    """Measured with lognormal noise; the B tables are faster by the shift."""
     generator, result = np.random.default_rng(seed), nothing_measured(plan)
     for number in range(1, plan.rounds + 1):
         load = generator.lognormal(0, 0.5)  # of the whole round

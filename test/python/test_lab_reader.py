@@ -74,8 +74,6 @@ def test_what_is_not_known_of_a_wait_is_empty() -> None:
 
 
 class Told:
-    """A connection to a server whose clock says these."""
-
     def __init__(self, *seconds: float) -> None:
         self.seconds = iter(seconds)
 
@@ -107,8 +105,6 @@ def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -
 
 
 class OnPaper(ReaderExperiment):
-    """Reports two seconds, whatever the plan says; each reader is given each row. An interrupt ends the load."""
-
     interrupt_in = 0
 
     def prepare(self) -> None:
@@ -138,7 +134,6 @@ class Here(Nowhere):
 
 
 def run_it(kind: type[OnPaper], plan: ReaderPlan, result: Result, progress: Progress | None = None) -> OnPaper:
-    """On a server whose clock is this machine's."""
     experiment = kind(plan, cast(Target, Here()), progress or Progress())
     Runner(experiment, result, lambda: None).run()
     return experiment

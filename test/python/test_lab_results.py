@@ -121,7 +121,6 @@ def test_each_run_answers_something() -> None:
 
 
 def cells(run: str, first: str, place: int = 0) -> list[str]:
-    """A row of the page of a run after its first cells, which are given; several rows begin so."""
     rows = [line for line in (RESULTS / f"{run}.md").read_text().splitlines() if line.startswith(f"| {first} |")]
     return [cell.strip() for cell in rows[place].removeprefix(f"| {first} |").split("|")]
 

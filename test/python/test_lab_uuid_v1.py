@@ -38,7 +38,6 @@ TIMED = [step for step in STEPS if step not in (SIZES, SIZES_AFTER, RECENT)]
 
 
 def made_up(rounds: int) -> Result:
-    """A result in which uuid takes 8 times as long as uuid_v1, and reads where uuid_v1 does not."""
     result = empty_result(UuidV1Experiment, UuidV1Plan(rounds=rounds))
     for number in range(1, rounds + 1):
         for kind, factor in {"uuid_v1": 1.0, "uuid": 8.0, "uuid_v7": 1.1, "bigint": 0.9}.items():

@@ -39,7 +39,6 @@ CAPACITY = leaf_capacity("random")
 
 
 def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
-    """Pages of a btree of equally full pages, played through: at each number of rows."""
     generator = random.Random(1)
     keys = sorted(generator.random() for _ in range(rows))
     pages = [keys[place : place + start] for place in range(0, rows, start)]

@@ -168,7 +168,6 @@ def test_forgotten_ids_are_lost(bench: Few) -> None:
 
 
 def alternately(bench: Few, form: str) -> tuple[list[int], int]:
-    """The ids in order of writing, where two sessions run the form's script alternately, and how many are misplaced."""
     how = FORMS[form]
     with bench.connection() as first, bench.connection() as second:
         bench.create(first, how, 2)

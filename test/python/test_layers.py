@@ -21,7 +21,6 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules of ours that a file imports, wherever in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -39,7 +38,6 @@ def imports() -> dict[str, set[str]]:
 
 
 def reached(start: str) -> set[str]:
-    """What is loaded with a module, packages above it left out."""
     found: set[str] = set()
     waiting = [start]
     while waiting:

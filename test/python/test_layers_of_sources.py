@@ -34,7 +34,6 @@ def too_high(user: str, used: Iterable[str]) -> list[str]:
 
 
 def part_of(path: Path) -> str:
-    """The name of a file in C, and of its header."""
     return str(path.relative_to(ROOT / "src").with_suffix(""))
 
 

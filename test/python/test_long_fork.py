@@ -47,8 +47,6 @@ def by_scalar(connection: Connection, mark: str, last: str) -> tuple[list[int], 
 
 
 class Reader:
-    """One that goes on with its position wherever it reads."""
-
     def __init__(self, mark: str, start: str) -> None:
         self.mark, self.position = mark, start
         self.rows: list[int] = []
@@ -63,7 +61,6 @@ class Reader:
 
 @contextmanager
 def fork(primary: Connection, standby: Connection, waits: Connection, passes: Connection) -> Iterator[None]:
-    """Two commits: meanwhile the first is visible on the standby only, the second on the primary only."""
     with ThreadPoolExecutor(1) as pool:
         try:
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")

@@ -51,7 +51,6 @@ def test_equals_are_called_equal(noise: Noise, rounds: int) -> None:
 
 
 def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
-    """Logarithms of paired ratios that scatter as far as any measured here."""
     return generator.normal(0, MEASURED_NOISE, (TRIALS, rounds))
 
 

@@ -34,14 +34,12 @@ def _alone() -> Iterator[None]:
 
 @pytest.fixture(params=SYSTEMS)
 def system(request: pytest.FixtureRequest) -> Iterator[trees.Tree]:
-    """A pristine system with a PostgreSQL server, and its name."""
     with trees.pristine(request.param) as tree:
         yield tree
 
 
 @pytest.fixture(scope="session")
 def dist() -> Path:
-    """The folder with wheel, sdist and zip file."""
     for what in ("wheel", "pgxn"):
         trees.call(ROOT / "script" / "packages", what)
     return ROOT / "build" / "dist"
@@ -65,7 +63,6 @@ def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
 
 
 def use(tree: trees.Tree, statements: dict[str, str | None]) -> None:
-    """Run statements on the system's server, and compare what they print."""
     assert on_server(tree, "psql -XAtq -v ON_ERROR_STOP=1", script(statements)) == printed(statements)
 
 

@@ -79,7 +79,6 @@ def results() -> list[Labelled]:
 
 
 def looked_at(folder: Path, page: str, dark: bool) -> tuple[dict[str, Any], str]:
-    """What the probe found, and what the browser complained of."""
     probe = folder / "probe.html"
     frame = f'<iframe style="height: 900px; border: 0" srcdoc="{escape(page)}"></iframe>'
     script = PROBE % json.dumps(WIDTHS)

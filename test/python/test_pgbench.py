@@ -53,7 +53,6 @@ def test_a_missing_figure_is_an_error(fact: str) -> None:
 
 
 def stand_in(folder: Path, body: str) -> Path:
-    """A program in pgbench's place."""
     program = folder / "pgbench"
     program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
     program.chmod(0o755)

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.server
 
 
 class Parts:
-    """A partitioned table in a schema of its own, and a reader that keeps its position as text."""
-
     def __init__(self, connection: Connection, first: tuple[int, ...]) -> None:
         self.connection = connection
         connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")

@@ -108,7 +108,6 @@ PLAIN = "DROP OWNED BY prepare_plain, prepare_other; DROP ROLE prepare_plain, pr
 
 @pytest.fixture
 def plain(old: Connection) -> Iterator[Connection]:
-    """A role without privileges, of whom the table is, in a schema of its own."""
     old.execute("CREATE ROLE prepare_plain LOGIN; CREATE ROLE prepare_other; CREATE SCHEMA s; CREATE SCHEMA parts")
     old.execute("CREATE TABLE s.old (k int, n int) PARTITION BY LIST (k); ALTER TABLE s.old OWNER TO prepare_plain")
     old.execute(

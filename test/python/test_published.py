@@ -33,7 +33,6 @@ SIZES = {"small": 1000, "medium": 2000, "large": 3000}
 
 
 def measured(experiment: str, cells: list[Published]) -> Result:
-    """A result with every metric of these, a round after the other; the n-th kind has n times as much."""
     result = Result(experiment, "now", "0", 1, {}, {}, {}, "mock", [], [], True)
     kinds = list(dict.fromkeys(cell.kind for cell in cells))
     names = dict.fromkeys(name for cell in cells for name in cell.metric.replace("*", "/").replace("+", "/").split("/"))
@@ -101,7 +100,6 @@ def of_base(cells: list[Published]) -> list[Published]:
 
 
 def places(name: str) -> set[tuple[str, str, int]]:
-    """Step, kind and rows of all that the full run measures."""
     kind = all_experiments()[name]
     experiment = kind(kind.Plan.of_size("full", {}), cast(Target, Nowhere()), Counting())
     return {

@@ -82,7 +82,6 @@ def test_data_report_it_too() -> None:
 
 
 def with_inserts(result: Result) -> Result:
-    """With what the insert experiment's tables need besides."""
     for run in result.runs:
         run.metrics["inserts"] = 1.0
     result.plan["memory_bytes"] = 2**20

@@ -32,13 +32,11 @@ def shop(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 @pytest.fixture
 def other(shop: Connection, cluster: Cluster) -> Iterator[Connection]:
-    """Another session, whose transaction stays open."""
     with connect(f"{cluster.dsn} dbname=recipes") as connection:
         yield connection
 
 
 def run(connection: Connection, name: str, **values: object) -> list[tuple[Any, ...]]:
-    """The statements of a block, with the values of its parameters; the rows of the last one."""
     statement = re.sub(r"(?<!:):(\w+)", lambda found: sql.Literal(values[found[1]]).as_string(connection), BLOCKS[name])
     cursor = connection.execute(statement.encode())
     while cursor.nextset():

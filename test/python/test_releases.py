@@ -23,7 +23,6 @@ OF_UPDATES = tuple(rule for rule in RULES if rule not in {rules.made_anew, rules
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy in which the version of the checkout is released, and the made-up next one is written."""
     made = tmp_path_factory.mktemp("releases") / "tree"
     next_release.copy_tree(made)
     next_release.begin_next(made)
@@ -43,7 +42,6 @@ def versions(folder: Path) -> set[str]:
 
 
 def c_functions(script: str) -> dict[str, set[str]]:
-    """The forms in which a script declares functions of the library, by their symbols."""
     found: dict[str, set[str]] = {}
     for statement in statements(script):
         if language(statement.node) == "c":

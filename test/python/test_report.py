@@ -36,7 +36,6 @@ def page_of(result: Result) -> str:
 
 
 def figures_of(result: Result) -> list[dict[str, Any]]:
-    """The first table as data, a line a kind."""
     return INSERT.sections(result)[0].records()
 
 
@@ -215,7 +214,6 @@ def test_speed_second_by_second_begins_each_round_together() -> None:
 
 
 def points(svg: str) -> dict[tuple[str, int], tuple[float, float]]:
-    """Where the dots of a chart over seconds are, by line and second."""
     found = re.findall(r'd="M([\d.]+),([\d.]+)a[^>]*><title>(\w+): \S+ at (\d+)</title>', svg)
     return {(label, int(second)): (float(x) + 3.3, float(y)) for x, y, label, second in found}
 

@@ -16,7 +16,6 @@ MACHINE = {"cpu": "A 9000", "cores": 4, "memory_bytes": 2**34, "filesystem": "ex
 
 
 def a_result(machine: dict[str, object]) -> Result:
-    """Measured on PostgreSQL 18.6 by direct I/O."""
     return Result("insert", "now", "0", 1, {}, {"version": "18.6"}, machine, "direct I/O")
 
 

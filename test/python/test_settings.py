@@ -105,7 +105,6 @@ def outcome(session: Connection, step: str) -> object:
 
 
 def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, object]]:
-    """What each step said to a session with a setting, and where it only reads, to one without as well."""
     with connect(fresh.info.dsn) as plain, connect(fresh.info.dsn) as odd:
         plain.execute(TABLES.encode())
         plain.execute("SELECT inorder_internal.sweep()")

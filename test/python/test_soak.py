@@ -23,7 +23,6 @@ SECONDS = 3.0
 
 
 def servers(folder: Path) -> list[str]:
-    """Command lines of what runs in a folder."""
     found = []
     for process in PROC.glob("[0-9]*"):
         try:
@@ -34,7 +33,6 @@ def servers(folder: Path) -> list[str]:
 
 
 def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
-    """A piece of an hour that is ended after some rows, with all that it started. Its exit code."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "test" / "python"), "TMPDIR": str(folder)}
     known = sum(len(tokens_in(path)) for path in folder.glob("soak-*/committed.s_uuid"))
     command = [sys.executable, "-m", "soak", "--for", "1h", "--rate", "300", *options]

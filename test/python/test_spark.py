@@ -40,7 +40,6 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(events: Path, cluster: Cluster) -> Iterator[Any]:
-    """A small Spark in this process, with the source; its own processes inherit the environment of this moment."""
     source = pytest.importorskip("inorder.spark.source", reason=NEEDED)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SHOP_DSN"] = f"{cluster.dsn} dbname=tail password={SECRET}"
@@ -61,8 +60,6 @@ def spark(events: Path, cluster: Cluster) -> Iterator[Any]:
 
 
 class Shop:
-    """The table events of the fresh database, in Spark."""
-
     def __init__(self, spark: Any, dsn: str, folder: Path) -> None:
         self.spark, self.dsn, self.folder = spark, dsn, folder
         self.options: dict[str, Any] = {"dsn": dsn, "table": "events"}

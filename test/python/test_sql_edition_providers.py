@@ -52,7 +52,6 @@ END $$;
 
 @pytest.fixture
 def hosted(cluster: Cluster) -> Iterator[Connection]:
-    """A superuser's connection to a database of a role that owns nothing else."""
     with connect(cluster.dsn) as admin:
         admin.execute("DROP DATABASE IF EXISTS hosted WITH (FORCE)")
         for role in ROLES:

@@ -40,7 +40,6 @@ def as_role(connection: Connection, role: str) -> None:
 
 @pytest.fixture(scope="module")
 def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
-    """A database with the SQL edition, installed by a role that only owns the database; to be copied."""
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE IF EXISTS plain WITH (FORCE)", "DROP DATABASE IF EXISTS plain_made WITH (FORCE)")
         for role in ROLES:
@@ -62,7 +61,6 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
-    """The edition in the hands of its users: a table with a feed."""
     with connect(cluster.dsn) as admin:
         run(admin, f"CREATE DATABASE plain TEMPLATE {installed} OWNER plain_installer STRATEGY file_copy")
     with connect(f"{cluster.dsn} dbname=plain") as connection:
@@ -493,7 +491,6 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
     )  # fmt: skip
 
     def check(times: int = 25) -> None:
-        """Keys of a transaction, which begin with its number, are of version 8 and ascend."""
         with edition.transaction():
             number = int(str(run(edition, "SELECT xact_id()")[0][0]))
             keys = [str(run(edition, f"SELECT {call}")[0][0]) for call in ["uuid_xact_nextval()", "make()"] * times]

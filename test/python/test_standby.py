@@ -33,8 +33,6 @@ def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
 
 
 class Two:
-    """A session on the primary and one on the standby, with a table."""
-
     def __init__(self, primary: Connection, standby: Connection, server: Standby) -> None:
         self.primary, self.standby, self.server = primary, standby, server
 
@@ -52,7 +50,6 @@ class Two:
 
 @pytest.fixture
 def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
-    """Both sessions, and an empty table that a feed and a count are on."""
     with connect(pair[0].dsn) as primary, connect(pair[1].dsn) as standby:
         primary.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
         primary.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")

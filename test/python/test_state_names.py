@@ -41,7 +41,6 @@ HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 
 @pytest.fixture
 def others(fresh: Connection) -> Iterator[Connection]:
-    """A database in which these roles have tables and feeds."""
     for role in ROLES:
         if not value(fresh, f"SELECT count(*) FROM pg_roles WHERE rolname = '{role}'"):
             execute(fresh, f"CREATE ROLE {role} LOGIN")

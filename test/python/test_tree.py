@@ -25,7 +25,6 @@ SQL_COMMENT = re.compile(rf"COMMENT ON FUNCTION ({PUBLIC}|{INTERNAL})\.(\w+)\([^
 
 
 def behind_other_objects(source: str) -> set[str]:
-    """Functions that types, operators, their classes, aggregates, triggers and the planner call, and users do not."""
     used = r"(?:(?:FUNCTION|INPUT|OUTPUT|RECEIVE|SEND|SFUNC) =|FUNCTION \d+(?: \([^)]*\))?|SUPPORT) @extschema@\.(\w+)"
     comments = SQL_COMMENT.findall(source)
     triggers = {name for schema, name, says in comments if schema == PUBLIC and says.startswith("Internal function.")}
@@ -172,7 +171,6 @@ def test_the_long_tests_are_there() -> None:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    """The ids of its headings, as GitHub and the site make them."""
     found = re.findall(r"^#+ +(.*?) *$", document.read_text(), re.M)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in found)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}

@@ -53,7 +53,6 @@ class Place:
 
     @contextmanager
     def database(self, version: str = "") -> Iterator[str]:
-        """A database of a role of its own, which creates the extension there; the way to it."""
         name = f"d{next(NUMBER)}"
         with connect(self.cluster.dsn) as admin:
             execute(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy")
@@ -68,7 +67,6 @@ class Place:
 
 @pytest.fixture(scope="module")
 def stages(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What make installs, of the checkout and of the next version."""
     folder = tmp_path_factory.mktemp("upgrade")
     install_extension(server, folder / "current")
     tree = folder / "tree"
@@ -221,7 +219,6 @@ def write(tree: Path, folder: Path, *options: str) -> Path:
 
 @pytest.fixture
 def edition(place: Place) -> Callable[..., str]:
-    """Makes a database of a role without privileges, with scripts that this role runs; the way to it."""
 
     def make(*scripts: Path) -> str:
         name = f"d{next(NUMBER)}"
@@ -338,7 +335,6 @@ def of_both_editions(
 
 
 def check_keys(connection: Connection, database: str) -> None:
-    """Each index on uuid_v1 finds every row."""
     if database != "c":
         return
     execute(connection, "SELECT bt_index_check('old_keys_btree', true)", "SET enable_seqscan = off")

@@ -25,7 +25,6 @@ ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
 
 
 def standard(value: int) -> str:
-    """128 bits in the standard form: a quarter of the time that uuid.UUID takes."""
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -54,7 +53,6 @@ def mutated(generator: random.Random) -> str:
 
 @pytest.fixture
 def judge(connection: Connection) -> Iterator[Connection]:
-    """A function that returns whether a type accepts a text, by the server's own means where it has them."""
     connection.execute("DROP SCHEMA IF EXISTS fuzz CASCADE")
     connection.execute("CREATE SCHEMA fuzz")
     connection.execute(
@@ -256,7 +254,6 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
 
 
 def check_indexes(cluster: Cluster, connection: Connection) -> None:
-    """btree by amcheck; hash and both kinds of BRIN by finding every row through each of them alone."""
     if (cluster.server.sharedir / "extension" / "amcheck.control").exists():
         connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck")
         connection.execute("SELECT bt_index_check('t_all_pkey', true)")

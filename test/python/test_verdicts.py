@@ -49,7 +49,6 @@ def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> No
 
 
 def with_ordered(**kinds: tuple[float, float, float]) -> Result:
-    """Kinds of key beside bigint and random ones: the share of bigint's speed, its scatter, and bytes of WAL."""
     result = a_result()
     result.plan["kinds"] = ["bigint", *kinds, "random"]
     for kind, (share, spread, wal) in kinds.items():

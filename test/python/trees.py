@@ -44,8 +44,6 @@ def call(*command: str | Path) -> str:
 
 
 class Tree:
-    """A system whose changes go with its folder."""
-
     def __init__(self, name: str, base: Path, folder: Path) -> None:
         self.name, self.base, self.folder = name, base, folder
         self.changes = folder / "changes"
@@ -56,7 +54,6 @@ class Tree:
         shutil.copytree(folder, self.changes / place.lstrip("/"), dirs_exist_ok=True)
 
     def attempt(self, script: str, user: str = "root") -> subprocess.CompletedProcess[str]:
-        """Run a script there, in a login shell; all its processes end with it."""
         archives = KEPT / "archives"
         archives.mkdir(parents=True, exist_ok=True)
         facts = {"base": self.base, "folder": self.folder, "archives": archives, "user": user}
@@ -84,7 +81,6 @@ class Tree:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One run at a time makes and changes systems."""
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -139,7 +135,6 @@ def hooks(folder: str, names: list[str]) -> set[str]:
 
 
 def merge(made: Tree, tree: Path) -> None:
-    """Make one system of a base and its changes."""
     merged = tree.with_name("merged")
     script = MOUNTS.split("mount -t proc", maxsplit=1)[0] + 'cp -a "$folder/root/." "$merged"'
     merged.mkdir()

@@ -31,7 +31,6 @@ FINISH = "SELECT feed_finish_batch('{0}_work', b.number, b.token) FROM feed_take
 
 
 def make(connection: Connection) -> None:
-    """Before pg_upgrade: feeds that have read everything."""
     for name in CHANGES:
         run(connection, *(statement.format(name) for statement in (*MADE, INSERT, READS[0], FINISH)))
 

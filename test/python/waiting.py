@@ -36,6 +36,5 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def wait_for_more(path: Path) -> None:
-    """Until the file is larger than now."""
     size = path.stat().st_size
     wait_for(lambda: path.stat().st_size > size)

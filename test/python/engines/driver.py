@@ -23,8 +23,6 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Driver:
-    """The process with the driver of Spark, which starts executors."""
-
     def __init__(self, folder: Path, stream: Stream, *options: str) -> None:
         self.folder, self.log = folder, folder / "spark.log"
         self.command = [sys.executable, "-m", "engines.stream", str(folder), json.dumps(asdict(stream)), *options]
@@ -96,7 +94,6 @@ def await_batch(folder: Path, after: int, driver: Driver) -> None:
 
 
 def read_to_the_end(folder: Path, stream: Stream) -> Counter[tuple[object, ...]]:
-    """What is in Parquet once the stream has read everything, and how often."""
     driver = Driver(folder, stream, "--to-the-end")
     try:
         while (code := driver.process.wait(PATIENCE)) != 0 and driver.again():

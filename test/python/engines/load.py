@@ -44,7 +44,6 @@ def servers(count: int) -> Iterator[list[str]]:
 
 
 def kill_often(folder: Path, stream: Stream, kills: int, rng: random.Random) -> Counter[str]:
-    """Kill the driver and executors in turn, each time after a batch, at any moment of the next."""
     done: Counter[str] = Counter()
     driver = Driver(folder, stream)
     try:

@@ -36,8 +36,6 @@ def session(master: str, **more: str) -> SparkSession:
 
 @dataclass(frozen=True)
 class Stream:
-    """What is read: options of the source, columns, and those by which a row is known."""
-
     options: dict[str, object]
     schema: str
     key: list[str]

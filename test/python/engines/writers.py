@@ -29,8 +29,6 @@ PAUSE = 0.1
 
 
 class Writer(threading.Thread):
-    """One session: transactions of random kinds, until it is told to stop."""
-
     def __init__(self, dsn: str, number: int, seed: int, stop: threading.Event) -> None:
         super().__init__(name=f"writer {number}")
         self.dsn, self.number, self.stop = dsn, number, stop
@@ -40,7 +38,6 @@ class Writer(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Write; at the end no transaction is left prepared."""
         kinds: list[Callable[[], None]] = [
             self.row, self.row, self.several, self.undone, self.savepoints, self.two_phase, self.finish, self.long,
         ]  # fmt: skip

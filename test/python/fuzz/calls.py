@@ -55,7 +55,6 @@ class Calls:
         return len(function.types) - (self.rng.randint(0, function.defaults) if self.rng.random() < 0.5 else 0)
 
     def aggregate(self, function: Function) -> str:
-        """Over nothing, over null, ordered, distinct, as a window."""
         rows = ", ".join(f"({self.values.of(function.types[0])})" for _ in range(self.rng.randint(1, 4)))
         inner = self.rng.choice(("x", "DISTINCT x", "x ORDER BY x", "x ORDER BY x DESC"))
         after = self.rng.choice(("", "", " FILTER (WHERE x IS NOT NULL)", " FILTER (WHERE false)"))
@@ -85,7 +84,6 @@ class Calls:
         )
 
     def of_type(self) -> str:
-        """Text read as a type of the extension's, which comes out again."""
         type_name = self.rng.choice(self.catalogue.types)
         self.called[f"type {type_name}"] += 1
         text = self.rng.choice((

@@ -51,7 +51,6 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """As in a COMMENT: schema.name(types)."""
         return f"{self.schema}.{self.name}({', '.join(self.types)})"
 
 

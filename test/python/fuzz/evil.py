@@ -115,7 +115,6 @@ BASE = (
 
 
 def plants(rng: random.Random) -> list[str]:
-    """What lies in wait on the search paths of others: a part of it each time."""
     made = []
     for schema in ("mallory", "public"):
         for name, types, returns, result in OVERLOADS:

@@ -107,7 +107,6 @@ class Honest:
             session.close()
 
     def must(self, session: Session, statement: str, mallory: Session) -> Outcome:
-        """It works, and runs nothing of mallory's."""
         outcome = session.run(statement)
         self.world.honest[f"{session.role} {'ok' if outcome.ok else outcome.state}"] += 1
         if not outcome.ok:
@@ -135,7 +134,6 @@ class Honest:
                 self.complain("view", "alice does not see her feeds", session, mallory)
 
     def as_role(self, role: str, mallory: Session) -> None:
-        """Insert, read, count, and compare with what is there."""
         session = self.open(role)
         for table in HONEST if role == "alice" else HONEST[:2]:
             if role == "alice":
@@ -180,7 +178,6 @@ class Honest:
             )
 
     def make_feed(self, session: Session, mallory: Session) -> None:
-        """Nobody stands in the way of a new one."""
         name = f"'new {self.rng.randrange(5)}'::pg_catalog.text"
         self.must(session, f"SELECT public.feed_create({name}, 'alice.secret'::pg_catalog.regclass)", mallory)
         self.must(session, f"SELECT public.feed_drop({name})", mallory)
@@ -202,7 +199,6 @@ class Honest:
             self.must(session, finish, mallory)
 
     def read_foreign(self, role: str, mallory: Session) -> None:
-        """Read mallory's tables: what a plain SELECT runs of his, and nothing else."""
         session = self.open(role)
         session.run("SET lock_timeout = '30ms'")  # mallory may hold his tables
         known = self.known()
@@ -218,7 +214,6 @@ class Honest:
                 self.perform_prepare(session, relation, allowed, mallory)
 
     def perform_prepare(self, session: Session, relation: Relation, allowed: set[str], mallory: Session) -> None:
-        """What psql does by gexec: each statement that feed_prepare gives."""
         name = f"{quote(relation.name)}::pg_catalog.regclass"
         for (statement,) in session.run(f"SELECT * FROM public.feed_prepare({name})").rows:
             self.judge(session, session.run(str(statement)), mallory)
@@ -227,7 +222,6 @@ class Honest:
                 self.complain("ran", f"{ran} by {session.role}: {statement}", session, mallory)
 
     def known(self) -> list[Relation]:
-        """Those of mallory's tables that are still there; mostly the readable ones."""
         readable = {
             row[0] for row in self.world.admin.execute("SELECT relation::text FROM inorder_internal.feed_table")
         }

@@ -84,15 +84,12 @@ def garbage(rng: random.Random, values: Values) -> str:
 
 
 class Insider:
-    """A turn of the installer's while mallory's tables are there."""
-
     def __init__(self, place: World, parts: Catalogue, values: Values, rng: random.Random) -> None:
         internal = [function for function in parts.functions if function.schema != "public"]
         self.world, self.rng, self.values = place, rng, values
         self.calls = Calls(rng, Catalogue(internal, parts.operators, parts.casts, parts.types), values)
 
     def turn(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
-        """Calls of internal functions, then rows in the state; the others go on."""
         session = self.world.session("installer")
         session.run("SET search_path = pg_catalog")
         for _ in range(CALLS):
@@ -113,7 +110,6 @@ class Insider:
         oracles.remember()
 
     def check_runs(self, oracles: Oracles, session: Session) -> None:
-        """He read tables of mallory's, and so ran what a plain SELECT runs; nothing else."""
         if ran := [run for run in oracles.check_log(session, session.pid) if not run.startswith(MAY_RUN)]:
             self.world.fail("ran", f"{ran} by the installer", session)
 

@@ -20,8 +20,6 @@ CRASH = re.compile(r"terminated by (?:signal|exception)|server process .* exited
 
 @dataclass(frozen=True)
 class Run:
-    """A function of mallory's that ran as somebody else."""
-
     pid: int
     role: str
     session: str
@@ -45,7 +43,6 @@ class Log:
         return self.parse(text)
 
     def parse(self, text: str) -> tuple[list[Run], list[str]]:
-        """Runs and complaints of a piece of the log."""
         runs, complaints = [], []
         for pid, user, severity, message in LINE.findall(text):
             if found := RAN.match(message):

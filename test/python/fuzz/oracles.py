@@ -79,8 +79,6 @@ def fingerprint(world: World, queries: dict[str, str]) -> dict[str, str]:
 
 @dataclass
 class Oracles:
-    """Those that check mallory's session and at the catalog."""
-
     world: World
     rights: dict[str, str] = field(default_factory=dict)
     state: dict[str, str] = field(default_factory=dict)
@@ -98,7 +96,6 @@ class Oracles:
             before.update(now)
 
     def after(self, session: Session, outcome: Outcome, is_call: bool) -> None:
-        """Check how a statement of mallory's ended."""
         self.check_errors(session, outcome)
         self.check_time(session, outcome)
         if session.lost:
@@ -129,7 +126,6 @@ class Oracles:
             )
 
     def check_time(self, session: Session, outcome: Outcome) -> None:
-        """No statement takes long, and each can be interrupted."""
         timed_out = outcome.state == "57014" and outcome.seconds > TIMED_OUT_SECONDS
         allowed = any(
             text in made for made in (outcome.statement, *made_before(session, outcome)) for text in SLOW_ALLOWED

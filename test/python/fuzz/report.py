@@ -36,7 +36,6 @@ def listed(counts: dict[str, int]) -> str:
 
 
 def reproduction(failure: Failure) -> list[str]:
-    """The statements that led to it, the last ones in full."""
     omitted = len(failure.statements) - LAST_STATEMENTS
     lines = [f"    -- {omitted} statements before are left out; the seed gives them again"] if omitted > 0 else []
     for statement in failure.statements[-LAST_STATEMENTS:]:

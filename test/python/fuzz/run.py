@@ -48,7 +48,6 @@ class Mallory:
         return outcome
 
     def prepare(self) -> None:
-        """Tables, traps, rows, feeds."""
         self.oracles.looked = ()
         for statement in (*evil.BASE, *evil.plants(self.rng)):
             self.session.run(statement)
@@ -98,7 +97,6 @@ class Mallory:
         self.outcomes[f"fast path {'ok' if outcome.ok else outcome.state[:2]}"] += 1
 
     def hold(self) -> None:
-        """Leave a transaction open, mostly; each thing in it that fails is taken back."""
         if self.rng.random() < 0.7:
             for statement in ddl.hold(self.rng, self.values):
                 if not self.say(statement).ok and self.session.failed:
@@ -142,7 +140,6 @@ class Mallory:
 
 
 def count_runs(place: World) -> int:
-    """How often functions of mallory's ran so far, as the server counts."""
     row = place.admin.execute(
         "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE schemaname = 'mallory'"
     ).fetchone()

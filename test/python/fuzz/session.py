@@ -63,7 +63,6 @@ class Watchdog:
                             os.kill(pid, signal.SIGTERM if elapsed > TERMINATE_SECONDS else signal.SIGINT)
 
     def begin(self, pid: int) -> None:
-        """A statement begins in this process of the server's."""
         with self.lock:
             self.began[pid] = time.monotonic()
 

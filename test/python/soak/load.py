@@ -49,8 +49,6 @@ class Paced(Writer):
 
 
 class Bursts(Partitioner, OwnerRole):
-    """DDL: a column and an index that come and go, a partition attached with rows in it, the last one detached."""
-
     world: SoakWorld
 
     def work(self) -> None:
@@ -65,7 +63,6 @@ class Bursts(Partitioner, OwnerRole):
                 vacuum.execute(f"VACUUM (ANALYZE) {', '.join((*TABLES, *STATE_TABLES))}".encode())
 
     def burst(self, connection: Connection) -> None:
-        """In an order that goes on where a crash ended it."""
         old = [str(name) for (name,) in connection.execute(LATER_PARTITIONS.encode())]
         steps: dict[str, Callable[[], object]] = {
             text: partial(connection.execute, text.encode()) for text in STATEMENTS
@@ -87,8 +84,6 @@ class Bursts(Partitioner, OwnerRole):
 
 
 class Counting(Role):
-    """exact_count once a second, a fold now and then, and a comparison with count(*)."""
-
     world: SoakWorld
 
     def work(self) -> None:

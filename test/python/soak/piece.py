@@ -41,7 +41,6 @@ def restart(cluster: Cluster, world: SoakWorld, number: int) -> None:
 
 
 def time_passes(world: SoakWorld, cluster: Cluster, seconds: float, held: float) -> None:
-    """A calm part with a restart in it, a transaction that is idle, then restarts."""
     ends, calm, held = world.began + seconds, seconds * CALM, min(held, seconds * HELD)
     world.broken.wait(calm / 2)
     restart(cluster, world, world.piece)
@@ -62,7 +61,6 @@ def time_passes(world: SoakWorld, cluster: Cluster, seconds: float, held: float)
 
 
 def play(world: SoakWorld, cluster: Cluster, found: Sequence[Kept], seconds: float, held: float) -> None:
-    """All at once; then the writers end, and the readers read what is left."""
     writers: list[Role] = [Paced(world, number) for number in range(WRITERS)] + [Bursts(world, "owner")]
     others: list[Role] = [*found, Counting(world, "count"), Sampler(world, found, max(1.0, min(10.0, seconds / 60)))]
     try:
@@ -88,7 +86,6 @@ def rows_there(world: SoakWorld, table: str) -> Tokens:
 
 
 def close_books(world: SoakWorld) -> None:
-    """Which transactions of doubtful end committed."""
     doubted = world.ledger.doubtful
     there = {table: set(rows_there(world, table).tolist()) if doubted else set() for table in TABLES}
     for half in world.ledger.resolve(there):
@@ -123,7 +120,6 @@ def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]
 
 
 def check(world: SoakWorld, found: Sequence[Kept]) -> list[dict[str, Any]]:
-    """Every row that was ever committed against what each reader got in all pieces, and against the tables."""
     lines = []
     for table in TABLES:
         committed = tokens_in(world.files.file("committed", table))

@@ -22,8 +22,6 @@ TOKEN = re.compile(rb'"token": ?(\d+)')
 
 
 class Kept(Plain):
-    """A reader that polls all tables in turn."""
-
     tables: tuple[str, ...] = TABLES
     seconds = 0.2  # between two polls
     world: SoakWorld
@@ -37,7 +35,6 @@ class Kept(Plain):
         return self.world.folder / f"{self.name}.{table}"
 
     def work(self) -> None:
-        """Until the writers have ended, and there is nothing more."""
         self.connect()
         self.recover()
         while not self.world.settled.wait(self.seconds):
@@ -49,7 +46,6 @@ class Kept(Plain):
         self.close()
 
     def recover(self) -> None:
-        """The server knows how much of the file is sure."""
         query = "SELECT coalesce(max(number), 0) FROM s_polls WHERE reader = %s"
         for table in self.tables:
             row = self.connection.execute(query, [self.path(table).name]).fetchone()
@@ -96,8 +92,6 @@ class NewConnection(Kept):
 
 
 class OfWorkers(Kept):
-    """One of two workers, whose sink is in the transaction that finishes a batch."""
-
     def __init__(self, world: SoakWorld, number: int, first: "OfWorkers | None" = None) -> None:
         super().__init__(world, "workers", first)
         self.name = f"worker {number}"
@@ -117,8 +111,6 @@ class OfWorkers(Kept):
 
 
 class OwnPosition(Kept):
-    """The position lies in a file, with the length of what was read."""
-
     def kept(self) -> Path:
         return self.world.folder / "own-position.json"
 

@@ -69,8 +69,6 @@ def own_megabytes(process: int) -> float:
 
 
 class Sampler(Role):
-    """A line of samples.jsonl at each interval."""
-
     world: SoakWorld
 
     def __init__(self, world: SoakWorld, found: Sequence[Kept], interval: float) -> None:
@@ -141,8 +139,6 @@ class Sampler(Role):
 
 @dataclass(frozen=True)
 class Trend:
-    """A line of a curve: the medians of its first tenth, of the last tenth of each transaction held, of its last."""
-
     curve: str
     line: str
     start: float

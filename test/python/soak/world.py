@@ -37,7 +37,6 @@ def tokens_in(path: Path) -> Tokens:
 
 
 def put(path: Path, tokens: Sequence[int], place: int | None = None) -> int:
-    """Write tokens behind the first so many of a file, by default behind all, and nothing after them. How many then."""
     path.touch()
     with path.open("r+b") as file:
         file.seek(0, 2) if place is None else file.truncate(place * 8)
@@ -73,7 +72,6 @@ class KeptLedger(Ledger):
         put(self.file("gone", table), tokens)
 
     def is_ahead(self) -> bool:
-        """Whether the rows of the writers are more than their rate allows; what was not written is not made up for."""
         with self.lock:
             now = time.monotonic()
             self.budget = min(self.budget + self.rate * (now - self.since), self.rate / 4)
@@ -86,7 +84,6 @@ class KeptLedger(Ledger):
         self.delays[reader].extend(found)
 
     def forget_old(self, seconds: float = 3600) -> None:
-        """Of the first rows: memory is to be level."""
         with self.lock:
             oldest = time.monotonic() - seconds
             self.born = {token: at for token, at in self.born.items() if at > oldest}
@@ -97,8 +94,6 @@ class KeptLedger(Ledger):
 
 @dataclass
 class SoakWorld(World):
-    """A piece."""
-
     folder: Path = Path()
     piece: int = 0
     before: float = 0.0  # seconds of soak in the pieces before it
@@ -117,15 +112,12 @@ class SoakWorld(World):
 
 
 class KeptCluster(Cluster):
-    """A server whose folder stays, and which is built once."""
-
     def __init__(self, server: Installation, folder: Path, extra_sources: Sequence[Path] | None) -> None:
         super().__init__(server, extra_sources)
         self.kept = folder / "server"
 
     @contextmanager
     def _place(self) -> Iterator[Path]:
-        """Nobody else uses it meanwhile."""
         self.kept.mkdir(parents=True, exist_ok=True)
         with (self.kept / "lock").open("w") as lock:
             try:

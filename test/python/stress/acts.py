@@ -36,7 +36,6 @@ class Stage:
         return [self.primary, self.standby]
 
     def catch_up(self) -> None:
-        """Let the standby have everything, as long as it is one."""
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
                 connection.execute("CHECKPOINT")  # from which it knows what a crash has ended
@@ -51,7 +50,6 @@ class Stage:
 
 
 def promote(world: World, stage: Stage, seconds: float) -> None:
-    """The primary dies with what it had not sent; the standby goes on in its place."""
     rng = world.randomness("promotion")
     if world.broken.wait(seconds / 2):
         return
@@ -75,7 +73,6 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
 
 
 def stop_streaming(standby: Standby) -> None:
-    """From now on what commits on the primary will be lost."""
     with connect(standby.dsn) as connection:
         connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
         connection.execute("SELECT pg_reload_conf()")
@@ -92,7 +89,6 @@ def keep_prepared(world: World, standby: Standby) -> None:
 
 
 def restore(world: World, stage: Stage, readers: list[Reader], settings: dict[str, str]) -> list[Reader]:
-    """Into a server whose transaction ids are lower; what it asks is done. The readers as they go on there."""
     leave_unread(world, readers)
     stage.young.start(settings)
     copy_database(world, stage)
@@ -126,7 +122,6 @@ def leave_unread(world: World, readers: list[Reader]) -> None:
 
 
 def copy_database(world: World, stage: Stage) -> None:
-    """pg_dump and pg_restore."""
     world.edition.make_roles(stage.young.dsn)
     make_roles(stage.young.dsn)
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
@@ -157,7 +152,6 @@ def expect_refusal(world: World, connection: Connection, table: str) -> None:
 
 
 def highest(readers: list[Reader], table: str) -> int:
-    """Of the numbers that readers know which keep their positions themselves."""
     if table in GENERATED:
         return 0
     found = [reader.highest(table) for reader in readers if isinstance(reader, Stateless)]
@@ -181,7 +175,6 @@ def settle(reader: Reader) -> None:
 
 
 def begin_generated(reader: Plain) -> None:
-    """All of their rows come again, to a sink that is empty."""
     with connect(reader.world.primary) as connection:
         for table in set(GENERATED) & set(reader.tables):
             connection.execute(

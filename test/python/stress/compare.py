@@ -77,7 +77,6 @@ def rows_there(connection: Connection, table: str) -> set[int]:
 
 
 def close_books(world: World) -> None:
-    """When nobody writes any more: what is in partitions outside need not come, and which of the doubtful are there."""
     with connect(world.primary) as connection:
         for (name,) in connection.execute(PARTITIONS_OUTSIDE.encode()).fetchall():
             world.ledger.leave("r_parts", rows_there(connection, str(name)))
@@ -89,7 +88,6 @@ def close_books(world: World) -> None:
 
 
 def note_waiting(world: World, readers: Sequence[Reader]) -> None:
-    """Rows that did not come though only a transaction that has nothing to do with them is open."""
     for delivery in deliveries(readers):
         rows = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
         delivery.waiting = sum(map(len, rows))
@@ -116,7 +114,6 @@ def line_of(world: World, delivery: Delivery) -> Line:
 
 
 def missing(world: World, delivery: Delivery) -> str:
-    """Which rows were lost: how many of each table, and the first of them."""
     lost = {table: sorted(world.ledger.due(table) - set(delivery.tokens(table))) for table in delivery.tables}
     return ", ".join(f"{len(tokens)} of {table}, the first {tokens[0]:#x}" for table, tokens in lost.items() if tokens)
 
@@ -126,7 +123,6 @@ def counted(things: Counter[str]) -> str:
 
 
 def read_again(world: World, readers: Sequence[Reader]) -> int:
-    """Batches of the past, chosen at random, on each server. How many; not those that owners have made unreadable."""
     past: list[PastBatch] = [batch for reader in readers if isinstance(reader, Stateless) for batch in reader.past]
     chosen = random.Random(world.seed).sample(past, min(REREAD, len(past)))
     read = 0
@@ -146,7 +142,6 @@ def read_again(world: World, readers: Sequence[Reader]) -> int:
 
 
 def check_tables(world: World) -> int:
-    """The ledger against the tables themselves, and the last counts. Number of partitions."""
     with connect(world.primary) as connection:
         for table in TABLES:
             there, committed = rows_there(connection, table), world.ledger.committed[table]

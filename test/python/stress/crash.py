@@ -21,7 +21,6 @@ def has_ended(process: int) -> bool:
 
 
 def kill_all(cluster: Cluster) -> None:
-    """The server with all its processes, at once; nothing is written any more."""
     assert cluster.process is not None
     cluster.process.send_signal(signal.SIGSTOP)  # it must not start another one meanwhile
     children = children_of(cluster.process.pid)
@@ -47,7 +46,6 @@ def kill_one(cluster: Cluster, rng: random.Random) -> None:
 
 
 def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> None:
-    """Either; afterwards the server answers again."""
     if rng.random() < 0.5:
         kill_all(cluster)
         cluster.start(settings)

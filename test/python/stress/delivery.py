@@ -73,7 +73,6 @@ class Delivery:
         return found + (self.disordered_streams(versions) if self.by_column and self.ordered else 0)
 
     def split(self) -> int:
-        """How often a transaction had rows in one more batch, in tables that owners leave alone."""
         found, seen = 0, set[tuple[str, int]]()
         for event in self.events:
             if event.table in CALM:
@@ -83,7 +82,6 @@ class Delivery:
         return found
 
     def disordered_keys(self, versions: dict[int, tuple[int, int]]) -> int:
-        """The same where workers divide the feed: of the rows of each key."""
         found = 0
         for table in self.tables:
             last: dict[tuple[int, int], int] = {}
@@ -102,8 +100,6 @@ class Delivery:
 
 
 class Reader(Role):
-    """Polls all tables at random, then drains them when the writers are done, and again after the last commit."""
-
     tables: tuple[str, ...] = TABLES
 
     def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
@@ -124,12 +120,10 @@ class Reader(Role):
         return twin
 
     def in_order(self) -> Self:
-        """The same reader, by a column that was drawn when a row was written."""
         self.delivery.by_column = True
         return self
 
     def by_transaction(self) -> Self:
-        """The same reader, whose batches end with a transaction only."""
         self.delivery.whole = True
         return self
 
@@ -144,7 +138,6 @@ class Reader(Role):
         return f"{self.kind} {table}"
 
     def make_feeds(self, connection: Connection) -> None:
-        """One feed on each table, of the role whose session this is."""
         for table in () if self.joins else self.tables:
             connection.execute(
                 "SELECT feed_create(%s, %s, order_column => %s, whole_transactions => %s)",
@@ -167,7 +160,6 @@ class Reader(Role):
         self.close()
 
     def drain(self) -> None:
-        """Until a poll finds nothing."""
         for table in self.tables:
             for _ in range(DRAINING_TRIES):
                 if self.timed(table) == 0:
@@ -286,8 +278,6 @@ def passes_by_itself(cause: str) -> bool:
 
 @dataclass(frozen=True)
 class Repair:
-    """What becomes of the transaction that a feed stood in."""
-
     again: frozenset[int] = frozenset()  # all of it comes again
     rest: tuple[int, ...] = ()  # or this had not come, and is read here
 

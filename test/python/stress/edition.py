@@ -27,8 +27,6 @@ ALTER DATABASE postgres SET search_path = public, {SCHEMA};
 
 @dataclass(frozen=True)
 class Edition:
-    """One of them. Readers that need what it lacks are left out."""
-
     name: str
     lacks: frozenset[str] = frozenset()
     roles: str = ""  # statements that make the roles it needs
@@ -38,7 +36,6 @@ class Edition:
         return self.lacks.isdisjoint(needed)
 
     def dsn(self, superuser: str) -> str:
-        """Where sessions connect to, by the superuser's address."""
         return make_conninfo(superuser, user=self.user) if self.user else superuser
 
     def make_roles(self, superuser: str) -> None:

@@ -19,8 +19,6 @@ STATE_TABLES = tuple(f"inorder_internal.{name}" for name in ("feed", "feed_state
 
 
 class Counter(Role):
-    """Compares exact_count with count(*) at every isolation level that the server has."""
-
     def __init__(self, world: World, name: str, server: str, isolations: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.server, self.isolations = server, isolations
@@ -90,8 +88,6 @@ class Vacuum(Role):
 
 
 class Indexer(Role):
-    """CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY."""
-
     def work(self) -> None:
         """Both wait for the writers of their table. Nobody waits for them."""
         with self.session(self.world.primary) as connection:
@@ -106,8 +102,6 @@ class Indexer(Role):
 
 
 class Partitioner(Role):
-    """Makes partitions, flat and nested, empty and filled, while everybody goes on."""
-
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.lane, self.region = next(world.lanes), 1
@@ -174,7 +168,6 @@ class Watcher(Role):
     """Checks who waits for whom: no reader, writer or counter for anybody, but two readers of one feed take turns."""
 
     def work(self) -> None:
-        """A sample ten times a second."""
         with self.session(self.world.superuser) as connection:
             while not self.world.released.wait(0.1):
                 for waiting, holding, event, statement in connection.execute(WAITS):
@@ -194,7 +187,6 @@ class Observer(Role):
     """Compares what the view says of feeds with what reads find in the same snapshot: caught up, or unread rows."""
 
     def work(self) -> None:
-        """A few feeds at a time; what another session changes meanwhile ends the transaction."""
         with self.session(self.world.primary) as connection:
             while not self.world.released.is_set():
                 try:
@@ -209,7 +201,6 @@ class Observer(Role):
                 self.pause(0.1)
 
     def compare(self, connection: Connection, name: str, owner: str, table: str, caught_up: bool) -> None:
-        """One of which something is said; an unfinished batch is read by nobody else."""
         peek = sql.SQL("SELECT count(*) FROM feed_peek(%s, null::{}, NULL, %s::regrole)").format(sql.Identifier(table))
         connection.execute("SAVEPOINT peek")
         try:
@@ -225,7 +216,6 @@ class Observer(Role):
 
 
 def hold_open(world: World) -> dict[str, list[int]]:
-    """Prepare a transaction that stays until the end: its rows, by table."""
     lane = next(world.lanes)
     rows = {table: [token_of(lane, 1, row) for row in range(3)] for table in HELD_TABLES}
     with connect(world.primary) as connection:
@@ -238,7 +228,6 @@ def hold_open(world: World) -> dict[str, list[int]]:
 
 
 def others(world: World, later: bool) -> list[Role]:
-    """All of them; in the later acts of the long form one that counts."""
     if later:
         return [Counter(world, "counter", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"))]
     on_standby = [Counter(world, "counter on the standby", "standby", ("READ COMMITTED", "REPEATABLE READ"))]

@@ -81,8 +81,6 @@ def gave_up(error: psycopg.Error) -> bool:
 
 
 class OwnerRole(Role):
-    """Somebody who changes tables in a session of his own, and gives up when others hold them."""
-
     def begin(self) -> Connection:
         connection = self.session(self.world.primary)
         connection.prepare_threshold = None
@@ -152,8 +150,6 @@ class Owner(OwnerRole):
 
 
 class Keys(OwnerRole):
-    """Another primary key, again and again, of a table whose readers stand inside transactions."""
-
     KEYS = ("(a, b)", "(b, a)", "(b)", "(token)", "(b, token)", "")
 
     def work(self) -> None:
@@ -176,7 +172,6 @@ class Keys(OwnerRole):
                 connection.execute("SELECT feed_enable('r_keyed')")
 
     def enable(self, connection: Connection) -> None:
-        """Until it is done: readers are refused meanwhile."""
         while not self.attempt(connection, "feed_enable", partial(connection.execute, "SELECT feed_enable('r_keyed')")):
             self.pause(0.2)
 

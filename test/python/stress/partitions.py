@@ -138,7 +138,6 @@ class Partitions(OwnerRole):
             connection.execute(str(statement).encode())
 
     def note(self, connection: Connection, name: str) -> int:
-        """All rows of a partition are its own business from now on. How many."""
         connection.execute(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE".encode())
         tokens = [int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {name}".encode())]
         self.world.ledger.leave(TABLE, tokens)
@@ -155,7 +154,6 @@ class Partitions(OwnerRole):
         connection.execute("COMMIT")
 
     def detach_concurrently(self, connection: Connection, name: str, region: int) -> None:
-        """In two transactions; between them new statements do not see it any more."""
         try:
             connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name} CONCURRENTLY".encode())
         finally:
@@ -178,7 +176,6 @@ class Partitions(OwnerRole):
         self.commit(connection)
 
     def attach(self, connection: Connection, name: str, region: int) -> None:
-        """With the numbers that its rows had: readers have passed them."""
         connection.execute("BEGIN")
         self.note(connection, name)
         self.bring(connection, name, region)
@@ -193,7 +190,6 @@ class Partitions(OwnerRole):
         self.commit(connection)
 
     def renumber(self, connection: Connection, name: str, region: int) -> None:
-        """As the manual says: new numbers and ATTACH in one transaction. They are new rows."""
         connection.execute("BEGIN")
         amount = self.note(connection, name)
         self.fit(connection, name)

@@ -65,7 +65,6 @@ class Plain(Reader):
         return row
 
     def last_batches(self) -> dict[str, int]:
-        """The number of the last batch of each table's feed, as the server knows it."""
         query = (
             "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
             "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
@@ -74,7 +73,6 @@ class Plain(Reader):
         return {str(table): int(str(number or 0)) for table, number in found}
 
     def poll(self, table: str) -> int | None:
-        """Autocommit; where servers are killed, in a transaction that can be asked for."""
         if not self.world.is_long:
             tokens = feed_read(self.connection, self.feed(table), table, self.max_rows(), self.owner)
             self.deliver(Event(self.name, None, table, tokens))
@@ -141,7 +139,6 @@ class Isolated(Plain):
         self.isolation = isolation
 
     def poll(self, table: str) -> int | None:
-        """Query first, which takes the snapshot, then wait, then read."""
         with transaction(self.connection, self.isolation):
             self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
             time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
@@ -197,7 +194,6 @@ class Fickle(Plain):
             self.given_back[event.table].update(event.tokens)
 
     def recover(self) -> None:
-        """Finish what was prepared when the server went away."""
         if self.connection.execute("SELECT FROM pg_prepared_xacts WHERE gid = %s", [self.name]).rowcount:
             self.connection.execute(f"COMMIT PREPARED '{self.name}'".encode())
         super().recover()
@@ -270,7 +266,6 @@ class TwoStep(Plain):
         return int(str(row[0] or 0)) if row else None
 
     def rows(self, table: str, number: int) -> list[int]:
-        """Of a batch, under a snapshot of any age that sees it."""
         statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
         with transaction(self.connection, self.rng.choice(ISOLATIONS)):
             if self.rng.random() < 0.3:
@@ -317,7 +312,6 @@ class TwoStep(Plain):
                     self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
 
     def stays(self, event: Event, known: set[int]) -> bool:
-        """Batches by their numbers, whichever worker took them; what was repaired by that of the poll."""
         if event.batch is None:
             return super().stays(event, known)
         if self.last[event.table] < event.batch < NEW_TIMELINE:
@@ -363,8 +357,6 @@ class TwoStep(Plain):
 
 
 class Applying(Plain):
-    """feed_apply into a table of copies, rolled back at random. What is in that table is what was delivered."""
-
     def make_feeds(self, connection: Connection) -> None:
         super().make_feeds(connection)
         self.delivery.ordered = False
@@ -404,7 +396,6 @@ class Applying(Plain):
 
 
 def database_readers(world: World) -> list[Reader]:
-    """One of every kind; two where they share a feed."""
     readers: list[Reader] = [
         Plain(world, "all rows", None),
         Plain(world, "few rows", (1, 300)),

@@ -57,7 +57,6 @@ LATER_SECONDS = 5.0
 
 
 def prepare(world: World, readers: Sequence[Reader]) -> None:
-    """Tables with some rows, counts and feeds."""
     lane = next(world.lanes)
     world.edition.install(world.superuser)
     make_roles(world.superuser)
@@ -83,7 +82,6 @@ def wait_for(world: World, threads: Sequence[Role]) -> None:
 
 
 def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
-    """Until no reader finds anything more, with one transaction still open."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for reader in readers:
         while reader.is_alive() and not reader.drained.wait(0.1):
@@ -164,7 +162,6 @@ def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list
 
 
 def compare_all(world: World, readers: Sequence[Reader]) -> None:
-    """Between two acts: what is wrong with a reader ends the round."""
     for delivery in deliveries(readers):
         line = line_of(world, delivery)
         if line.wrong:

@@ -31,8 +31,6 @@ def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
 
 
 class Stateless(Reader):
-    """The functions reader_*: the position is text in the reader's hands."""
-
     def __init__(
         self, world: World, kind: str, servers: list[str], max_rows: tuple[int, int] | None, user: str | None = None
     ) -> None:

@@ -19,8 +19,6 @@ ENDING_TRIES = 100
 
 
 class Tail(Reader):
-    """One table, read on one server by a process that gets kill -9."""
-
     def __init__(self, world: World, server: str, table: str) -> None:
         super().__init__(world, f"tail of {table}, {server}")
         self.server, self.table = server, table
@@ -42,7 +40,6 @@ class Tail(Reader):
             return subprocess.Popen(command, cwd=self.folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL)
 
     def work(self) -> None:
-        """Follow, be killed, begin again; at the end read what is left, twice."""
         while not self.world.settled.is_set():
             process = self.process("--follow", "--interval", "50ms")
             self.world.settled.wait(self.rng.uniform(LEAST_SECONDS, MOST_SECONDS))

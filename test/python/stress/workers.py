@@ -19,8 +19,6 @@ GIVEN_AWAY, RETURNED, ASIDE, BY_HAND = "given away", "returned", "set aside", "b
 
 
 class Worker(Plain):
-    """feed_take_batch, feed_batch_rows, feed_finish_batch; the sink of all workers keeps each batch by its number."""
-
     tables = SHARED
     crashes = 0.05
 
@@ -143,10 +141,7 @@ class Worker(Plain):
 
 
 class Divided(Worker):
-    """Of feeds that are divided by the region, in one the stream; in the order of a column where there is one."""
-
     def make_feeds(self, connection: Connection) -> None:
-        """Of fewer shares than there are workers, and more; with regions that share one."""
         self.in_order()
         for table in () if self.joins else self.tables:
             connection.execute(
@@ -163,7 +158,6 @@ class Divided(Worker):
 
 
 def workers(world: World) -> list[Plain]:
-    """Three of one feed on each table, and three of one that is divided."""
     found: list[Plain] = []
     for kind, name in ((Worker, "at once"), (Divided, "divided")):
         first = kind(world, name)

@@ -96,7 +96,6 @@ END $$;
 
 
 def make_roles(superuser: str) -> None:
-    """The roles of readers, and a tablespace, which belong to no database."""
     with connect(superuser) as connection:
         connection.execute(ROLES.encode())
         connection.execute(f"CREATE TABLESPACE {SPACE} LOCATION ''".encode())
@@ -200,8 +199,6 @@ class Phase:
 
 @dataclass
 class World:
-    """One round: where the servers are, how far it has come, and what everybody found."""
-
     superuser: str  # the server's address, for its superuser
     seed: int
     standby: str = ""
@@ -243,7 +240,6 @@ class World:
         return random.Random(f"{self.seed} {who}")
 
     def problem(self, text: str) -> None:
-        """Something is wrong: that ends the round."""
         self.problems.append(text)
         self.broken.set()
 
@@ -260,8 +256,6 @@ def is_lost(error: Exception) -> bool:
 
 
 class Role(threading.Thread):
-    """A thread of the round. What it raises is a problem of the round."""
-
     user: str | None = None  # a role of the server's that is no superuser
     on_standby = False  # recovery ends sessions that are in its way, not always with a message that arrives
 

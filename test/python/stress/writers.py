@@ -46,7 +46,6 @@ class Draft:
         self.rows.setdefault(table, []).extend(tokens)
 
     def copy_rows(self) -> dict[str, list[int]]:
-        """As it is now: to return to after ROLLBACK TO SAVEPOINT."""
         return {table: list(tokens) for table, tokens in self.rows.items()}
 
 
@@ -63,7 +62,6 @@ class Writer(Role):
         self.transactions = 0
 
     def work(self) -> None:
-        """Transactions of random kinds until it is time."""
         with self.session(self.world.primary) as self.connection:
             while not self.world.stop.is_set():
                 self.rng.choice(self.kinds())()
@@ -84,11 +82,9 @@ class Writer(Role):
         ]
 
     def wait(self) -> None:
-        """Between two transactions."""
         self.pause(0.05)
 
     def draft(self, lane: int | None = None) -> Draft:
-        """The next transaction's rows."""
         self.transactions += 1
         return Draft(self.lane if lane is None else lane, self.transactions)
 
@@ -108,7 +104,6 @@ class Writer(Role):
         draft.keep(table, tokens)
 
     def commit(self, draft: Draft, *steps: object) -> None:
-        """Run a transaction of these steps, calls without arguments; what the server refused is not there."""
         try:
             with transaction(self.connection, self.rng.choice(ISOLATIONS)):
                 for step in steps:
@@ -197,7 +192,6 @@ class Writer(Role):
             )
 
     def stream(self) -> None:
-        """The next version of a stream, under its lock; the transaction was numbered before, perhaps long ago."""
         draft = self.draft()
         versions: dict[int, tuple[int, int]] = {}
         try:
@@ -248,7 +242,6 @@ class Writer(Role):
             finish_prepared(self.world, self.connection, prepared, self.rng.random() < 0.7)
 
     def finish(self) -> None:
-        """The second phase of anybody's transaction."""
         if self.world.prepared and self.rng.random() < 0.7:
             try:
                 chosen = self.world.prepared.pop(self.rng.randrange(len(self.world.prepared)))
