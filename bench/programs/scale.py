@@ -1,7 +1,11 @@
-"""What reads cost as a table grows: counters and CPU time, on a throw-away server. Run by script/scale."""
+"""What reads cost as a table grows: counters and CPU time, on a throw-away server. Run by script/scale.
+
+And how many pages a table and its index have, computed, also where they are too large to be made here.
+"""
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +13,7 @@ from contextlib import contextmanager
 
 from inorder.connection.database import Connection, connect
 from inorder.installations import find_installation
+from inorder.lab.analysis.model import PAGE, leaf_capacity, leaf_fill, upper_levels
 from inorder.lab.instruments.timing import ServerProcess
 from inorder.lab.server.cluster import Cluster
 from inorder.units import parse_count
@@ -17,6 +22,12 @@ SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max
 SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
 TRANSACTION = 100_000  # rows, of those that are there at first
 CALLS = 15
+
+COMPUTED = "1M", "10M", "100M", "1G", "10G"
+UUID, BIGINT = 16, 8  # bytes of a transaction's number
+TALL_ROWS, USUAL_ROWS = 3_000_000, 400_000
+BRIN_RANGE = 128  # pages of the table, by default
+BRIN_ROWS = 9_000_000  # whose BRIN index is as large as that of a billion, if each page is a range
 
 READ = "SELECT count(*) FROM feed_read('f', null::events, {})"
 READ_LAST = "SELECT count(*) FROM feed_read('last', null::events)"
@@ -27,14 +38,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="script/scale")
     parser.add_argument("--rows", default="1M,10M", help="sizes of the table")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
+    parser.add_argument("--tall", action="store_true", help="also an index as high as that of a billion rows")
+    parser.add_argument("--brin", action="store_true", help="also each size with a bigint column and a BRIN index")
     options = parser.parse_args()
+    show_computed()
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as connection:
-            connection.execute("CREATE EXTENSION inorder")
+            connection.execute("CREATE EXTENSION inorder; CREATE EXTENSION pgstattuple")
             for size in options.rows.split(","):
                 rows = parse_count(size, "--rows", 1000, 2**40)
                 show(connection, f"{rows:,} rows", lambda rows=rows: fill(connection, rows))  # type: ignore[misc]
+                if options.brin:
+                    show(connection, f"{rows:,} rows, BRIN", lambda rows=rows: fill_brin(connection, rows))  # type: ignore[misc]
+            if options.tall:
+                show(connection, f"{TALL_ROWS:,} rows, a high index", lambda: fill_tall(connection))
+            if options.tall and options.brin:
+                show(connection, f"{BRIN_ROWS:,} rows, a large BRIN", lambda: fill_brin(connection, BRIN_ROWS, 1))
             for size in options.partitions.split(","):
                 parts = parse_count(size, "--partitions", 1, 10_000)
                 show(
@@ -44,13 +64,51 @@ def main() -> None:
                 )
 
 
+def show_computed() -> None:
+    """As fill() and fill_brin() leave it."""
+    print(f"{'computed':14}{'table':>14}{'index':>14}{'levels':>8}{'BRIN':>8}{'its table':>14}  pages")
+    for size in COMPUTED:
+        rows = parse_count(size, "--rows", 1000, 2**40)
+        leaves = rows / (leaf_fill("xact") * leaf_capacity("xact"))
+        upper = [*upper_levels("xact", leaves)]
+        table, other = (table_pages(rows, key) for key in (UUID, BIGINT))
+        index = 1 + math.fsum(map(math.ceil, (leaves, *upper)))
+        print(f"{rows:<14,}{table:14,}{index:14,.0f}{1 + len(upper):8}{brin_pages(other):8,}{other:14,}")
+
+
+def table_pages(rows: int, key: int) -> int:
+    """A row has a header of 24 bytes, the key, an int, a text of 'row ' and its number, and a line pointer of 4.
+
+    >>> table_pages(10_000_000, UUID)
+    73530
+    """
+    pages, first = 0.0, 0
+    for digits in range(1, len(str(rows)) + 1):
+        last = min(rows, 10**digits)
+        row = 24 + key + 4 + 1 + len("row ") + digits
+        pages += (last - first) / ((PAGE - 24) // (-(-row // 8) * 8 + 4))
+        first = last
+    return math.ceil(pages)
+
+
+def brin_pages(table: int) -> int:
+    """Its first page, the map with 6 bytes for each range of pages, and entries of 24 with line pointers of 4.
+
+    >>> brin_pages(1280)
+    3
+    """
+    ranges = math.ceil(table / BRIN_RANGE)
+    return 1 + math.ceil(ranges / ((PAGE - 24 - 8) // 6)) + math.ceil(ranges / ((PAGE - 24 - 8) // 28))
+
+
 def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
     begin = time.monotonic()
     make()
     print(f"\n{what} ({time.monotonic() - begin:.0f} s to fill)")
     print(f"{'':44}{'CPU ms':>10}{'pages':>10}")
     for name, milliseconds, pages in measured(connection):
-        print(f"{name:44}{milliseconds:10.3f}{pages:10,.0f}", flush=True)
+        took = "" if math.isnan(milliseconds) else f"{milliseconds:.3f}"
+        print(f"{name:44}{took:>10}{pages:10,.0f}", flush=True)
     connection.execute("SELECT feed_drop(name) FROM feeds")
     connection.execute("SELECT exact_count_stop('events')")
     connection.execute("DROP TABLE events")
@@ -62,16 +120,43 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
     connection.execute(f"CREATE TABLE events {columns} {'PARTITION BY LIST (part)' if partitions else ''}".encode())
     for part in range(partitions):
         connection.execute(f"CREATE TABLE events_{part} PARTITION OF events FOR VALUES IN ({part})".encode())
-    for first in range(0, rows, TRANSACTION):
+    load(connection, 0, rows, partitions)
+    connection.execute(f"ALTER TABLE events ADD PRIMARY KEY (id{', part' if partitions else ''})".encode())
+    make_feeds(connection)
+
+
+def fill_brin(connection: Connection, rows: int, pages: int = BRIN_RANGE) -> None:
+    connection.execute("CREATE TABLE events (xact bigint NOT NULL DEFAULT xact_id(), part int, body text NOT NULL)")
+    load(connection, 0, rows)
+    connection.execute(
+        f"CREATE INDEX events_pkey ON events USING brin (xact) WITH (pages_per_range = {pages})".encode()
+    )
+    make_feeds(connection)
+
+
+def fill_tall(connection: Connection) -> None:
+    """As the table of a billion rows at its beginning and its end; between them the leaves of the index are sparse."""
+    connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), part int, body text NOT NULL)")
+    load(connection, 0, USUAL_ROWS)
+    connection.execute("ALTER TABLE events ADD PRIMARY KEY (id)")
+    connection.execute("ALTER INDEX events_pkey SET (fillfactor = 10)")
+    load(connection, USUAL_ROWS, TALL_ROWS)
+    connection.execute("ALTER INDEX events_pkey SET (fillfactor = 90)")
+    make_feeds(connection)
+
+
+def load(connection: Connection, begin: int, end: int, partitions: int = 0) -> None:
+    for first in range(begin, end, TRANSACTION):
         connection.execute(
             "INSERT INTO events (part, body) SELECT n %% %s, 'row ' || n FROM generate_series(%s::bigint, %s) AS n",
-            [max(partitions, 1), first, min(first + TRANSACTION, rows) - 1],
+            [max(partitions, 1), first, min(first + TRANSACTION, end) - 1],
         )
-    connection.execute(f"ALTER TABLE events ADD PRIMARY KEY (id{', part' if partitions else ''})".encode())
+
+
+def make_feeds(connection: Connection) -> None:
     connection.execute("VACUUM ANALYZE events")
-    for statement in FEEDS:
+    for statement in (*FEEDS, "SELECT exact_count_start('events')"):
         connection.execute(statement.encode())
-    connection.execute("SELECT exact_count_start('events')")
 
 
 def insert(connection: Connection, transactions: int, rows: int) -> None:
@@ -80,14 +165,44 @@ def insert(connection: Connection, transactions: int, rows: int) -> None:
 
 
 def measured(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    """What is done: its name, CPU time of a call, and pages that it accesses."""
-    yield "read, nothing new", *cost(connection, READ_LAST)
+    """What is done: its name, CPU time of a call, and pages that it accesses; sizes have no time."""
+    for name, pages in sizes(connection):
+        yield name, math.nan, pages
+    yield "read, nothing new", *cost(connection, READ_LAST, lambda: end_elsewhere(connection))
     yield "read 100 new rows of one transaction", *cost(connection, READ_LAST, lambda: insert(connection, 1, 100))
     yield "read 10,000 new rows of 100 transactions", *cost(connection, READ_LAST, lambda: insert(connection, 100, 100))
     yield "read 10,000 rows at the beginning", *cost(connection, READ.format(10_000))
     with opened(connection):
         yield "exact_count, 1,000 rows since the fold", *cost(connection, "SELECT exact_count('events')")
+    yield (
+        "state of a feed, bytes",
+        math.nan,
+        number(connection, "max(pg_column_size(s)) FROM inorder_internal.feed_state s"),
+    )
     yield "count(*)", *cost(connection, "SELECT count(*) FROM events", calls=1)
+
+
+def sizes(connection: Connection) -> Iterator[tuple[str, float]]:
+    if number(connection, "count(*) FROM pg_class WHERE oid = 'events'::regclass AND relkind = 'p'"):
+        return
+    yield "pages of the table", number(connection, f"pg_relation_size('events') / {PAGE}")
+    yield "pages of the index", number(connection, f"pg_relation_size('events_pkey') / {PAGE}")
+    if number(
+        connection,
+        "count(*) FROM pg_class JOIN pg_am a ON a.oid = relam WHERE relname = 'events_pkey' AND amname = 'btree'",
+    ):
+        yield "levels of the index", number(connection, "tree_level + 1 FROM pgstatindex('events_pkey')")
+
+
+def number(connection: Connection, expression: str) -> float:
+    row = connection.execute(f"SELECT {expression}".encode()).fetchone()
+    assert row is not None
+    return float(str(row[0]))
+
+
+def end_elsewhere(connection: Connection) -> None:
+    """A transaction that wrote, but not into the table."""
+    connection.execute("SELECT pg_current_xact_id()")
 
 
 @contextmanager
