@@ -11,8 +11,6 @@ UNLOADED = click.Command("unloaded")
 
 
 class Commands(UserDict[str, click.Command], ABC):
-    """The commands of a group by name; each is loaded on first access."""
-
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(dict.fromkeys(names, UNLOADED))
 

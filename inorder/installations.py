@@ -53,14 +53,12 @@ class Installation:
         return self.major >= DIRECT_IO_MAJOR
 
     def program(self, name: str) -> Path:
-        """The path of one of its programs; an error if it is not there."""
         path = self.bindir / name
         if not path.exists():
             raise InputError(f"{self.name} has no program {name} in {self.bindir}")
         return path
 
     def can_build(self) -> bool:
-        """Whether an extension can be built against it and a server be run from it."""
         needed = (self.pgxs, self.headers / "postgres.h", self.bindir / "postgres", self.bindir / "initdb")
         return all(path.exists() for path in needed)
 
@@ -133,7 +131,6 @@ def embedded_installation() -> Installation | None:
 
 
 def named_installation(pg_config: Path | None, option: str, environ: Mapping[str, str]) -> Installation | None:
-    """The one of an option, else of PG_CONFIG."""
     if pg_config is not None:
         return from_pg_config(pg_config, option)
     return from_pg_config(Path(environ["PG_CONFIG"]), "PG_CONFIG") if environ.get("PG_CONFIG") else None

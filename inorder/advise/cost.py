@@ -116,7 +116,6 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 
 
 def compared(loads: Sequence[Load], kinds: Sequence[str] = KINDS) -> Compared:
-    """Of the partitions of a table that get rows."""
     shares, saved = [], 0.0
     for within in (UPDATED_NEWEST, UPDATED_ANYWHERE):
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

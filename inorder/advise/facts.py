@@ -91,7 +91,6 @@ class Leaf:
 
     @property
     def key(self) -> tuple[IndexFacts, ColumnFacts] | None:
-        """The index of the primary key, and its first column, if that can hold UUIDs."""
         found = next((one for one in self.indexes if one.is_primary), None)
         column = self.columns.get(found.first) if found else None
         return (found, column) if found and column and column.type in (*UUID_TYPES, *TEXT_TYPES) else None
@@ -176,7 +175,6 @@ class Reader:
         return list(leaves.values())
 
     def counted_over(self, leaves: list[Leaf], seconds: float) -> float:
-        """Count rows for so long; how long it was."""
         begin = time.monotonic()
         time.sleep(seconds)
         later = {row["leaf"]: row for row in self.rows("advise_tables")}

@@ -95,7 +95,6 @@ def installed(facts: Facts) -> list[str]:
 
 
 def prepared(facts: Facts, table: str, name: str, first: str = "") -> list[str]:
-    """The statements that let inorder read a table, and call a function for it."""
     prepare = f"/* Run what this returns: */ SELECT {function(facts, 'feed_prepare')}({literal(table)})"
     return [*installed(facts), prepare, f"SELECT {function(facts, name)}({first}{literal(table)})"]
 
@@ -112,7 +111,6 @@ def keyed(facts: Facts) -> list[Keyed]:
 
 
 def by_table(every: Sequence[Keyed], kind: str) -> Iterator[list[Keyed]]:
-    """Partitions of a table together; they come one after the other."""
     for _, some in groupby((one for one in every if one.keys.kind == kind), key=lambda one: one.leaf.quoted):
         yield list(some)
 
@@ -179,7 +177,6 @@ def shares(found: Compared) -> str:
 
 
 def switched(facts: Facts, one: Keyed) -> list[str]:
-    """The statements that make the keys of new rows ordered."""
     is_core = facts.server.version >= 180000 and not facts.server.inorder
     made = "uuidv7()" if is_core else f"{function(facts, 'uuid_v7_nextval')}()"
     if one.is_text:

@@ -94,7 +94,6 @@ class Connection:
         self.run("SET LOCAL timezone = 'UTC'")
 
     def cancel(self) -> None:
-        """Let the statement end by an error, from another thread."""
         with silenced, suppress(adbc_driver_manager.Error):
             self.cursor.adbc_cancel()
 

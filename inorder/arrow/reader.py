@@ -53,7 +53,6 @@ class ArrowReader:
                 raise
 
     def empty(self, session: Session, table: Table) -> pa.RecordBatch:
-        """No rows, of the table as it is."""
         with as_of_the_session():
             connection, fields = self.begun(session, table)
             connection.commit()

@@ -32,7 +32,6 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The number of columns that the server sends."""
         return self.type.num_fields if self.expression == FIELDS else 1
 
     @property
@@ -97,7 +96,6 @@ def part_of(column: TableColumn) -> pa.DataType | None:
 
 
 def select_list(fields: Sequence[Field]) -> sql.Composed:
-    """What the server is asked for: the columns, then what else of some of them."""
     parts = [(field.expression, field.name) for field in fields]
     parts += [(field.extra, field.name) for field in fields if field.extra]
     return sql.SQL(", ").join(

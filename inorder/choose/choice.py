@@ -63,7 +63,6 @@ class Blocks:
 
     @property
     def wrap_seconds(self) -> float:
-        """From the begin of a block until its number is used again."""
         return self.size * self.count / self.per_second
 
     @property
@@ -90,8 +89,6 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The cheapest candidate that meets the requirements, the others by cost, and the reasons."""
-
     chosen: Candidate
     others: tuple[Candidate, ...]
     reasons: tuple[str, ...]
@@ -185,7 +182,6 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
 
 
 def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
-    """How large a block is, what it shows, and when its number is used again."""
     rows = blocks.seconds * needs.rate
     size = rows / (chosen.predicted.leaf_density / 100 * leaf_capacity(chosen.kind)) * PAGE
     misses = chosen.predicted.misses_per_row

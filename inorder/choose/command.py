@@ -46,7 +46,6 @@ def choose(output: str, **given: Any) -> None:
 
 
 def needs_of(rows: int | None, rate: int, retention: float | None, **others: Any) -> Needs:
-    """The requirements in a command line; an error for what is missing or does not agree."""
     if rows is None and retention is None:
         raise InputError("how large is the table? HINT: give --rows or --retention")
     most = rate * retention if retention is not None else inf

@@ -88,7 +88,6 @@ class Moves:
             self.leave(shard.group)
 
     def leave(self, group: int) -> None:
-        """Let go of all that is kept on a node."""
         self.keys.pop(group, None)
         session = self.sessions.pop(group, None)
         if session is not None:

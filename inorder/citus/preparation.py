@@ -68,7 +68,6 @@ class Preparation:
             steps.prepare(request, lambda text: self.say(f"  {text}"), ShardSession)
 
     def is_readable(self, shard: Shard) -> bool:
-        """Whether a reader could begin there."""
         session = on_node(self.session, shard)
         try:
             session.row(query("citus_is_readable"), table=session.table(shard.table).oid)
@@ -79,7 +78,6 @@ class Preparation:
         return True
 
     def check_nodes(self, shards: list[Shard]) -> None:
-        """Error if a node has no extension, before anything is done."""
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
             on_node(self.session, shard).close()
 

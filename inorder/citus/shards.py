@@ -163,7 +163,6 @@ class Node:
 
 
 def node_of(session: Session, shard: Shard) -> Node:
-    """The node of a shard, for the role and the database of a session on the coordinator."""
     info = session.connection.info
     return Node(None if shard.group == COORDINATOR else shard.host, shard.port, info.dbname, info.user)
 

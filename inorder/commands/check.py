@@ -30,7 +30,6 @@ SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": 
 
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
-    """The ways that were asked for: by name, of those built in or of a file, or by a text or a program."""
     known = built_in() | (ways_in(file.read_text(encoding="utf-8")) if file else {})
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"there is no reader {unknown[0]}; there are {', '.join(known)}")
@@ -45,7 +44,6 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 
 @contextmanager
 def target_for(dsn: str | None, bindir: Path | None) -> Iterator[tuple[Target, str, bool]]:
-    """A server, its version, and whether the extension inorder is there."""
     if dsn is None:
         server = find_installation(bindir)
         with Cluster(server) as cluster:

@@ -47,7 +47,6 @@ def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:
 
 
 def described(kind: type[Experiment[Any]], name: str) -> str:
-    """The help of an option: with its value in each size of run."""
     one = settings_of(kind.Plan)[name]
     values = {size: getattr(kind.Plan.of_size(size, {}), name) for size in SIZES}
     shown = [f"{size} {one.type.show(value)}".strip() for size, value in values.items()
@@ -107,7 +106,6 @@ def new_file(given: Path | None, usual: str) -> Path:
 
 
 def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) -> click.Command:
-    """The command that runs an experiment: the settings of its plan as options, and those of every experiment."""
     command: Any = partial(run, kind)
     for decorate in reversed(options_of(kind)):
         command = decorate(command)

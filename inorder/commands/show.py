@@ -18,7 +18,6 @@ FILE_WIDTH = 140
 
 
 def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
-    """Print results as asked, one after the other, and write their page if asked."""
     results = distinct(results)
     if output == "table":
         for one in results:
@@ -32,7 +31,6 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
 
 
 def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[str, Any]]) -> None:
-    """Print sections that are of no result file, or their data, as asked."""
     if output == "table":
         console = output_console()
         for section in sections:

@@ -31,7 +31,6 @@ def pauses() -> Iterator[float]:
 
 
 def attempts(tries: int = TRIES) -> Iterator[int]:
-    """The number of each try, with a pause before each but the first."""
     yield 1
     for number, pause in enumerate(islice(pauses(), tries - 1), 2):
         time.sleep(pause)

@@ -113,7 +113,6 @@ class Reader:
         return self.ask(lambda _, table: table)
 
     def log(self) -> "Reader":
-        """A reader of the log of the table's changes, in the same session."""
         log = self.ask(lambda session, table: session.log(table))
         return Reader(self.lazy, log.quoted, self.accept_origin)
 

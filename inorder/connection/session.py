@@ -102,7 +102,6 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction under settings that are the same everywhere."""
         with self.connection.transaction():
             self.connection.execute(sql.Composed([self.first, query("session_settings")]))
             yield
@@ -134,7 +133,6 @@ class Session:
         return table_of(rows[0])
 
     def log(self, table: Table) -> Table:
-        """The log of the changes of a table."""
         rows = self.rows(query("log_of_changes"), table=table.oid)
         if not rows:
             raise InputError(

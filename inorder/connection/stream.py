@@ -32,7 +32,6 @@ class Stream:
         self.send(text)
 
     def send(self, text: bytes) -> None:
-        """Further statements, when those before have ended."""
         self.server.send_query(text)
         self.answer = None
 

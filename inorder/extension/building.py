@@ -44,7 +44,6 @@ def has_library_headers(compiler: str) -> bool:
 
 
 def require_tools(server: Installation) -> None:
-    """What building takes; an error that names all that is missing, and the packages of Debian that bring it."""
     missing = {}
     if shutil.which("make") is None:
         missing["make"] = "make"

@@ -87,7 +87,6 @@ def lag(row: Row) -> str:
 
 
 def rows_text(row: Row) -> str:
-    """How many rows are unread: exactly none, or an estimate."""
     count = row["backlog_rows_estimated"]
     return "0" if row["caught_up"] else "?" if count is None else f"~{count:,}"
 
@@ -124,7 +123,6 @@ def holder(row: Row) -> str:
 
 
 def problems(rows: Sequence[Row], longest: float) -> list[str]:
-    """A line for each feed that was behind for longer than so many seconds, or has batches that were set aside."""
     found = []
     for row in rows:
         if not row["caught_up"] and row["lag_seconds"] > longest:

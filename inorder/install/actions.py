@@ -82,7 +82,6 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
 
 
 def say_path(target: Target, installed: Installed) -> None:
-    """How functions are found without their schema, in each session from now on."""
     if installed.schema != "public":
         database = Identifier(target.connection.info.dbname).as_string(target.connection)
         path = f'"$user", public, {installed.quoted}'

@@ -180,7 +180,6 @@ def made(sources: Path) -> list[str]:
 
 
 def parts(sources: Path) -> str:
-    """The sources of the edition, with its schema, version and others still to be put in."""
     found = []
     for source in listed(sources):
         name = Path(source).name

@@ -25,8 +25,6 @@ SETTINGS = (
 
 
 class Target:
-    """A session in a database, which need not have inorder."""
-
     def __init__(self, dsn: str, schema: str, lock_timeout: float) -> None:
         self.schema, self.lock_timeout = schema, lock_timeout
         self.connection = connect_as_user(dsn)

@@ -54,7 +54,6 @@ def differences(target: Target, offer: Offer, installed: Installed) -> Found:
 
 
 def renamed(text: str, installed: Installed) -> str:
-    """Text of the reference under the names of what is installed."""
     for scratch, name in BESIDE.items():
         text = text.replace(scratch, name)
     return text.replace(SCRATCH, installed.quoted)

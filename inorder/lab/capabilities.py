@@ -62,8 +62,6 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Adapted(Generic[P]):
-    """A plan that can be run there, and what the report says of it."""
-
     plan: P
     notes: tuple[str, ...] = ()
 
@@ -91,7 +89,6 @@ class OwnRun:
 
 
 def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
-    """The plan with the server's own settings, no more sessions than are free, no names that need what is missing."""
     if own.reads_vacuum:
         require_english(can)
     if can.sessions < 1:

@@ -76,8 +76,6 @@ class Host(ABC):
 
 
 class ThrowAwayHost(Host):
-    """An installation of PostgreSQL on this machine, from which a server is made."""
-
     whose = "private, removed afterwards"
 
     def __init__(self, server: Installation) -> None:
@@ -105,8 +103,6 @@ class ThrowAwayHost(Host):
 
 
 class OwnHost(Host):
-    """The server that a connection string leads to; the programs are of an installation on this machine."""
-
     whose = f"your own, in a schema {SCHEMA} that is removed afterwards"
 
     def __init__(self, own: OwnServer) -> None:

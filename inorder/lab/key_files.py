@@ -17,7 +17,6 @@ V1, V7 = "uuid-v1", "uuid-v7"
 
 
 def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed: int) -> Iterator[tuple[Words, Words]]:
-    """Keys of nodes over so many seconds, where the slowest clock is behind by ``lag`` seconds."""
     times = Times(START, round(seconds * TICKS_PER_SECOND), rows)
     return chunks(DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed))
 

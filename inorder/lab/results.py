@@ -61,8 +61,6 @@ class Head:
 
 @dataclass
 class Result(Head):
-    """An experiment's result: its head, its measurements, and what is to be said of them."""
-
     notes: list[str] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     complete: bool = False

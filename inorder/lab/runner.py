@@ -17,8 +17,6 @@ from inorder.lab.turn import Measured, Place, Progress, Stage, Turn, seed_of, sh
 
 
 class Runner:
-    """One run of an experiment, which fills a result and saves it after each measurement."""
-
     def __init__(self, experiment: Experiment[P], result: Result, save: Callable[[], None]) -> None:
         self.experiment, self.result, self.save = experiment, result, save
         self.progress = experiment.progress

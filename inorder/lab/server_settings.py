@@ -57,7 +57,6 @@ def fill_memory() -> int:
 
 
 def fill_settings(**more: str) -> dict[str, str]:
-    """The server while tables are filled: plenty of memory, nothing durable."""
     return FILL_SETTINGS | {"shared_buffers": f"{fill_memory() // 8192}"} | more
 
 

@@ -145,7 +145,6 @@ def list_of(text: str) -> list[str]:
 
 
 def numbered(options: Mapping[str, str], listed: list[str]) -> dict[str, str]:
-    """A list as servers of their own, named 1, 2 and so on."""
     rest = {key: value for key, value in options.items() if key != "dsn"}
     return rest | {f"dsn.{place}": dsn for place, dsn in enumerate(listed, 1)}
 
@@ -188,7 +187,6 @@ def without_secrets(dsn: str, option: str) -> str:
 
 
 def rows_of(text: str | None) -> int | None:
-    """The greatest number of rows in a batch; None for ``all``."""
     if text is not None and text.strip().lower() == "all":
         return None
     return number({} if text is None else {"max_rows": text}, "max_rows", DEFAULT_ROWS, 1, MOST_ROWS)

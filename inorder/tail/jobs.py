@@ -97,7 +97,6 @@ class Jobs:
                 self.close()
 
     def work(self, relay: Relay, job: int) -> None:
-        """One job: part after part, until there is none."""
         try:
             if job not in self.readers:
                 self.readers[job] = self.reader()

@@ -194,7 +194,6 @@ def compared(place: Place, a: Values, b: Values, better: str, threshold: float, 
 
 
 def surroundings(a: Result, b: Result) -> list[str]:
-    """Differences around the measurement that may be the reason: server, machine, method, tool, interruptions."""
     differs = [
         f"{name}: {shown(one)} in A, {shown(other)} in B"
         for name, one, other in (

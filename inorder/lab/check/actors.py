@@ -54,7 +54,6 @@ class Actor(ABC):
         self.busy, self.waits_for = False, tuple[str, ...]()
 
     def go_on(self, blockers: Callable[[int], tuple[str, ...]]) -> None:
-        """Do the words, until there is none left or one waits for another session."""
         while self.busy or self.words:
             if not self.busy:
                 self.word = self.words.popleft()
@@ -101,8 +100,6 @@ class Actor(ABC):
 
 
 class Writer(Actor):
-    """A session that runs transactions, and knows which rows are in each."""
-
     def __init__(self, name: str, world: World, session: Session, way: Way) -> None:
         super().__init__(name, world)
         self.session, self.way, self.prepared = session, way, False
@@ -201,8 +198,6 @@ class Writer(Actor):
 
 
 class Polls(Actor):
-    """The reader under test."""
-
     def __init__(self, world: World, reader: Reader) -> None:
         super().__init__(READER, world)
         self.reader, self.step = reader, 0

@@ -56,8 +56,6 @@ class Finding:
 
 @dataclass
 class Outcome:
-    """A case: how many schedules were run, what was found, and in how many a writer waited or failed."""
-
     case: str
     schedules: int = 0
     found: dict[str, Finding] = field(default_factory=dict)
@@ -82,7 +80,6 @@ class Arena:
         return Session(connection)
 
     def lacks(self, case: Case) -> str:
-        """Why a case cannot be run; "" if it can."""
         words = {word for steps in case.writers for words in steps for word in words.split()}
         if (case.cache > 1 or "draw" in words) and not self.way.draws:
             return "the way draws ids itself"
@@ -95,7 +92,6 @@ class Arena:
 
     @contextmanager
     def table(self, case: Case) -> Iterator[None]:
-        """A new table, with writers and a reader of it."""
         with ExitStack() as stack:
             stack.callback(self.run_all, DROP)
             with uninterrupted():  # else what the setup has made, as a feed, would stay
@@ -163,7 +159,6 @@ class Arena:
                 return
 
     def missing(self, history: History) -> int:
-        """How many rows the reader has still to get."""
         if self.way.copies:
             history.differs = sorted({str(key) for (key,) in self.control.run(DIFFERS).rows})
             return len(history.differs)

@@ -9,7 +9,6 @@ GAP = 2
 
 
 def conclusion(judged: Judgement) -> Iterator[str]:
-    """What is wrong, a sentence for each fault."""
     for key in judged.lost:
         yield f"row {key} is committed, and no poll returns it: lost"
     for key in judged.twice:
@@ -24,7 +23,6 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 
 def without_repeats(events: Sequence[Event]) -> list[Event]:
-    """The last polls return nothing, time and again."""
     return [one for place, one in enumerate(events) if not place or one.says != events[place - 1].says]
 
 

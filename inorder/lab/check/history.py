@@ -59,7 +59,6 @@ class History:
 
     @property
     def lost(self) -> list[str]:
-        """The committed rows that no poll has returned so far."""
         given = {key for poll in self.polls for key in poll.keys}
         return [key for key in self.committed if key not in given]
 
@@ -82,8 +81,6 @@ class Stall:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The rows that are faulty, by fault."""
-
     lost: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
     disorder: tuple[str, ...] = ()
@@ -96,7 +93,6 @@ class Judgement:
 
     @property
     def longest(self) -> int:
-        """Seconds of the longest stall."""
         return max((stall.seconds for stall in self.stalled), default=0)
 
 
@@ -139,5 +135,4 @@ def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
 
 
 def order_of_sessions(events: Sequence[Event]) -> list[str]:
-    """Writers in the order of their names, the reader last."""
     return sorted({event.session for event in events}, key=lambda name: (len(name), name))

@@ -56,7 +56,6 @@ def poll(arena: Arena, reader: object, word: str) -> None:
 
 
 def write(writer: Writer, kinds: list[Transaction], until: float, seed: float) -> None:
-    """Transactions, one after the other, each with pauses between its steps."""
     chance = random.Random(seed)
     pause = partial(chance.uniform, 0, LONGEST_PAUSE)
     while time.monotonic() < until:

@@ -27,8 +27,6 @@ NOTHING = Finding((), History(), Judgement())
 
 @dataclass
 class Checked:
-    """A way to read, and what was found of it, a case after the other."""
-
     way: Way
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -100,7 +98,6 @@ def cases_section(checked: Checked) -> Section:
 
 
 def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
-    """The schedule to look at of each reader that has a fault: title, and drawing."""
     found = []
     for checked in checks:
         for fault in checked.faults[:1]:

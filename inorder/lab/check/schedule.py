@@ -31,8 +31,6 @@ ENDS = ("commit", "rollback", "prepare", "commit_prepared")
 
 @dataclass(frozen=True)
 class Step:
-    """What one session does: a word, or several."""
-
     session: str
     words: str
 

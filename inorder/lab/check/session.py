@@ -50,7 +50,6 @@ class Session:
         self.server.send_query(sql.encode())
 
     def ready(self, seconds: float = 0) -> bool:
-        """Whether the answer is there, within so many seconds."""
         while self.server.is_busy():
             if not select.select([self.server.socket], [], [], seconds)[0]:
                 return False
@@ -81,7 +80,6 @@ class Session:
         raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.sql.strip()}")
 
     def notified(self) -> list[str]:
-        """The payloads of the notifications that came with the last answer, or before it."""
         found = []
         while notification := self.server.notifies():
             found.append(notification.extra.decode())

@@ -89,7 +89,6 @@ class Way:
 
     @property
     def writers(self) -> list[Transaction]:
-        """Transactions of a random load."""
         changes = [steps for case in COPY_CASES for steps in case.writers if "truncate" not in steps]
         return changes if self.copies else [SHORT, *WRITERS.values()]
 
@@ -99,7 +98,6 @@ class Way:
 
     @property
     def draws(self) -> bool:
-        """Whether a writer can draw the id before it inserts."""
         return ":id" in self.insert
 
 

@@ -135,7 +135,6 @@ class BulkExperiment(Experiment[BulkPlan]):
         return [Stage(partial(self.turns, rows), self.plan.rounds) for rows in sorted(self.plan.rows)]
 
     def turns(self, rows: int, number: int) -> list[Turn]:
-        """Every kind with so many rows; the order of the indexes built for comparison is of each round's own."""
         turns = []
         for kind in self.plan.kinds:
             chosen = [step for step in steps_of(self.plan.seed, rows, kind, number) if step in self.plan.steps]
@@ -328,7 +327,6 @@ FIGURES = (TIMED, WAL, IMAGES, *RATIOS, *SIZES)
 
 
 def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:
-    """A plain btree against a unique index; and whether it matters which build is the first."""
     caption = (
         "Since PostgreSQL 13 building a plain btree also looks for duplicates to merge, a unique index does not: "
         f"'no dedup' is without. {how_sure(result)}"

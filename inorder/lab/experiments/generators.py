@@ -119,14 +119,12 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
 
     @classmethod
     def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:
-        """No C functions that must be declared first; without the extension only the server's, and no uuid_v1."""
         found = super().adapt(plan, can)
         if not can.has_inorder:
             return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
         return found.but(tasks=tuple(task for task in plan.tasks if task.split()[1] not in BY_C_FUNCTION))
 
     def prepare(self) -> None:
-        """One session, tables with a primary key; the C functions, if they may be declared."""
         self.target.serve(SERVER_SETTINGS)
         self.session = self.open_session(**SESSION_SETTINGS, work_mem=self.target.work_mem)
         major = self.session.info.server_version // 10000
@@ -178,7 +176,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return measured
 
     def make_values(self) -> None:
-        """The same version-1 values in the same random order, a table for each type; made once."""
         if self.has_values:
             return
         keys = f"SELECT uuid_v1_nextval() AS id FROM generate_series(1, {self.plan.values})"

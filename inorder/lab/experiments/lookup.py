@@ -91,8 +91,6 @@ def steps_of(kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Literals to look up: keys of any rows, keys of the newest rows, the time since when those are there."""
-
     keys: tuple[str, ...]
     recent: tuple[str, ...]
     moment: str
@@ -175,7 +173,6 @@ class LookupExperiment(Experiment[LookupPlan]):
 
 
 def statements(key: KeyKind) -> list[str]:
-    """An empty table with the time of its rows, and as much again as a small event has."""
     return [
         *key.statements(),
         f"ALTER TABLE {key.table} ADD created_at timestamptz NOT NULL DEFAULT clock_timestamp(), "

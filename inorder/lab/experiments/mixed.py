@@ -132,7 +132,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         return {"rows": float(expected), **found, **sizes}
 
     def fill(self, key: KeyKind) -> Metrics:
-        """A new table, full of random keys; then the column's default is the kind's generator."""
         self.target.serve(fill_settings())
         started = time.perf_counter()
         with self.target.connect() as session:

@@ -180,7 +180,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
         session.execute(f"INSERT INTO {key.table} (arrived) SELECT generate_series({low}, {high})".encode())
 
     def turn_over(self, session: Connection, key: KeyKind, deleted: str, started: float) -> tuple[Series, Metrics]:
-        """All turns: the index after the fill and after each, and its leaf density after the fill."""
         first = read_index_pages(session, key)
         names = ("index_bytes", "newly_deleted", "deleted", "reusable", *(["leaf_density"] if first else []))
         series: Series = {name: [] for name in names}

@@ -190,7 +190,6 @@ def figures_of(series: Series, plan: WavesPlan) -> Metrics:
 
 
 def predicted(kind: str, plan: WavesPlan) -> Series:
-    """The model: leaf pages and their density before and after each step, and bytes of WAL of each step."""
     if kind == ORDERED:
         full = LEAF_FILLFACTOR * leaf_capacity(ORDERED)
         pages = tuple(rows / full for rows in plan.sizes)

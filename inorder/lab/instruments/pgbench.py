@@ -56,8 +56,6 @@ class Load:
 
 @dataclass(frozen=True)
 class PgbenchResult:
-    """The report of one pgbench run, its TPS second by second, and each statement's latency where asked for."""
-
     transactions: int
     tps: float
     latency_ms: float

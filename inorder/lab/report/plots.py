@@ -153,7 +153,6 @@ class Chart:
         )
 
     def axes(self, x: Scale, y: Scale) -> Iterable[Markup]:
-        """A line for each tick of y, a name for each of x unless it would touch the one before; their titles."""
         (left, right), floor = x.pixels, TOP + HEIGHT
         for tick in y.ticks:
             yield rule(left, y(tick), right, y(tick), "var(--line)")
@@ -175,7 +174,6 @@ class Chart:
             yield words(x(min(self.marks)), TOP - 4, self.mark, "start")
 
     def line(self, line: Line, x: Scale, y: Scale) -> Iterable[Markup]:
-        """The line; a dot on each of few points, and diamonds on the moments, with their values on hover."""
         places = [(x(px), y(py)) for px, py in line.points]
         path = f"M{places[0][0]},{places[0][1]}" + "".join(
             f"H{px}V{py}" if self.steps else f"L{px},{py}" for px, py in places[1:]

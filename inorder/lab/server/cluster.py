@@ -161,7 +161,6 @@ class Cluster:
         return subprocess.run(command, check=False, capture_output=True, text=True, **self._identity())  # type: ignore[call-overload,no-any-return]
 
     def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
-        """Start the server with these settings over the base ones, within a limit if given; wait until it answers."""
         self.limit = limit
         # Quoted: it is a list, in which a comma separates.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
@@ -179,7 +178,6 @@ class Cluster:
             limit.take(self.process.pid)
 
     def wait_until_ready(self) -> None:
-        """Wait until the server answers; an error if it has ended, or does not for too long."""
         deadline, reason = time.monotonic() + START_SECONDS, ""
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:

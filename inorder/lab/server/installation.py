@@ -59,7 +59,6 @@ def copy_server(server: Installation, root: Path) -> Installation:
 
 
 def install_extension(server: Installation, root: Path, sources: Sequence[Path] = ()) -> None:
-    """Build the extension (and whatever else is named) and install it into the copy below root."""
     source = source_folder()
     if source is None:
         if not (server.sharedir / "extension" / "inorder.control").exists():

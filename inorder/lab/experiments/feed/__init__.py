@@ -159,7 +159,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
     def query_turn(self, number: int) -> Turn:
-        """All queries of a round, with a transaction held open and without, the forms in an order that is drawn."""
         order = random.Random(seed_of(self.plan.seed, "queries", number))
         queries = [
             (state, form, step)
@@ -205,7 +204,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.arrive(self.plan.new_rows, NEW_TRANSACTION, *tables.FORMS)
 
     def time_query(self, step: str, form: str) -> Metrics:
-        """The median of several calls; an error if the last of them was answered wrongly."""
         rows = self.plan.queried[step]
         if step in tables.START:
             self.execute(f"SELECT feed_seek('{form}', '{tables.START[step]}')")

@@ -50,7 +50,6 @@ class InsertExperiment(Experiment[InsertPlan]):
         return [stage for rows in sorted(self.plan.rows) for stage in self.stages_of(rows)]
 
     def stages_of(self, rows: int) -> list[Stage]:
-        """Fill; every kind with every number of clients once a round; sizes, which are not of one moment."""
         loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
         sizes = [
             single(SIZES, kind, rows, f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}",

@@ -52,7 +52,6 @@ def predicted_wal(result: Result, plan: LikePlan, kind: str, base: str) -> float
 
 
 def of_index(figure: str, scale: float = 1.0) -> Callable[[Row], Value]:
-    """A figure of the key's index in the WAL, for a transaction."""
     return lambda row: middle(per(f"wal_{figure} {key_index(row.kind)}", "inserts", scale))(row)
 
 

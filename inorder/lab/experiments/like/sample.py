@@ -169,7 +169,6 @@ def moment(kind: str, seconds: str) -> str:
 
 
 def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
-    """Copy a sample to the server that is measured, where the table is to have so many rows."""
     columns = [*found.sampled, found.column(found.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)

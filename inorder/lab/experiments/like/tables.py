@@ -25,8 +25,6 @@ FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
 class LikeTables(InsertTables):
-    """Tables like one of the user's, with a sample of its rows, each of several parts: partitions, TOAST, indexes."""
-
     def __init__(self, target: Target, plan: LikePlan) -> None:
         kinds = {name: KEY_KINDS[name] for name in plan.kinds}
         super().__init__(target, kinds, Small(plan.memory_bytes), plan.fill_workers,

@@ -82,7 +82,6 @@ SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what los
 
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:
-    """What the two that lose no row make their rows wait, if both were there."""
     waits = {name: [run.metrics[WAIT] for run in runs.get(name, ()) if WAIT in run.metrics] for name in LOSELESS}
     words = [f"{milliseconds(max(some))} by '{READERS[name]}'" for name, some in waits.items() if some]
     return f" Longest wait of a row: {', '.join(words)}." if len(words) == len(LOSELESS) else ""
