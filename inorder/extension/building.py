@@ -88,10 +88,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build_into(server: Installation, source: Path, build: Path, target: Path, others: Sequence[Path] = ()) -> None:
-    """Build the extension, and whatever else of the checkout is named, and copy the files below target.
-
-    Objects are kept in build. Below target each file has the path that it has on the server.
-    """
+    """Objects are kept in ``build``. Below target each file has the path that it has on the server."""
     require_plain(source, server.bindir, build)
     require_tools(server)
     stage = build / "stage"  # the target's path may be one that make does not know

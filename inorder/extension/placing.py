@@ -16,10 +16,7 @@ PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The files below stage, each with its path on the server.
-
-    The library first, which scripts need, and last the control file, which makes the version visible.
-    """
+    """The library first, which scripts need, and last the control file, which makes the version visible."""
     found = (path for path in stage.rglob("*") if path.is_file())
     files = sorted(found, key=lambda path: (path.suffix == ".control", path.suffix not in LIBRARIES, path))
     return [(path, Path("/") / path.relative_to(stage)) for path in files]

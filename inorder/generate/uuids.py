@@ -23,10 +23,7 @@ V7_TICKS_PER_MS = 4096
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set: which kind, its true times, and the simulated nodes that make it.
-
-    Clocks are behind by up to ``lag`` ticks: that of the first node by none, that of the last by all.
-    """
+    """Clocks are behind by up to ``lag`` ticks: that of the first node by none, that of the last by all."""
 
     kind: str
     times: Times

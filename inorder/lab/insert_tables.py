@@ -61,10 +61,7 @@ def fill_workers() -> int:
 
 
 def bytes_needed(tables: int, rows: int, turns: int, seconds: int, inserts: int | None) -> int:
-    """What tables need that are filled to so many rows, with so many measurements each, which add to them.
-
-    The WAL of the fill is kept up to max_wal_size.
-    """
+    """Each measurement (``turns``) adds rows to its table. The WAL of the fill is kept up to max_wal_size."""
     added = turns * (inserts or seconds * INSERT_ROWS_PER_SECOND)
     return tables * (rows + added) * TABLE_BYTES_PER_ROW + min(tables * rows * FILL_WAL_PER_ROW, FILL_WAL)
 
@@ -96,20 +93,14 @@ class InsertTables:
     # --- filling --------------------------------------------------------------
 
     def fill_stage(self, rows: int, kept: bool = True) -> Stage:
-        """Fill every table up to so many rows; ``kept``: how long that took, and the sizes, are in the result.
-
-        A resumed run fills them again, since its server is another.
-        """
+        """``kept``: time and sizes are in the result. A resumed run fills again, since its server is another."""
         what = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{what}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
         return Stage(turns, int(kept), shuffled=False, warm_up=not kept, redone=True)
 
     def fill(self, rows: int) -> Iterator[Measured]:
-        """All tables, some at a time; an interrupt ends them all within a batch.
-
-        A table that the rounds at a smaller size have made larger is made anew: the size says what is in it.
-        """
+        """An interrupt ends all within a batch. A table that rounds at a smaller size have made larger is made anew."""
         self.serve_for_filling()
         with self.target.connect() as connection:
             self.create(connection, rows)
@@ -173,10 +164,7 @@ class InsertTables:
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Insert between a checkpoint and a last reading of the counters; each second ``show`` gets the TPS.
-
-        ``dump_wal``: what is in its WAL, too.
-        """
+        """Between two readings of the counters; each second ``show`` gets the TPS. ``dump_wal``: read the WAL, too."""
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:

@@ -30,10 +30,7 @@ Key = tuple[str, str, int, int]  # step, kind, rows, round
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: which step, of which key kind, with how many rows asked for, in which round.
-
-    Metrics are plain numbers by name; series are numbers over time by name.
-    """
+    """One measurement: metrics are numbers by name, series are numbers over time by name."""
 
     step: str
     kind: str

@@ -61,12 +61,7 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """The state that is measured.
-
-    Commits do not wait for the disk (synchronous_commit off): the wait is the
-    same for every key and would hide what differs. Checkpoints come only when
-    the experiment asks for one, or after CHECKPOINT_WAL bytes of WAL.
-    """
+    """Waits for the disk would hide what differs. No checkpoint comes by itself before CHECKPOINT_WAL bytes."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",

@@ -65,10 +65,7 @@ def several(
     begin: Callable[[str], object] = lambda _kind: None,
     end: Callable[[str], object] = lambda _kind: None,
 ) -> Turn:
-    """Several steps, by name and by what each is called, where each needs what those before it have left.
-
-    ``measure`` is given the kind, the step and a seed. ``begin`` is done before the first step, ``end`` after the last.
-    """
+    """Each step needs what those before it have left. ``begin`` comes before the first, ``end`` after the last."""
 
     def one_by_one(seed: int) -> Iterator[Measured]:
         begin(kind)

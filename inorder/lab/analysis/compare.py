@@ -1,12 +1,10 @@
 """Two results of one experiment: what became better or worse, and how sure that is. Pure.
 
-Their measurements are not paired: they were measured at two times. The ratio is the
-median of the ratios of every value of the one to every value of the other
-(Hodges-Lehmann), its interval that of the Mann-Whitney test: exact, whatever
-the distribution, if the two differ by a factor only. Of 2,000 simulated
-comparisons of equals it called 4.7, 3.6 and 4.3 % different at 6, 9 and 15
-measurements each. The percentile bootstrap of the ratio of medians kept its promise,
-too (4.2, 2.9 and 2.5 %), but nothing guarantees that it does.
+Their measurements are not paired: they were measured at two times. The ratio is the median of the ratios of every
+value of the one to every value of the other (Hodges-Lehmann), its interval that of the Mann-Whitney test: exact,
+whatever the distribution, if the two differ by a factor only. Of 2,000 simulated comparisons of equals it called 4.7,
+3.6 and 4.3 % different at 6, 9 and 15 measurements each. The percentile bootstrap of the ratio of medians kept its
+promise, too (4.2, 2.9 and 2.5 %), but nothing guarantees that it does.
 """
 
 from collections.abc import Sequence

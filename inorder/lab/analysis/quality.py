@@ -1,9 +1,8 @@
 """Outliers and drifts among the measurements of one kind: what to check before a figure is believed. Pure.
 
-Both tests know how often they are wrong: of reports on plain noise (normal in
-the logarithm, equal in all rounds) at most ERROR report an outlier, and as
-many of a drift, however many kinds a report has. Heavier tails than normal
-are reported more often: there the measurements do stand out.
+Both tests know how often they are wrong: of reports on plain noise (normal in the logarithm, equal in all rounds) at
+most ERROR report an outlier, and as many of a drift, however many kinds a report has. Heavier tails than normal are
+reported more often: there the measurements do stand out.
 """
 
 from collections.abc import Sequence
@@ -127,10 +126,7 @@ def timed_series(result: Result) -> dict[Place, list[tuple[Run, str, float]]]:
 
 
 def findings(result: Result, checkpoints: bool = False) -> list[Finding]:
-    """Outliers and drifts of everything that was timed in LEAST_ROUNDS rounds or more; and checkpoints within.
-
-    Unless the experiment makes ``checkpoints`` itself, or its plan asks for them (max_wal_size).
-    """
+    """Checkpoints, too, unless the experiment makes ``checkpoints`` itself, or its plan has max_wal_size."""
     checkpoints = checkpoints or bool(result.plan.get("max_wal_size"))
     series = timed_series(result)
     error = ERROR / max(1, len(series))  # all kinds together

@@ -16,11 +16,7 @@ SEED = 1
 
 
 def lower_ends(logs: Sequence[float], rounds: int) -> np.ndarray:
-    """The lower end of the interval in many simulated comparisons of equal things, as logarithms.
-
-    Each draws its ratios from those measured, either way round: which of two
-    equal things is called A means nothing.
-    """
+    """Of simulated intervals, as logarithms. Ratios are drawn either way round: A and B are equal."""
     pool = np.concatenate([np.asarray(logs, dtype=float), -np.asarray(logs, dtype=float)])
     drawn = np.random.default_rng(SEED).choice(pool, (SIMULATIONS, rounds))
     ends: np.ndarray = np.sort(drawn, axis=1)[:, outer_rank(rounds)]

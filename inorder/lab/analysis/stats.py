@@ -2,13 +2,11 @@
 
 Imports nothing of ours. Too few rounds for an interval are never called a difference.
 
-The interval of a median is made of order statistics: of n independent values
-the k-th smallest and the k-th largest have the median of their distribution
-between them unless fewer than k fall on one side of it, and that is a coin
-thrown n times, whatever the distribution. The percentile bootstrap would be
-the usual choice, but with so few values it is far from its 95 %: of 1,500
-simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and
-13 % again at 7, while this one stays below 5 % at every number of rounds.
+The interval of a median is made of order statistics: of n independent values the k-th smallest and the k-th largest
+have the median of their distribution between them unless fewer than k fall on one side of it, and that is a coin
+thrown n times, whatever the distribution. The percentile bootstrap would be the usual choice, but with so few values
+it is far from its 95 %: of 1,500 simulated A/A comparisons it called 28 % different at 3 rounds, 13 % at 4 and 13 %
+again at 7, while this one stays below 5 % at every number of rounds.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

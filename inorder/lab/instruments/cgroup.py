@@ -1,9 +1,8 @@
 """A control group for a throw-away server: its memory with the page cache it uses, or what its device may do.
 
-Version 1 (a hierarchy of its own for each controller) and version 2 (one for
-all) of the kernel's interface: admin-guide/cgroup-v1/memory and
-blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is
-no error: ``parent`` says None.
+Version 1 (a hierarchy of its own for each controller) and version 2 (one for all) of the kernel's interface: admin-
+guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is no error:
+``parent`` says None.
 """
 
 import os

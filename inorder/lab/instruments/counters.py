@@ -51,10 +51,7 @@ def report_own(connection: Connection) -> None:
 
 
 def wait_for_sessions(connection: Connection, application: str) -> None:
-    """A session adds its counters to the server's when it ends, a moment after its client is gone.
-
-    Those of an application; of any, if it is "".
-    """
+    """Those of an application ("": any): a session adds its counters when it ends, after its client is gone."""
     report_own(connection)
     pooled = "; is a connection pooler in between?" if application else ""
     wait_until(

@@ -26,10 +26,7 @@ PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "
 
 @dataclass(frozen=True)
 class Load:
-    """How hard to push: clients, threads, either seconds or transactions per client, the query protocol.
-
-    ``rate`` is of all, in transactions a second.
-    """
+    """Either seconds or transactions per client; ``rate`` is of all clients, in transactions a second."""
 
     clients: int
     threads: int
@@ -95,11 +92,7 @@ def run(
     log: Path | None = None,
     database: str = "",
 ) -> PgbenchResult:
-    """Run pgbench to its end, reporting TPS each second; it never outlives this call.
-
-    ``database`` is a name or a connection string, "" for what the environment says.
-    With ``log``, the beginning of a file name, every tenth transaction is logged there for the percentiles of latency.
-    """
+    """pgbench never outlives this call. ``database``: "" for that of the environment; ``log``: begin of a file name."""
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:

@@ -92,10 +92,7 @@ def ended_seconds(stat: str, ticks: int) -> float:
 
 
 class Prepared:
-    """A prepared statement, called with as little of the client in between as pgbench has.
-
-    There is one at a time in a session. An interrupt is heard between two calls.
-    """
+    """One statement at a time in a session, called with as little of the client in between as pgbench has."""
 
     NAME = "inorder_lab"
 

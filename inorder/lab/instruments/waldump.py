@@ -1,7 +1,7 @@
 """What is in the WAL between two places: records and full-page images by size, and which blocks of an index changed.
 
-From pg_waldump, which reads the files of a server on this machine. Exact: the
-same inserts give the same numbers however busy the machine is.
+From pg_waldump, which reads the files of a server on this machine. Exact: the same inserts give the same numbers
+however busy the machine is.
 """
 
 import re

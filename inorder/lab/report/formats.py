@@ -80,10 +80,7 @@ WRITERS = {"json": as_json, "csv": as_csv}
 
 
 def section_table(section: Section) -> Group:
-    """A table without lines, one blank between columns, with the columns a terminal has room for.
-
-    Title and caption have lines of their own: those of a table would be as narrow as it.
-    """
+    """The columns that a terminal has room for. A title of the table itself would be as narrow as it."""
     section = section.of_columns(lambda column: column.terminal)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, column in enumerate(section.columns):

@@ -28,10 +28,7 @@ def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
-    """How long the small bar in each cell is, in percent of the longest on its scale; None for no bar.
-
-    A scale is of a row, of a column, or (of several results: ``both``) of all columns of the same name.
-    """
+    """Percent of the longest on its scale: of a row, of a column, or (``both``) of all columns of a name."""
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
         for row, values in enumerate(section.rows):

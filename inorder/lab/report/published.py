@@ -153,10 +153,7 @@ def published_sections(
     result: Result, label: Label, steps: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None, kinds: Callable[[str], str] = str,
 ) -> list[Section]:  # fmt: skip
-    """The tables of studies that this experiment stands beside: the figures of which ours was measured.
-
-    ``steps``, ``sizes`` and ``kinds`` say what the result calls those of the file.
-    """
+    """``steps``, ``sizes`` and ``kinds`` say what the result calls those of the file."""
     steps, sizes, found = steps or {}, sizes or {}, []
     for study, about in STUDIES.items():
         for one in about["tables"]:

@@ -1,7 +1,7 @@
 """What every report is made of: sections of a table each, which any writer can show.
 
-A section is pure: columns with their meaning, rows of values, charts of the same
-values. None is what was not measured, and is shown empty.
+A section is pure: columns with their meaning, rows of values, charts of the same values. None is what was not
+measured, and is shown empty.
 """
 
 from collections.abc import Callable, Iterable, Sequence

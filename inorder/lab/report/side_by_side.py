@@ -22,10 +22,7 @@ def distinct(results: Sequence[Labelled]) -> list[Labelled]:
 
 
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
-    """The tables that more than one of them has, each column once a name.
-
-    Rows belong together that begin alike, and the n-th such row with the n-th; one that a result has not is empty.
-    """
+    """Tables that more than one has. Rows that begin alike belong together, the n-th with the n-th."""
     sections: dict[str, list[tuple[str, Section]]] = {}
     for label, some in named:
         for section in some:

@@ -1,8 +1,7 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
-Whatever happens, nothing stays: the server ends with this process (also when it
-is killed), and the folder is removed on the way out or, after a kill, by a
-small process that waits for it or the next run.
+Whatever happens, nothing stays: the server ends with this process (also when it is killed), and the folder is removed
+on the way out or, after a kill, by a small process that waits for it or the next run.
 """
 
 import os

@@ -1,9 +1,8 @@
 """A private copy of a PostgreSQL installation with the extension in it.
 
-PostgreSQL finds its libraries and extensions relative to its own program, so a
-copy that keeps the layout below another root is an installation of its own:
-nothing is written into the system's folders, and every major version works
-alike. A copy is 20 to 35 MB.
+PostgreSQL finds its libraries and extensions relative to its own program, so a copy that keeps the layout below
+another root is an installation of its own: nothing is written into the system's folders, and every major version
+works alike. A copy is 20 to 35 MB.
 """
 
 import shutil

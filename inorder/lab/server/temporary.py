@@ -112,10 +112,7 @@ def require_free(needed: int, what: str, folder: Path) -> None:
 
 
 def claim(folder: Path) -> TextIO:
-    """Say that the folder is in use, for as long as the returned file is open.
-
-    A lock ends with its process however that ends, and is seen from other PID namespaces.
-    """
+    """In use while the file is open: a lock ends with its process, and is seen from other PID namespaces."""
     unseen = folder / f".{OWNER_FILE}"
     owner = unseen.open("w", encoding="utf-8")
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -125,10 +122,7 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """A new folder that is removed afterwards, also after a kill.
-
-    If nothing outlives the kill, the next run that makes a folder there does it.
-    """
+    """Removed afterwards; after a kill by what outlives it, or by the next run that makes a folder there."""
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():

@@ -32,10 +32,7 @@ LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
 
 
 class OwnServer(Target):
-    """A Target on the server that a connection string leads to. The schema is there within the ``with`` block.
-
-    The programs, pgbench above all, are of an installation on this machine.
-    """
+    """Its schema is there within the ``with`` block. Programs are of an installation on this machine."""
 
     is_superuser = False
     work_mem = "256MB"  # the server has other work, too

@@ -15,10 +15,7 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table by its key: the columns before the others, whether a BRIN index is on the second, its guard.
-
-    Without a guard it is written only.
-    """
+    """A log table by its key; ``brin``: with an index on its second column. Without a guard it is written only."""
 
     label: str
     key: str

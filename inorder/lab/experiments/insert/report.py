@@ -134,10 +134,7 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> S
 
 
 def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
-    """Inserts per second, second by second, with all checkpoints: one before each round, and those that ended within.
-
-    Or a point a round where that is all.
-    """
+    """Second by second, with all checkpoints: one before each round, and those within; or a point a round."""
     caption = "Inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:

@@ -138,10 +138,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return deleted | found
 
     def count_recent(self, kind: str) -> Metrics:
-        """The rows of the newest tenth of the time, by the key; for keys without order by a column with an index.
-
-        Neither making that column nor VACUUM is timed; the time is the median of several queries.
-        """
+        """By the key, or by a column with an index, whose making is not timed; the median of several queries."""
         if kind not in TIMES:
             return {}
         table, (moment, compared), found = steps.KINDS[kind].table, TIMES[kind], Metrics()
