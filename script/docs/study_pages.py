@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
-from inorder.lab.experiments import bulk, sequence
-from inorder.lab.experiments.uuid_v1 import report as uuid_v1
-from inorder.lab.experiments.writers import report as writers
+from inorder.lab.experiments import bulk, sequence, uuid_v1, writers
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.report.published import RATIO, STUDIES, Published, cells_of, shown

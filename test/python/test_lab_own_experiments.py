@@ -17,9 +17,9 @@ from inorder.lab.experiments.mixed import AGAIN, MixedPlan
 from inorder.lab.experiments.mixed import STEPS as STEPS_OF_MIXED
 from inorder.lab.experiments.reader import ReaderExperiment
 from inorder.lab.experiments.reader.readers import READERS, ReaderPlan
-from inorder.lab.experiments.uuid_v1.plan import KINDS as UUID_V1_KINDS
-from inorder.lab.experiments.uuid_v1.plan import STEPS as LIFE
-from inorder.lab.experiments.uuid_v1.plan import UuidV1Plan
+from inorder.lab.experiments.uuid_v1 import KINDS as UUID_V1_KINDS
+from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
+from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment
 from inorder.lab.experiments.writers.forms import WritersPlan
 from inorder.lab.instruments.clocks import Apart

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
 from inorder.installations import Installation
-from inorder.lab.experiments.reader import ReaderExperiment, Reading, compare
+from inorder.lab.experiments.reader import READ, ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
-from inorder.lab.experiments.reader.report import READ
 from inorder.lab.instruments.clocks import SAME, Apart, apart
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run

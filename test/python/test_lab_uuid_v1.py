@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from inorder.errors import InputError
 from inorder.installations import Installation
-from inorder.lab.experiments.uuid_v1 import UuidV1Experiment
-from inorder.lab.experiments.uuid_v1.plan import (
+from inorder.lab.experiments.uuid_v1 import (
     COPY_FROM,
     COPY_MORE,
     KINDS,
@@ -21,6 +20,7 @@ from inorder.lab.experiments.uuid_v1.plan import (
     STEPS,
     VACUUM_OLDEST,
     VACUUM_RANDOM,
+    UuidV1Experiment,
     UuidV1Plan,
 )
 from inorder.lab.report.catalogue import report_of

@@ -8,7 +8,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.installations import Installation
-from inorder.lab.experiments.writers import WritersExperiment, count_misplaced
+from inorder.lab.experiments.writers import STATEMENT_ROWS, WritersExperiment, count_misplaced
 from inorder.lab.experiments.writers.forms import (
     BASELINE,
     CACHED,
@@ -24,7 +24,6 @@ from inorder.lab.experiments.writers.forms import (
     WritersPlan,
     one_table,
 )
-from inorder.lab.experiments.writers.report import STATEMENT_ROWS
 from inorder.lab.instruments import pgbench
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway

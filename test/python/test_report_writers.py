@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from inorder.lab.experiments.writers import WritersExperiment
+from inorder.lab.experiments.writers import ALONE, STATEMENT_ROWS, TOGETHER, WritersExperiment
 from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT, WritersPlan
-from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, TOGETHER
 from inorder.lab.report.html import render
 from inorder.lab.report.section import Section
 from inorder.lab.report.side_by_side import Labelled

@@ -1,20 +1,154 @@
 """What ordered keys would save in a table like yours, with its columns, indexes and load."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
+from operator import sub
+from pathlib import Path
 from typing import ClassVar
 
-from inorder.errors import InputError
+from inorder.connection.database import Connection, execute, query
+from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.like import report
-from inorder.lab.experiments.like.copy import fitting, key_column, require_no_variables
-from inorder.lab.experiments.like.plan import USUAL, LikePlan
-from inorder.lab.experiments.like.shape import Found, read_table, resolved, source
-from inorder.lab.experiments.like.tables import LikeTables
-from inorder.lab.insert_tables import INSERT
-from inorder.lab.keys import KEY_KINDS
-from inorder.lab.turn import Metrics, Stage, every_round, single
+from inorder.lab.experiments.like.copy import LikeKind, Mix, fitting, key_column, newest_of, require_no_variables
+from inorder.lab.experiments.like.plan import USUAL, LikePlan, shares
+from inorder.lab.experiments.like.sample import take_sample
+from inorder.lab.experiments.like.shape import Found, draw_of, read_table, resolved, source
+from inorder.lab.insert_tables import FILL_BATCH, INSERT, InsertTables, load_of
+from inorder.lab.instruments import pgbench
+from inorder.lab.keys import KEY_KINDS, KeyKind
+from inorder.lab.server_settings import Small
+from inorder.lab.targets.target import Target
+from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
+
+TABLE, TOAST, OTHER = "table", "TOAST", "other"
+SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
+# Each new row finds its sampled ones by their number; a hash of wide rows would not fit into work_mem.
+FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
+
+
+class LikeTables(InsertTables):
+    def __init__(self, target: Target, plan: LikePlan) -> None:
+        kinds = {name: KEY_KINDS[name] for name in plan.kinds}
+        super().__init__(target, kinds, Small(plan.memory_bytes), plan.fill_workers,
+                         {"synchronous_commit": plan.synchronous_commit})  # fmt: skip
+        self.plan = plan
+
+    def measure_so_many(self, name: str, seed: int, show: Callable[[str], None]) -> Measured:
+        load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
+        return self.measure(name, load, seed, show, self.plan.dump_wal)
+
+    # --- filling --------------------------------------------------------------
+
+    @property
+    def found(self) -> Found:
+        assert self.plan.found
+        return self.plan.found
+
+    def begin(self, connection: Connection) -> None:
+        execute(connection, *self.found.shape.enums)
+        wanted = max(1, min(self.plan.sample, int(self.plan.memory_bytes / SAMPLE_SHARE / self.found.own_bytes)))
+        with source(self.plan.source) as theirs:
+            draw = draw_of(theirs, self.plan.table)
+            sample = take_sample(connection, theirs, draw, self.found.shape, wanted, self.plan.rows)
+        self.kinds = {name: LikeKind(**vars(KEY_KINDS[name]), sample=sample) for name in self.plan.kinds}
+
+    def kind(self, name: str) -> LikeKind:
+        kind = self.kinds[name]
+        assert isinstance(kind, LikeKind)
+        return kind
+
+    def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
+        done = self.rows[kind.name]
+        border = newest_of(rows) if done < newest_of(rows) else rows
+        batch = min(FILL_BATCH // 10, border - done)
+        for name, value in FILL_SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute(self.kind(kind.name).fill(done, batch, rows).encode())
+        return batch
+
+    def script(self, kind: KeyKind) -> Path:
+        """The load; what an update changes unless that is said: columns in no index."""
+        shape, file = self.found.shape, self.target.folder / f"like_{kind.name}.sql"
+        indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
+        free = [column.name for column in shape.sampled if column.name not in shape.dividing]
+        changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
+        with self.target.connect() as connection:
+            row = connection.execute(f"SELECT max(n) FROM {self.kind(kind.name).keys}".encode()).fetchone()
+        assert row is not None
+        mix = Mix(*shares(self.plan.mix), changed, self.plan.touch == "recent")
+        recent = self.plan.rows - newest_of(self.plan.rows)
+        file.write_text(self.kind(kind.name).script(mix, int(str(row[0])), recent), encoding="utf-8")
+        return file
+
+    def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
+        """Then as it would be after a VACUUM; no hint bit is to be set while measuring."""
+        found = super().fill_one(kind, rows, stop)
+        if stop.is_set():
+            return found
+        with self.target.connect() as connection:
+            for name in (kind.table, self.kind(kind.name).keys):
+                connection.execute(f"VACUUM (FREEZE, ANALYZE) {name}".encode())
+            size = self.key_bytes(connection, kind)
+        return found | self.sizes_of(kind) | {"key_bytes": size}
+
+    def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
+        names = "SELECT string_agg(format('pg_column_size(%%I)', attname), ' + ') FROM pg_attribute WHERE attrelid = %s"
+        row = connection.execute(f"{names}::regclass".encode(), (kind.index,)).fetchone()
+        sizes = f"SELECT avg({row[0] if row else 0}) FROM (SELECT * FROM {kind.table} LIMIT 1000) AS first"
+        row = connection.execute(sizes.encode()).fetchone()
+        return -(-float(str(row[0])) // 8) * 8 if row and row[0] is not None else 0.0
+
+    def relations(self, kind: KeyKind) -> list[tuple[str, str, int]]:
+        with self.target.connect() as connection:
+            rows = connection.execute(query("like_relations"), {"table": kind.table}).fetchall()
+        return [(str(what), str(file), int(str(size))) for what, file, size in rows]
+
+    def sizes_of(self, kind: KeyKind) -> Metrics:
+        sizes: Metrics = {}
+        for what, _, size in self.relations(kind):
+            sizes[f"bytes {what}"] = sizes.get(f"bytes {what}", 0) + size
+        rises = float(self.kind(kind.name).sample.key_rises)
+        return sizes | {"index_bytes": sizes.get(f"bytes {kind.name}_pkey", 0), "key_rises": rises}
+
+    # --- measuring ------------------------------------------------------------
+
+    def measure(
+        self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
+    ) -> Measured:
+        kind = self.kinds[name]
+        before = self.changes(kind)
+        found = super().measure(name, load, seed, show, dump_wal)
+        inserted, updated, hot = (list(map(sub, *pair)) for pair in zip(self.changes(kind), before, strict=True))
+        if not any(inserted):
+            raise InorderError(f"the load inserted no row into {kind.table}")
+        self.rows[name] += int(sum(inserted)) - int(found.metrics["inserts"])
+        metrics = {"inserted": sum(inserted), "updated": sum(updated), "hot": sum(hot)}
+        series = {"partition_rows": before[0], "partition_inserted": inserted,
+                  "partition_entries": list(map(sub, updated, hot))}  # fmt: skip
+        return Measured(found.metrics | metrics, found.series | series)
+
+    def changes(self, kind: KeyKind) -> list[list[float]]:
+        with self.target.connect() as connection:
+            self.target.wal(connection)  # once all sessions have reported
+            rows = connection.execute(query("like_rows"), {"table": kind.table}).fetchall()
+        return [[float(str(value)) for value in values] for values in zip(*rows, strict=True)]
+
+    def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
+        return dict(self.target.wal(connection))
+
+    def in_wal(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
+        by_file = self.target.wal_by_file(connection, place)
+        parts = {file: what for what, file, _ in self.relations(kind)}
+        metrics: Metrics = {}
+        for file, figures in by_file.items():
+            for figure, value in figures.items():
+                name = f"wal_{figure} {parts.get(file, OTHER)}"
+                metrics[name] = metrics.get(name, 0) + value
+        return Measured(metrics)
 
 
 class LikeExperiment(Experiment[LikePlan]):

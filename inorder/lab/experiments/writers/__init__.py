@@ -4,21 +4,36 @@ Remedies of the study make inserts serial: one writer to a table, one to a parti
 is measured, one row a statement and many, into tables made for it; then the order of its ids is checked.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median as middle
 from typing import ClassVar
 
 from psycopg import sql
 
 from inorder.connection.database import Connection, execute, one_row, query
 from inorder.errors import InorderError
+from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
 from inorder.lab.experiment import Experiment
-from inorder.lab.experiments.writers import report
-from inorder.lab.experiments.writers.forms import ALONE_FORMS, FORMS, STATEMENTS, XACT, WriterForm, WritersPlan, removal
-from inorder.lab.experiments.writers.report import ALONE, STATEMENT_ROWS, steps_of
+from inorder.lab.experiments.writers.forms import (
+    ALONE_FORMS,
+    BASELINE,
+    FORMS,
+    SERIAL_FORMS,
+    STATEMENTS,
+    XACT,
+    WriterForm,
+    WritersPlan,
+    removal,
+)
 from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
+from inorder.lab.log_tables import BATCH_ROWS
+from inorder.lab.report.published import published_sections
+from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, capital, surety
+from inorder.lab.results import Result
 from inorder.lab.server_settings import fill_memory, measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
@@ -28,8 +43,8 @@ BYTES_PER_SECOND = 5 * 2**28
 
 def count_misplaced(connection: Connection, tables: Iterable[str]) -> tuple[int, int]:
     rows = misplaced = 0
-    for table in tables:
-        statement = query("misplaced").format(table=sql.Identifier(*table.split(".")))
+    for name in tables:
+        statement = query("misplaced").format(table=sql.Identifier(*name.split(".")))
         found = one_row(connection, statement)
         rows, misplaced = rows + int(found[0]), misplaced + int(found[1])
     return rows, misplaced
@@ -40,7 +55,6 @@ class WritersExperiment(Experiment[WritersPlan]):
     studies = ("P5",)
     method = "rows per second, and the order of their ids"
     Plan: ClassVar = WritersPlan
-    reports: ClassVar = report
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
@@ -105,3 +119,137 @@ class WritersExperiment(Experiment[WritersPlan]):
         statements = zip(STATEMENTS.get(name, ()), done.statements_ms, strict=name in STATEMENTS)
         speed |= {f"{statement}_ms": latency for statement, latency in statements}
         return speed | {"written": written, "misplaced": misplaced} | counted
+
+
+# How many write: one session, or all of the plan's.
+ALONE = "alone"
+TOGETHER = "together"
+
+STATEMENT_ROWS = (1, BATCH_ROWS)  # rows of one statement
+
+STATEMENT_WORDS = {
+    "lock": "The statement that takes the lock", "discard": "DISCARD SEQUENCES", "insert": "The INSERT",
+    "unlock": "The statement that releases the lock",
+}  # fmt: skip
+
+
+def sessions_of(row: Row) -> int:
+    if row.step == ALONE:
+        return 1
+    return int(row.step.partition("@")[2] or WritersPlan.read(row.result.plan).clients[0])
+
+
+def total(metric: str) -> Callable[[Row], Value]:
+    return lambda row: sum(run.metrics[metric] for run in row.result.select(row.step, row.kind, row.rows))
+
+
+FORM = Figure("form", "How the rows are written.", value=lambda row: FORMS[row.kind].label)
+SESSIONS = Figure("sessions", "Sessions of pgbench that write at once.", number(), value=sessions_of)
+
+SPEED = (
+    FORM,
+    SESSIONS,
+    Figure("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True,
+           value=median("rows_per_second"), better="more"),
+    Figure("vs one table", "To plain inserts by as many sessions in the same round.", ratio,
+           value=to(BASELINE, "rows_per_second")),
+    Figure("TPS", "Transactions a second (pgbench).", number(1), terminal=False, value=median("tps"),
+           compared="rows_per_second"),
+)  # fmt: skip
+ORDER = (
+    FORM,
+    SESSIONS,
+    Figure("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B"), bar=True,
+           value=median(per("wal_bytes", "written")), better="less"),
+    Figure("rows", "Written in all rounds.", number(), value=total("written")),
+    Figure("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number(),
+           bar=True, value=total("misplaced"), better="none", compared=per("misplaced", "written")),
+)  # fmt: skip
+LATENCY = (
+    FORM,
+    SESSIONS,
+    Figure("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True,
+           value=median("latency_ms"), better="less"),
+    *(
+        Figure(f"{name} ms", f"{words} (pgbench -r).", number(3), terminal=name == "lock", bar=name == "lock",
+               value=median(f"{name}_ms"), better="less" if name == "lock" else "")
+        for name, words in STATEMENT_WORDS.items()
+    ),
+)  # fmt: skip
+FIGURES = (*SPEED, *ORDER, *LATENCY)
+SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
+ORDER_CAPTION = (
+    "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one. "
+    f"Where writers are not serial, 0 does not mean that polling by id is safe: {FORMS[XACT].label} needs a feed."
+)
+
+
+def rows_text(rows: int) -> str:
+    return "one row a statement" if rows == 1 else f"{rows} rows a statement"
+
+
+def steps_of(clients: Sequence[int]) -> dict[int, str]:
+    return {count: TOGETHER if place == 0 else f"{TOGETHER}@{count}" for place, count in enumerate(clients)}
+
+
+def lines(result: Result, rows: int, clients: Sequence[int]) -> list[Row]:
+    together = (step for _, step in sorted(steps_of(clients).items()))
+    found = [Row(result, step, form, rows) for step in (ALONE, *together) for form in FORMS]
+    return [line for line in found if result.select(line.step, line.kind, rows)]
+
+
+TABLES = (
+    ("speed", "Writing a log", SPEED, SPEED_CAPTION),
+    ("latency", "Time of a transaction", LATENCY, ""),
+    ("order", "Order of its ids", ORDER, ORDER_CAPTION),
+)
+
+
+def words_of(step: str, form: str) -> str:
+    many = step.partition("@")[2] or "1"
+    return FORMS[form].label if not step else f"{FORMS[form].label}, {many} session{'s' * (many != '1')}"
+
+
+def sections(result: Result, plan: WritersPlan) -> list[Section]:
+    made = [
+        table(
+            f"writers_{name}_{rows}", f"{title}, {rows_text(rows)}", figures, lines(result, rows, plan.clients), words
+        )
+        for name, title, figures, words in TABLES
+        for rows in STATEMENT_ROWS
+    ]
+    together = {f"{TOGETHER}@{count}": step for count, step in steps_of(plan.clients).items()}
+    made += published_sections(result, words_of, together)
+    return [section for section in made if section.rows]
+
+
+def in_order(result: Result, form: str) -> bool:
+    return not any(run.metrics["misplaced"] for run in result.runs if run.kind == form)
+
+
+def verdicts(result: Result, plan: WritersPlan, question: str) -> list[Verdict]:
+    compared, figures = [], []
+    shown = [BASELINE, XACT]
+    for rows in STATEMENT_ROWS:
+        to_plain = {form: speed_of(result, form, rows) for form in SERIAL_FORMS}
+        if serial := [form for form in SERIAL_FORMS if to_plain[form].found and in_order(result, form)]:
+            best = max(serial, key=lambda form: middle(to_plain[form].ratios.values()))
+            compared.append(to_plain[best])
+            figures.append(f"{capital(rows_text(rows))}: {FORMS[best].label}, {to_plain[best].words}.")
+            if rows == 1:
+                shown.insert(1, best)
+    if not compared:
+        return []
+    feed = speed_of(result, XACT, 1)
+    figures += [f"{FORMS[XACT].label} with a feed, which needs no order: {feed.words}."] if feed.found else []
+    holds = f"{plan.clients[0]} sessions, a table that is empty at first, commits do not wait for the disk."
+    bars = bars_of(
+        ((FORMS[form].label, median_of(result, TOGETHER, form, "rows_per_second", 1), PLAIN) for form in shown),
+        number(0, "rows/s"),
+    )
+    return [Verdict(question, answer_of(compared), " ".join(figures), holds, surety(compared), bars)]
+
+
+def speed_of(result: Result, form: str, rows: int) -> Compared:
+    ratios = ratios_of(result, TOGETHER, form, BASELINE, "rows_per_second", rows)
+    return Compared("speed", FORMS[BASELINE].label, ratios, speed=True)
