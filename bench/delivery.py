@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from inorder.connection.database import Connection, execute, one_row
@@ -120,7 +119,6 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
     question = "Is a row delivered later by feed_wait than by polling?"
     alone = True
     method = "commit timestamps and CPU time"
-    Plan: ClassVar = DeliveryPlan
     session: Connection
 
     @classmethod

@@ -10,7 +10,6 @@ from functools import partial
 from math import fsum
 from statistics import mean
 from statistics import median as middle
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -81,7 +80,6 @@ class PiecesExperiment(Experiment[PiecesPlan]):
     programs = ()
     alone = True
     method = "CPU time"
-    Plan: ClassVar = PiecesPlan
     session: Connection
 
     @classmethod

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError
@@ -109,7 +108,6 @@ class TailExperiment(Experiment[TailPlan]):
     programs = ("psql",)
     alone = True
     method = "wall-clock and CPU time"
-    Plan: ClassVar = TailPlan
     session: Connection
 
     @classmethod

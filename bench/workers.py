@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -59,7 +58,6 @@ class WorkersExperiment(Experiment[WorkersPlan]):
     programs = ()
     alone = True
     method = "rows a second"
-    Plan: ClassVar = WorkersPlan
     session: Connection
 
     @classmethod

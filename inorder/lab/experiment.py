@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from sys import modules
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from inorder.connection.database import Connection
 from inorder.errors import InputError
@@ -30,12 +30,12 @@ TURNS = (
 class Experiment(ABC, Generic[P]):
     """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
 
-    ``name`` and ``summary`` are those of the module. ``question`` is what its first verdict answers, ``studies`` the
-    published ones that it follows. ``programs`` are those of PostgreSQL that it runs. ``alone``: it needs a server to
-    itself. ``needs``: an option without which it cannot be run. ``method`` is how it is measured, "" where that is how
-    tables are larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser.
-    ``checkpoints``: it makes some within a measurement. ``order`` is the order of measurements, for the report.
-    ``reports`` is the module with sections and verdicts, where they are not methods.
+    ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is what its
+    first verdict answers, ``studies`` the published ones that it follows. ``programs`` are those of PostgreSQL that
+    it runs. ``alone``: it needs a server to itself. ``needs``: an option without which it cannot be run. ``method``
+    is how it is measured, "" where that is how tables are larger than memory. ``role``: as which it runs on a throw-
+    away server, "" for its superuser. ``checkpoints``: it makes some within a measurement. ``order`` is the order of
+    measurements, for the report. ``reports`` is the module with sections and verdicts, where they are not methods.
     """
 
     name: ClassVar[str]
@@ -57,6 +57,8 @@ class Experiment(ABC, Generic[P]):
         if not hasattr(cls, "name"):
             cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
             cls.summary = (modules[cls.__module__].__doc__ or "").partition("\n")[0]
+        if not hasattr(cls, "Plan"):
+            (cls.Plan,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
         if not hasattr(cls, "reports"):
             cls.reports = modules[cls.__module__]
 

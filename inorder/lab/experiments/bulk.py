@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -107,7 +106,6 @@ class BulkExperiment(Experiment[BulkPlan]):
     programs = ()
     method = "time and WAL"
     own = OwnRun(leaf_density=True, unseen="CPU time")
-    Plan: ClassVar = BulkPlan
     control: Connection
     file: Path
 

@@ -7,7 +7,6 @@ floor, which is subtracted.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.lab import setting
@@ -109,7 +108,6 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         "it does anything. Left out: text input and output, called in a loop by a C function that is not declared on "
         "your server.",
     )  # fmt: skip
-    Plan: ClassVar = GeneratorsPlan
     session: Connection
     missing: tuple[str, ...] = ()  # generators that this server is too old for
 

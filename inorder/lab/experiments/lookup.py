@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from math import fsum
 from statistics import median as middle
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -102,7 +101,6 @@ class LookupExperiment(Experiment[LookupPlan]):
         counts=False, checkpoints=False,
         otherwise="Nothing was restarted between filling and reading: queries found in memory what the fill left.",
     )  # fmt: skip
-    Plan: ClassVar = LookupPlan
 
     @classmethod
     def room(cls, plan: LookupPlan) -> tuple[int, str]:

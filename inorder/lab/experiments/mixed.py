@@ -7,7 +7,6 @@ production: one that CREATE INDEX has built would be packed. Each kind goes thro
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from inorder.connection.database import execute
 from inorder.errors import InorderError
@@ -95,7 +94,6 @@ class MixedExperiment(Experiment[MixedPlan]):
         leaf_density=True,
         otherwise="Nothing was restarted between filling and inserting: inserts found in memory what the fill left.",
     )
-    Plan: ClassVar = MixedPlan
 
     @classmethod
     def room(cls, plan: MixedPlan) -> tuple[int, str]:

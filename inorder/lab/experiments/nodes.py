@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -79,7 +78,6 @@ class NodesExperiment(Experiment[NodesPlan]):
     studies = ("P1", "P4")
     programs = ()
     own = OwnRun(leaf_density=True, otherwise=THROUGH_HERE)
-    Plan: ClassVar = NodesPlan
 
     @classmethod
     def room(cls, plan: NodesPlan) -> tuple[int, str]:

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from itertools import combinations
 from math import log
 from string import ascii_uppercase
-from typing import ClassVar
 
 import numpy as np
 
@@ -73,7 +72,6 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
 class NoiseExperiment(Experiment[NoisePlan]):
     question = "What can this machine resolve?"
     own = OwnRun(unseen="the device")
-    Plan: ClassVar = NoisePlan
 
     @classmethod
     def room(cls, plan: NoisePlan) -> tuple[int, str]:

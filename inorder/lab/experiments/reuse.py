@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
@@ -113,7 +112,6 @@ class ReuseExperiment(Experiment[ReusePlan]):
     checkpoints = True
     method = EXACT_COUNTERS
     own = OwnRun(reads_vacuum=True, leaf_density=True, otherwise=VACUUMED)
-    Plan: ClassVar = ReusePlan
 
     @classmethod
     def room(cls, plan: ReusePlan) -> tuple[int, str]:

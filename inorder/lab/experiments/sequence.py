@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from inorder.connection.database import Connection
 from inorder.errors import InorderError
@@ -84,7 +83,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
     studies = ("P2",)
     method = "TPS and CPU time"
     own = OwnRun(unseen="CPU time")
-    Plan: ClassVar = SequencePlan
     control: Connection
 
     @classmethod

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median as middle
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
@@ -128,7 +128,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
     studies = ("P4",)
     programs = ()
     own = OwnRun(reads_vacuum=True, leaf_density=True, otherwise=f"{THROUGH_HERE} {VACUUMED}")
-    Plan: ClassVar = UuidV1Plan
     control: Connection
     folder: Path
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import fsum
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.lab import setting
@@ -91,7 +90,6 @@ class WavesExperiment(Experiment[WavesPlan]):
         leaf_density=True, checkpoints=False,
         otherwise="full_page_writes was as it is there: WAL has full-page images, which the model leaves out.",
     )  # fmt: skip
-    Plan: ClassVar = WavesPlan
 
     @classmethod
     def room(cls, plan: WavesPlan) -> tuple[int, str]:

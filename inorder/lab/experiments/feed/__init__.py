@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from statistics import median as middle
-from typing import ClassVar
 
 import psycopg
 
@@ -45,7 +44,6 @@ class FeedExperiment(Experiment[FeedPlan]):
     programs = ()
     alone = True
     method = "CPU time and latency"
-    Plan: ClassVar = FeedPlan
     session: Connection
     holder: Connection | None = None
 

@@ -18,7 +18,6 @@ class InsertExperiment(Experiment[InsertPlan]):
     question = "Do random keys cost you?"
     studies = ("P1", "P3")
     own = OwnRun(leaf_density=True, unseen="what is in the WAL (pg_waldump) and the device")
-    Plan: ClassVar = InsertPlan
     reports: ClassVar = report
 
     @classmethod

@@ -157,7 +157,6 @@ class LikeExperiment(Experiment[LikePlan]):
     needs = "--table"
     role = "inorder_like"  # what makes its tables was written elsewhere
     own = OwnRun(unseen="what is in the WAL (pg_waldump)")
-    Plan: ClassVar = LikePlan
     reports: ClassVar = report
 
     @classmethod

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from math import fsum
 from statistics import median
-from typing import ClassVar
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError, InputError
@@ -98,7 +97,6 @@ class ReaderExperiment(Experiment[ReaderPlan]):
     order = "All readers follow the same load at the same time."
     method = "commit timestamps"
     own = OwnRun(counts=False, checkpoints=False, otherwise=TWO_CLOCKS)
-    Plan: ClassVar = ReaderPlan
 
     @classmethod
     def room(cls, plan: ReaderPlan) -> tuple[int, str]:

@@ -7,7 +7,6 @@ is measured, one row a statement and many, into tables made for it; then the ord
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median as middle
-from typing import ClassVar
 
 from psycopg import sql
 
@@ -54,7 +53,6 @@ class WritersExperiment(Experiment[WritersPlan]):
     question = "Does keeping ids in order slow writers?"
     studies = ("P5",)
     method = "rows per second, and the order of their ids"
-    Plan: ClassVar = WritersPlan
 
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
