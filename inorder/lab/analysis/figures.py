@@ -137,12 +137,13 @@ def last(metric: Metric, step: str = "") -> Reading:
     return Reading(metric, lambda row: last_of(row.result, step or row.step, row.kind, metric, row.rows))
 
 
-def to(base: str, metric: Metric, step: str = "", base_step: str = "") -> Reading:
-    """The ratio to another kind in the same round, or to the row's own in another step."""
-    return Reading(
-        metric,
-        lambda row: ratio_of(
-            row.result, step or row.step, row.kind, base or row.kind, metric, row.rows, base_step=base_step
-        ),
-        is_ratio=True,
-    )
+def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
+    """The ratio to another kind in the same round, or to the row's own in another step; ``itself``: of the base."""
+
+    def read(row: Row) -> Estimate | float | None:
+        at = step or row.step
+        if itself and row.kind == base and row.result.select(at, base):
+            return itself
+        return ratio_of(row.result, at, row.kind, base or row.kind, metric, row.rows, base_step=base_step)
+
+    return Reading(metric, read, is_ratio=True)

@@ -153,7 +153,9 @@ class BulkExperiment(Experiment[BulkPlan]):
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
         check(step, done[0], rows)
         if step == COPY_OUT:
-            found["file_bytes"] = self.flushed_size()
+            with self.file.open("rb") as written:  # flushed now, or it would be written back during COPY FROM
+                os.fsync(written.fileno())
+            found["file_bytes"] = self.file.stat().st_size
         return metrics | found | self.sizes(key, step)
 
     def do(self, session: Connection, key: KeyKind, step: str, rows: int) -> int:
@@ -163,12 +165,6 @@ class BulkExperiment(Experiment[BulkPlan]):
             return self.target.copy_in(session, key.table, self.file)
         value = "n" if key.name == SERIES else ""
         return session.execute(STATEMENTS[step].format(table=key.table, rows=rows, value=value).encode()).rowcount
-
-    def flushed_size(self) -> int:
-        """Flush the file now, or it would be written back while COPY FROM is measured."""
-        with self.file.open("rb") as written:
-            os.fsync(written.fileno())
-            return os.fstat(written.fileno()).st_size
 
     def sizes(self, key: KeyKind, step: str) -> Metrics:
         query = f"SELECT pg_total_relation_size('{key.table}'), pg_relation_size('{key.table}')"

@@ -4,12 +4,11 @@ The same statement with a constant and with nextval of sequences that differ in 
 row, an insert of many.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
@@ -92,14 +91,8 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     def prepare(self) -> None:
         """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
-        self.target.serve(
-            {
-                "max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS),
-                "synchronous_commit": self.plan.synchronous_commit,
-                "max_wal_size": "16GB",
-                "checkpoint_timeout": "1d",
-            }
-        )
+        more = {"synchronous_commit": self.plan.synchronous_commit, "max_wal_size": "16GB", "checkpoint_timeout": "1d"}
+        self.target.serve({"max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS)} | more)
         self.control = self.open_session()
         self.target.create_schema(self.control)
         self.control.execute(f"CREATE TABLE {TABLE} (c1 bigint)".encode())
@@ -114,7 +107,8 @@ class SequenceExperiment(Experiment[SequencePlan]):
             for statement in STATEMENTS for kind in self.plan.kinds for clients in self.plan.clients
         ]  # fmt: skip
         turns += [
-            single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", self.bulk_turn(kind)) for kind in self.plan.kinds
+            single(BULK, kind, rows, f"{rows:,} rows at once, {kind}", partial(self.bulk, kind))
+            for kind in self.plan.kinds
         ]
         return [Stage(every_round(turns), self.plan.rounds)]
 
@@ -140,10 +134,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
         return path
 
-    def bulk_turn(self, kind: str) -> Callable[[int], Metrics]:
-        return lambda _seed: self.bulk(kind)
-
-    def bulk(self, kind: str) -> Metrics:
+    def bulk(self, kind: str, _seed: int = 0) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
         before = self.reserved(kind)
         statement = f"INSERT INTO {TABLE} SELECT {value_of(kind)} FROM generate_series(1, {self.plan.rows})"
@@ -155,16 +146,15 @@ class SequenceExperiment(Experiment[SequencePlan]):
     def reserved(self, kind: str) -> int:
         if kind == CONSTANT:
             return 0
-        statement = f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)"
-        return int(str((self.control.execute(statement.encode()).fetchone() or (0,))[0]))
+        return int(one_row(self.control, f"SELECT coalesce(pg_sequence_last_value('{SCHEMA}.{kind}'), 0)")[0])
 
     def gaps(self, kind: str, before: int, used: int) -> Metrics:
         return {} if kind == CONSTANT else {"gaps": self.reserved(kind) - before - used}
 
     def check(self, kind: str, rows: int) -> None:
-        row = self.control.execute(f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}".encode()).fetchone()
+        row = one_row(self.control, f"SELECT count(*), count(DISTINCT c1) FROM {TABLE}")
         expected = (rows, min(rows, 1) if kind == CONSTANT else rows)
-        if row != expected:
+        if tuple(row) != expected:
             raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
 
 

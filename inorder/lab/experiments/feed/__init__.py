@@ -266,15 +266,14 @@ def target(aim: Callable[[Row], str]) -> Figure:
                   value=aim)  # fmt: skip
 
 
-def written(row: Row, step: str) -> Value:
-    if row.kind == tables.WRITE_BASELINE and row.result.select(step, row.kind):
-        return 1
-    return to(tables.WRITE_BASELINE, micros_a_row, step)(row)
+WRITTEN = {step: to(tables.WRITE_BASELINE, micros_a_row, step, itself=1) for step in tables.WRITES}
+READ = {metric: to(tables.READ_BASELINE, metric, itself=1) for metric in (CPU, WALL)}
 
 
 def write_target(row: Row) -> str:
     targets = GUARDED_TARGETS if tables.WRITTEN[row.kind].guarded else UNGUARDED_TARGETS
-    return target_text(*(targets[step] if isinstance(written(row, step), Estimate) else None for step in tables.WRITES))
+    ratios = {step: written(row) for step, written in WRITTEN.items()}
+    return target_text(*(targets[step] for step, found in ratios.items() if isinstance(found, Estimate)))
 
 
 WRITING = (
@@ -283,47 +282,23 @@ WRITING = (
            value=lambda row: tables.WRITTEN[row.kind].label),
     Figure("1 row", "CPU µs of the server for a row, one row a transaction.", figures, tables.SINGLE, bar=True,
            value=median(micros_a_row, tables.SINGLE), better="less", compared=CPU),
-    ratio_column("bigserial", f"{tables.SINGLE}_ratio", lambda row: written(row, tables.SINGLE)),
+    ratio_column("bigserial", f"{tables.SINGLE}_ratio", WRITTEN[tables.SINGLE]),
     Figure(f"{BATCH_ROWS}", f"CPU µs of the server for a row, {BATCH_ROWS} rows a statement and transaction.", figures,
            tables.BATCH, bar=True, value=median(micros_a_row, tables.BATCH)),
-    ratio_column("bigserial", f"{tables.BATCH}_ratio", lambda row: written(row, tables.BATCH)),
+    ratio_column("bigserial", f"{tables.BATCH}_ratio", WRITTEN[tables.BATCH]),
     target(write_target),
 )  # fmt: skip
-
-
-def write_section(result: Result) -> Section:
-    kinds = [kind for kind in tables.WRITTEN if any(result.select(step, kind) for step in tables.WRITES)]
-    lines = [Row(result, "", kind) for kind in kinds]
-    return table(
-        "write",
-        "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial",
-        WRITING,
-        lines,
-        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless noted.",
-    )
-
-
-def read(metric: str) -> Callable[[Row], Value]:
-    ratio = to(tables.READ_BASELINE, metric)
-    return lambda row: 1 if row.kind == tables.READ_BASELINE else ratio(row)
 
 
 READING = (
     data_only("kind", lambda row: row.kind),
     Figure("", "How the new rows are found.", data="label", value=lambda row: tables.READERS[row.kind]),
     Figure("CPU", "CPU seconds of the server.", figures, CPU, bar=True, value=median(CPU), better="less"),
-    ratio_column("the plain query", f"{CPU}_ratio", read(CPU)),
+    ratio_column("the plain query", f"{CPU}_ratio", READ[CPU]),
     Figure("wall", "Seconds by the clock.", figures, WALL, bar=True, value=median(WALL), better="less"),
-    ratio_column("the plain query", f"{WALL}_ratio", read(WALL)),
-    target(lambda row: target_text(READ_TARGET if isinstance(read(CPU)(row), Estimate) else None)),
+    ratio_column("the plain query", f"{WALL}_ratio", READ[WALL]),
+    target(lambda row: target_text(READ_TARGET if isinstance(READ[CPU](row), Estimate) else None)),
 )
-
-
-def read_section(result: Result, step: str) -> Section:
-    lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
-    amount = next((run.rows for run in result.select(step)), 0)
-    words = f"{amount:,} new rows {tables.SUMMARIES[step]}"
-    return table(step, f"{words}, seconds, and the ratio to a plain query", READING, lines)
 
 
 def count_of(row: Row) -> int:
@@ -358,24 +333,24 @@ QUERIES = (
 FIGURES = (*WRITING, *READING, *QUERIES)
 
 
-def query_section(result: Result, table_rows: int) -> Section:
+def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
+    kinds = [kind for kind in tables.WRITTEN if any(result.select(step, kind) for step in tables.WRITES)]
+    made = [table(
+        "write", "Writing a log of 256 bytes a row, CPU µs a row, and the ratio to bigserial", WRITING,
+        [Row(result, "", kind) for kind in kinds],
+        f"1 row: one a statement. {BATCH_ROWS}: so many a statement. Each is a transaction. Guarded unless noted.",
+    )]  # fmt: skip
+    for step, words in tables.SUMMARIES.items():
+        title = f"{plan.read_rows:,} new rows {words}, seconds, and the ratio to a plain query"
+        lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
+        made.append(table(step, title, READING, lines))
     lines = [Row(result, step, form) for step in tables.QUERIES for form in tables.FORMS]
-    return table(
-        "queries",
-        f"Single queries of a table of {table_rows:,} rows, milliseconds of a call",
-        QUERIES,
+    made.append(table(
+        "queries", f"Single queries of a table of {plan.rows:,} rows, milliseconds of a call", QUERIES,
         [line for line in lines if query(tables.ENDED)(line) or query(tables.HELD)(line)],
         "held: the same while one transaction is open since before the newest rows came, to the time without it. "
         "A median of several calls is a round's sample; a call and its answer included.",
-    )
-
-
-def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
-    made = (
-        write_section(result),
-        *(read_section(result, step) for step in tables.SUMMARIES),
-        query_section(result, plan.rows),
-    )
+    ))  # fmt: skip
     return [section for section in made if section.rows]
 
 

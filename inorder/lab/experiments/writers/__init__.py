@@ -70,16 +70,11 @@ class WritersExperiment(Experiment[WritersPlan]):
     def stages(self) -> list[Stage]:
         alone = [form for form in self.plan.forms if form in ALONE_FORMS]
         together = [(step, count, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
-        return [
-            Stage(
-                every_round([
-                    self.turn(step, form, rows, count)
-                    for step, count, forms in ((ALONE, 1, alone), *together)
-                    for form in forms for rows in STATEMENT_ROWS
-                ]),
-                self.plan.rounds,
-            )
+        turns = [
+            self.turn(step, form, rows, count)
+            for step, count, forms in ((ALONE, 1, alone), *together) for form in forms for rows in STATEMENT_ROWS
         ]  # fmt: skip
+        return [Stage(every_round(turns), self.plan.rounds)]
 
     def turn(self, step: str, form: str, rows: int, clients: int) -> Turn:
         label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
@@ -98,16 +93,13 @@ class WritersExperiment(Experiment[WritersPlan]):
         path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
         return path
 
-    def load(self, clients: int) -> pgbench.Load:
-        return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
-
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        form = FORMS[name]
+        form, load = FORMS[name], pgbench.Load(clients, self.plan.threads, self.plan.seconds)
         with self.connection() as connection:
             self.create(connection, form, clients)
             with self.target.from_checkpoint(connection) as counted:
                 done = self.target.pgbench(
-                    self.script(form, clients, rows), self.load(clients), seed,
+                    self.script(form, clients, rows), load, seed,
                     lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=True,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(clients))
