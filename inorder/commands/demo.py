@@ -39,13 +39,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     Writes inorder-report.html, inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if there are such files,
     and prints the tables.
     """
-    large = InsertPlan(
-        rows=(rows // 16, rows),
-        rounds=rounds,
-        seconds=seconds,
-        memory_bytes=32 * MB,
-        dump_wal=False,
-    )
+    large = InsertPlan(rows=(rows // 16, rows), rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     out.mkdir(parents=True, exist_ok=True)
     server = embedded_one() if embedded else find_installation(bindir)
     host = ThrowAwayHost(server)

@@ -40,10 +40,7 @@ page_option = option(
 
 
 def size_options(quick: str, full: str) -> list[Callable[[Any], Any]]:
-    return [
-        option("--quick", is_flag=True, excludes=["--full"], help=quick),
-        option("--full", is_flag=True, help=full),
-    ]
+    return [option("--quick", is_flag=True, excludes=["--full"], help=quick), option("--full", is_flag=True, help=full)]
 
 
 def described(kind: type[Experiment[Any]], name: str) -> str:

@@ -28,12 +28,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
         "--shards": "a feed is in one database, of one shard",
     },
 )  # fmt: skip
-@option(
-    "--owner",
-    metavar="ROLE",
-    requires="--feed",
-    help="Owner of the feed.  [default: the current role]",
-)
+@option("--owner", metavar="ROLE", requires="--feed", help="Owner of the feed.  [default: the current role]")
 @dsn_option()
 @option(
     "--changes", is_flag=True,
@@ -58,12 +53,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--position", section="Position", type=FILE, help="File with the position in TABLE; created if it does not exist."
 )
-@option(
-    "--start",
-    type=click.Choice(["beginning", "now"]),
-    default="beginning",
-    help="Where a new position starts.",
-)
+@option("--start", type=click.Choice(["beginning", "now"]), default="beginning", help="Where a new position starts.")
 @option(
     "--accept-origin", is_flag=True,
     help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",

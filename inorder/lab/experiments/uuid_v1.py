@@ -92,11 +92,7 @@ class UuidV1Plan(Plan):
         return self.rows + self.more_rows
 
 
-STATEMENTS = {
-    ANALYZE: "ANALYZE {table}",
-    REINDEX: "REINDEX INDEX {index}",
-    **dict.fromkeys(VACUUMS, VERBOSE),
-}
+STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
 # One process builds an index, and counts: what a session may set by itself.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
@@ -236,11 +232,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return session.execute(STATEMENTS[step].format(table=key.table, index=key.index).encode()).rowcount
 
     def check_copied(self, step: str, rows: int) -> None:
-        expected = {
-            COPY_FROM: self.plan.rows,
-            COPY_MORE: self.plan.more_rows,
-            COPY_TO: self.plan.total,
-        }
+        expected = {COPY_FROM: self.plan.rows, COPY_MORE: self.plan.more_rows, COPY_TO: self.plan.total}
         if step in expected and rows != expected[step]:
             raise InorderError(f"{STEPS[step][0]} copied {rows:,} rows instead of {expected[step]:,}")
 

@@ -18,16 +18,7 @@ from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, Kin
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number
-from inorder.lab.report.verdict import (
-    UNDECIDED,
-    Bar,
-    Compared,
-    Verdict,
-    answer_of,
-    bars_of,
-    costs,
-    surety,
-)
+from inorder.lab.report.verdict import UNDECIDED, Bar, Compared, Verdict, answer_of, bars_of, costs, surety
 from inorder.lab.results import Result
 
 BASE = "bigint"
