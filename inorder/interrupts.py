@@ -46,13 +46,6 @@ def deferred(impatient: bool) -> Iterator[None]:
 
 
 @contextmanager
-def finishing_first() -> Iterator[None]:
-    """An interrupt waits for the end of the block; a second one does not. For the main thread."""
-    with deferred(impatient=True):
-        yield
-
-
-@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Cleaning up is not cut off by another Ctrl-C; the first takes effect afterwards. For the main thread."""
     if threading.current_thread() is not threading.main_thread():

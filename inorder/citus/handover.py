@@ -78,7 +78,7 @@ def positions_in(
     coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
 ) -> list[dict[str, object]]:
     column = number_column(coordinator, table)
-    key = key_columns(old, old.table(was.table))
+    key = [str(name) for (name,) in old.rows(query("shard_key_columns"), table=old.table(was.table).oid)]
     if not key:
         raise InputError(
             f"{was.place} was moved or split, and has no primary key by which rows that were read are known\n{ANEW}"
@@ -106,10 +106,6 @@ def number_column(coordinator: Session, table: Table) -> str:
     if len(names) != 1:
         raise InputError(f"table {table.shown} has {len(names)} generated columns with transaction numbers, not one")
     return names[0]
-
-
-def key_columns(node: ShardSession, table: Table) -> list[str]:
-    return [str(name) for (name,) in node.rows(query("shard_key_columns"), table=table.oid)]
 
 
 def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:

@@ -47,7 +47,8 @@ class Preparation:
         """All of them, also those that are moved meanwhile; returns how many there are."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
-        self.check_nodes(shards)
+        for shard in {(shard.host, shard.port): shard for shard in shards}.values():
+            on_node(self.session, shard).close()  # an error before anything is done, if a node has no extension
         seen: set[Shard] = set()
         while waiting := [shard for shard in shards if shard not in seen]:
             for place, shard in enumerate(waiting, 1):
@@ -76,10 +77,6 @@ class Preparation:
         finally:
             session.close()
         return True
-
-    def check_nodes(self, shards: list[Shard]) -> None:
-        for shard in {(shard.host, shard.port): shard for shard in shards}.values():
-            on_node(self.session, shard).close()
 
     def column(self) -> str:
         """The column with the number; an error if nodes would not compute it themselves, or it has no index."""

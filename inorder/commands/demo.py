@@ -41,7 +41,9 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     """
     large = InsertPlan(rows=(rows // 16, rows), rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     out.mkdir(parents=True, exist_ok=True)
-    server = embedded_one() if embedded else find_installation(bindir)
+    server = embedded_installation() if embedded else find_installation(bindir)
+    if server is None:
+        raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")
     host = ThrowAwayHost(server)
     page, *files = new_files(out)
     before: list[Labelled] = []
@@ -51,13 +53,6 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         result.notes += hidden(result, server)
         run_and_show(Session(kind, plan, host, result, file), page, "table", before)
         before.append(Labelled(file.name, result))
-
-
-def embedded_one() -> Installation:
-    server = embedded_installation()
-    if server is None:
-        raise InputError("the embedded PostgreSQL is not installed; HINT: script/bootstrap --embedded")
-    return server
 
 
 def new_files(folder: Path) -> tuple[Path, Path, Path]:

@@ -19,13 +19,8 @@ class Display(Progress):
         self.text = title
         # A dumb terminal cannot move its cursor: it gets lines.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
-        self.bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self.console,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.bar = Bar(*columns, console=self.console)
         self.task = self.bar.add_task(title, total=None)
         self.live = Live(self.bar, console=self.console, refresh_per_second=4, transient=True)
 

@@ -1,18 +1,19 @@
 """Options that the lab's commands share, and how the settings of a plan become options."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from inorder.errors import InputError
 from inorder.files import require_new, unused
 from inorder.lab.experiment import Experiment
 from inorder.lab.journal import usual_name
-from inorder.lab.plan import Plan, require_of_throw_away
+from inorder.lab.plan import Plan
 from inorder.lab.report import formats
-from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
+from inorder.lab.setting import FULL, QUICK, SIZES, settings_of
 from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")
@@ -57,42 +58,29 @@ def size_given(quick: bool, full: bool) -> str:
 
 def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, Any]) -> Plan:
     given = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
-    if own:
-        require_of_throw_away(plan, given)
+    for name in given if own else ():
+        if (one := settings_of(plan)[name]).of_server:
+            raise InputError(f"{one.option(name)} is for a throw-away server; with --dsn the server is as it is")
     return plan.of_size(size, given)
 
 
-def asked(kind: type[Experiment[Any]]) -> dict[str, Setting[object]]:
-    """The settings of its plan that have an option; those of every experiment last."""
-    settings = {name: one for name, one in settings_of(kind.Plan).items() if one.asked}
-    return {name: settings[name] for name in sorted(settings, key=lambda name: name in COMMON)}
-
-
-def dsn_option(kind: type[Experiment[Any]]) -> Callable[[Any], Any]:
-    """On your own server; an experiment that needs one to itself says so when asked, and does not offer it."""
-    return option(
-        "--dsn",
-        type=DSN,
-        hidden=kind.alone,
-        help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection string, "
-        "URI or service=NAME; '' for libpq's environment.",
-    )
-
-
 def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
-    out = usual_name(kind.name)
+    out, settings = usual_name(kind.name), {name: one for name, one in settings_of(kind.Plan).items() if one.asked}
     return [
         bindir_option,
-        dsn_option(kind),
+        # An experiment that needs a server to itself says so when asked, and does not offer it.
+        option("--dsn", type=DSN, hidden=kind.alone,
+               help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
+               "string, URI or service=NAME; '' for libpq's environment."),
         *size_options("A short run.", "The published sizes: days."),
         *(
-            option(one.option(name), SET + name, type=one.type, help=described(kind, name))
-            for name, one in asked(kind).items()
+            option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
+            for name in sorted(settings, key=lambda name: name in COMMON)
         ),
         option("--out", type=FILE, help=f"The result file, a new one.  [{out}, with a number if it exists]"),
         page_option,
         show_option,
-    ]
+    ]  # fmt: skip
 
 
 def new_file(given: Path | None, usual: str) -> Path:
@@ -106,14 +94,6 @@ def experiment_command(kind: type[Experiment[Any]], run: Callable[..., None]) ->
     command: Any = partial(run, kind)
     for decorate in reversed(options_of(kind)):
         command = decorate(command)
-    which = f" ({studies(kind.studies)})" if kind.studies else ""
+    study = "studies" if len(kind.studies) > 1 else "study"
+    which = f" ({study} {', '.join(kind.studies)})" if kind.studies else ""
     return click.command(kind.name, help=f"{kind.summary.removesuffix('.')}{which}.")(command)
-
-
-def studies(names: Sequence[str]) -> str:
-    """As the help and the page say it.
-
-    >>> studies(("P1", "P3")), studies(("P5",)), studies(())
-    ('studies P1, P3', 'study P5', '')
-    """
-    return f"{'studies' if len(names) > 1 else 'study'} {', '.join(names)}" if names else ""

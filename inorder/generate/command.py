@@ -71,7 +71,9 @@ def data_set_of(
     now = moment(until)
     if not 0 <= lag <= MOST_LAG:  # also false for nan
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
-    times = historic_times(count, now, interval_days) if historic else dense_times(count, now, interval_days)
+    if interval_days is not None and not historic:
+        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
+    times = historic_times(count, now, interval_days) if historic else Times(now, count, count)
     data_set = DataSet(kind, times, nodes, round(lag * TICKS_PER_SECOND), seed)
     check_range(data_set)
     return data_set
@@ -97,12 +99,6 @@ def historic_times(count: int, now: int, interval_days: float | None) -> Times:
         room = f"at most {span:,} in {days:g} days, one each 100 ns"
         raise InputError(f"--count must be {room}, not {count:,}")
     return Times(now - span, span, count)
-
-
-def dense_times(count: int, now: int, interval_days: float | None) -> Times:
-    if interval_days is not None:
-        raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
-    return Times(now, count, count)
 
 
 def check_range(data_set: DataSet) -> None:

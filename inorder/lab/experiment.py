@@ -82,11 +82,6 @@ class Experiment(ABC, Generic[P]):
         return ""
 
     @classmethod
-    def programs_for(cls, plan: P) -> tuple[str, ...]:
-        """The programs of PostgreSQL that a run of the plan on a throw-away server needs."""
-        return (*cls.programs, "pg_waldump") if getattr(plan, "dump_wal", False) else cls.programs
-
-    @classmethod
     def method_with(cls, plan: P, server: Installation) -> str:
         return cls.method or reading_method(server, plan)
 

@@ -96,7 +96,7 @@ class ThrowAwayHost(Host):
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
         require_room(kind, plan)
         require_extensions(plan, self.server)
-        for program in kind.programs_for(plan):
+        for program in (*kind.programs, *["pg_waldump"] * getattr(plan, "dump_wal", False)):
             self.server.program(program)
         with Cluster(self.server) as cluster:
             yield ThrowAway(cluster, kind.role)

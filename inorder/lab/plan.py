@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import msgspec
 
-from inorder.errors import InputError
 from inorder.lab import setting
 from inorder.lab.setting import settings_of
 
@@ -52,10 +51,3 @@ class Plan:
         """The same for a file that may be shared: of paths, which only resuming needs, the last part."""
         paths = {name: Path(getattr(self, name)).name for name, one in settings_of(type(self)).items() if one.path}
         return self.as_dict() | paths
-
-
-def require_of_throw_away(plan: type[Plan], given: Mapping[str, object]) -> None:
-    for name in given:
-        one = settings_of(plan)[name]
-        if one.of_server:
-            raise InputError(f"{one.option(name)} is for a throw-away server; with --dsn the server is as it is")

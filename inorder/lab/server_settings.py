@@ -107,13 +107,6 @@ def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgrou
     return cgroup.iops_limit(where, sorted({disk for disk in disks.values() if disk}), iops)
 
 
-def serve_afresh(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
-    """The same of one that runs, once everything a fill wrote has reached the device."""
-    cluster.stop()
-    os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
-    serve_measured(cluster, small, more)
-
-
 def drop_page_cache(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():

@@ -75,9 +75,10 @@ class Preparation:
 
     def require_privileges(self, statements: list[str]) -> None:
         """An error that names every privilege that one of them needs and the role lacks, before the first one."""
+        makes_log = self.request.changes and not self.request.undo
         rows = self.session.rows(
             query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name,
-            creates=any(statement.startswith("CREATE INDEX") for statement in statements) or self.makes_log(),
+            creates=any(statement.startswith("CREATE INDEX") for statement in statements) or makes_log,
             functions=CHANGES_FUNCTIONS if self.request.changes else FEED_FUNCTIONS,
         )  # fmt: skip
         if rows:
@@ -86,25 +87,18 @@ class Preparation:
                 f"{one_line('; '.join(str(row[0]) for row in rows))}\nHINT:  Nothing was done."
             )
 
-    def makes_log(self) -> bool:
-        return self.request.changes and not self.request.undo
-
     def run(self) -> None:
         """All of them, or a word about what is done."""
         self.session.connection.execute(SETTINGS)
         self.require_privileges(self.statements())
         try:
-            self.try_often()
+            for number in attempts(self.request.tries):  # what was interrupted or given up begins where it stopped
+                if self.try_all(last=number == self.request.tries):
+                    return
         except BaseException:
             self.say(f"stopped; done, and kept: {'; '.join(self.done) or 'nothing'}")
             self.say("HINT:  The same command continues there. With --undo it takes back what is done.")
             raise
-
-    def try_often(self) -> None:
-        """What was interrupted or given up begins again where it stopped."""
-        for number in attempts(self.request.tries):
-            if self.try_all(last=number == self.request.tries):
-                return
 
     def try_all(self, last: bool) -> bool:
         """One after the other; false if one was given up since others held what it needs."""

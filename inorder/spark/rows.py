@@ -114,7 +114,9 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     source = task.source
-    check_database(connection, source.database)
+    (database,) = connection.row("SELECT pg_catalog.current_database()::pg_catalog.text")
+    if database != source.database:  # it may have a table of this name and oid
+        raise InputError(f"read_dsn leads to the database {database!r}, dsn to {source.database!r}")
     connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
     name = f"{source.schema}.{source.table}"
@@ -123,13 +125,6 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
         return kept_rows(at, connection.extension, source.oid, task.slice.batch)
 
     yield from read_batches(connection, wanted(columns, schema, name), question, name, MISFIT)
-
-
-def check_database(connection: Connection, planned: str) -> None:
-    """Another database may have a table of this name and oid."""
-    (database,) = connection.row("SELECT pg_catalog.current_database()::pg_catalog.text")
-    if database != planned:
-        raise InputError(f"read_dsn leads to the database {database!r}, dsn to {planned!r}")
 
 
 def wait_for(connection: Connection, lsn: str, seconds: int) -> None:

@@ -152,10 +152,6 @@ class OutputFile:
                 raise InorderError(about_file(f"cannot write: {error.strerror}")) from error
             raise
 
-    def sync_name(self) -> None:
-        with suppress(OSError):
-            sync_folder(Path(os.readlink(OPENED)).parent)
-
 
 class FileSink(Sink):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
@@ -180,7 +176,8 @@ class FileSink(Sink):
         self.file.cut(self.size)
         self.recent = self.recent_at_start = self.file.before(self.size)
         if self.size == 0:
-            self.file.sync_name()
+            with suppress(OSError):
+                sync_folder(Path(os.readlink(OPENED)).parent)
 
     def at_start(self) -> bool:
         return self.size == 0

@@ -8,7 +8,7 @@ from typing import Any
 from inorder.connection.patience import patiently
 from inorder.connection.reconnect import forever, once
 from inorder.errors import InputError, Terminated
-from inorder.interrupts import finishing_first, uninterrupted
+from inorder.interrupts import deferred, uninterrupted
 from inorder.sources import installer
 from inorder.tail.changes import ChangesSource
 from inorder.tail.feed import FeedSource
@@ -110,7 +110,7 @@ class Delivery:
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.source.next()):
-            with finishing_first():
+            with deferred(impatient=True):
                 rows = self.deliver(batch)
             is_last = not batch.is_part and (rows == 0 or rows < batch.full)
         if not self.header and self.sink.form.trailer:

@@ -68,16 +68,11 @@ def outer_pairs(first: int, second: int) -> int:
     for size in range(1, first + 1):
         step = np.zeros(second + size + 1)
         step[0], step[-1] = 1, -1
-        shares = divide(np.convolve(shares, step)[: first * second + 1], size)
+        shares = np.convolve(shares, step)[: first * second + 1]
+        for place in range(size, len(shares)):
+            shares[place] += shares[place - size]
     within = np.cumsum(shares / shares.sum())
     return max(0, int(np.searchsorted(within, ERROR / 2, side="right")) - 1)
-
-
-def divide(shares: np.ndarray, size: int) -> np.ndarray:
-    divided = shares.copy()
-    for place in range(size, len(divided)):
-        divided[place] += divided[place - size]
-    return divided
 
 
 def unpaired_ratio(values: Sequence[float], base: Sequence[float]) -> Estimate:

@@ -19,9 +19,6 @@ class Written:
     committed: bool = False
     clock: int = 0  # when it ended
 
-    def open_during(self, poll: "Polled") -> bool:
-        return self.began < poll.began and (self.ended is None or self.ended > poll.ended)
-
 
 @dataclass
 class Polled:
@@ -129,7 +126,8 @@ def stalls(history: History, committed: dict[str, Written]) -> Iterator[Stall]:
     for key, row in committed.items():
         given = next((poll.began for poll in polls if key in poll.keys), 0)
         missed = [poll for poll in polls if row.ended is not None and row.ended < poll.began < min(given, history.end)]
-        behind = {one.session for one in history.transactions for poll in missed if one.open_during(poll)}
+        behind = {one.session for one in history.transactions for poll in missed 
+                  if one.began < poll.began and (one.ended is None or one.ended > poll.ended)}  # fmt: skip
         if missed:
             yield Stall(key, tuple(sorted(behind)), missed[-1].clock - row.clock)
 

@@ -114,14 +114,13 @@ def script_of(way: Way, finding: Finding) -> str:
 
 
 def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
-    return [of_way(one) | {"faults": {fault: finding_record(one, fault) for fault in one.faults},
-                           "cases": [case_record(case) for case in one.outcomes]} for one in checks]  # fmt: skip
-
-
-def of_way(checked: Checked) -> dict[str, Any]:
-    way = checked.way
-    return {"reader": way.name, "title": way.title, "project": way.project, "version": way.version,
-            "source": way.source, "run": way.run, "note": way.note}  # fmt: skip
+    return [
+        {"reader": one.way.name}
+        | {name: getattr(one.way, name) for name in ("title", "project", "version", "source", "run", "note")}
+        | {"faults": {fault: finding_record(one, fault) for fault in one.faults}}
+        | {"cases": [case_record(case) for case in one.outcomes]}
+        for one in checks
+    ]
 
 
 def finding_record(checked: Checked, fault: str) -> dict[str, Any]:

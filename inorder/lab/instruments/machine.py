@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inorder.connection.database import connect, query
 from inorder.extension.building import checkout_folder
-from inorder.lab.results import Result
-from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import filesystem_of
 
 
@@ -48,10 +45,3 @@ def describe_machine(data: Path) -> dict[str, Any]:
         "filesystem": filesystem_of(data),
         "commit": commit(),
     }
-
-
-def note_server(cluster: Cluster, result: Result) -> None:
-    result.machine = describe_machine(cluster.folder)
-    with connect(cluster.dsn) as connection:
-        settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
-        result.server = {"version": cluster.original.version, "origin": cluster.original.origin, "settings": settings}

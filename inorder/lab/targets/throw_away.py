@@ -14,12 +14,12 @@ from inorder.lab.instruments import waldump
 from inorder.lab.instruments.clocks import SAME, Apart
 from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.device import DeviceTimes, read_device
-from inorder.lab.instruments.machine import note_server
+from inorder.lab.instruments.machine import describe_machine
 from inorder.lab.instruments.timing import EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server_settings import Small, serve_afresh, serve_measured
+from inorder.lab.server_settings import Small, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.lab.turn import Measured
 
@@ -61,10 +61,10 @@ class ThrowAway(Target):
         self.cluster.restart(settings)
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        if self.cluster.process is None:
-            serve_measured(self.cluster, small, more)
-        else:
-            serve_afresh(self.cluster, small, more)
+        if self.cluster.process is not None:
+            self.cluster.stop()
+            os.sync()  # the fill flushed nothing; its pages must not be written back while others are measured
+        serve_measured(self.cluster, small, more)
 
     def end_throttling(self) -> None:
         if self.cluster.limit:
@@ -84,7 +84,10 @@ class ThrowAway(Target):
         connection.execute("CHECKPOINT")
 
     def note(self, result: Result) -> None:
-        note_server(self.cluster, result)
+        result.machine, original = describe_machine(self.cluster.folder), self.cluster.original
+        with connect(self.cluster.dsn) as connection:
+            settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
+        result.server = {"version": original.version, "origin": original.origin, "settings": settings}
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
         """Where the server's account may write. That there is room was checked before the server was made."""
