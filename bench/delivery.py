@@ -20,7 +20,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.machine import available_cores
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, figures, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result
@@ -40,7 +39,7 @@ MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryPlan(Plan):
+class DeliveryPlan(setting.Plan):
     rate: int = setting.count("Commits a second, each of one row.", 1, 10**5, 1000)
     writers: int = setting.count("Sessions of pgbench.", 1, 100, 4)
     intervals: tuple[float, ...] = setting.durations(

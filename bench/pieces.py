@@ -19,7 +19,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.timing import Prepared
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, figures, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
@@ -51,7 +50,7 @@ BYTES_PER_ROW = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class PiecesPlan(Plan):
+class PiecesPlan(setting.Plan):
     forms: tuple[str, ...] = setting.choices("Forms of table.", tuple(FORMS), label=lambda form: FORMS[form][0])
     rows: int = setting.count("Rows of each backlog.", 10_000, 10**9, 1_000_000, quick=100_000, full=10_000_000)
     piece_rows: int = setting.count("Rows of a piece.", 100, 10**6, 10_000, quick=1000)

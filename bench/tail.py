@@ -19,7 +19,6 @@ from inorder.lab.analysis.figures import Metric, Row, by_round, estimated, media
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, figures, number, table, to_base
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
@@ -60,7 +59,7 @@ BYTES_PER_ROW = 420
 
 
 @dataclass(frozen=True, kw_only=True)
-class TailPlan(Plan):
+class TailPlan(setting.Plan):
     rows: int = setting.count("Rows of the backlog.", 1000, 10**9, 2_000_000, quick=300_000, full=20_000_000)
     batch_rows: tuple[int, ...] = setting.counts(
         "--batch-rows of tail, several comma-separated.", 1, 10**9, (10_000, 1000)

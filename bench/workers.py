@@ -17,7 +17,6 @@ from inorder.lab.analysis.figures import Row, median, ratio_of, ratios_of
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import in_transactions
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, costs
 from inorder.lab.results import Result, Run
@@ -34,7 +33,7 @@ FINISH = f"SELECT feed_finish_batch('{FEED}', %s, %s)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersPlan(Plan):
+class WorkersPlan(setting.Plan):
     workers: tuple[int, ...] = setting.counts(
         "Workers of one feed, several comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
     )

@@ -39,8 +39,7 @@ def count(
     """
     # Loads the driver, which the help does not need.
     from inorder.connection.reconnect import forever, once  # noqa: PLC0415
-    from inorder.count.counter import FOLD, SHOW, START, STOP, Counter  # noqa: PLC0415
-    from inorder.count.shards import ShardsCounter  # noqa: PLC0415
+    from inorder.count.counter import FOLD, SHOW, START, STOP, Counter, ShardsCounter  # noqa: PLC0415
 
     counter = ShardsCounter(table) if shards else Counter(table)
     if every is not None:

@@ -1,12 +1,17 @@
 """The count of a table, asked in a session."""
 
+from contextlib import closing, suppress
 from datetime import datetime
 
 import click
+import psycopg
 from psycopg import sql
 
+from inorder.citus.shards import Distributed, Shard, on_node
 from inorder.connection.database import query
-from inorder.connection.session import Session, Table
+from inorder.connection.patience import attempts
+from inorder.connection.session import Session, Table, explained
+from inorder.errors import InorderError, InputError
 
 TABLE = "{table}::pg_catalog.oid::pg_catalog.regclass"
 SHOW = sql.SQL(f"SELECT {{inorder}}.exact_count({TABLE})")
@@ -35,3 +40,45 @@ class Counter:
         parts = {"table": self.table.quoted, "schema": self.session.schema_name, "schedule": schedule}
         (line,) = self.session.row(query("count_cron"), **parts)
         return str(line)
+
+
+TRIES = 5
+
+
+class ShardsCounter(Counter):
+    """The count of one table, in a session on the coordinator: each shard is counted on its node."""
+
+    def attach(self, session: Session) -> None:
+        self.session = session
+        self.distributed = Distributed(session, self.name)
+        self.table = self.distributed.table
+
+    def ask(self, statement: sql.SQL) -> int:
+        """The sum over all shards, if they were the same before and afterwards: a copy of a row is none of its own.
+
+        A fold is not asked for twice: what it has added before shards were moved is part of the sum.
+        """
+        found: dict[str, int] = {}
+        for _ in attempts(TRIES):
+            shards = self.distributed.shards()
+            if statement is not FOLD:
+                found.clear()
+            with suppress(psycopg.errors.UndefinedTable):  # one that was moved away in this moment
+                for shard in shards:
+                    found[shard.key] = found.get(shard.key, 0) + self.ask_shard(shard, statement)
+                if self.distributed.shards() == shards:
+                    return sum(found[shard.key] for shard in shards)
+        raise InorderError(f"the shards of {self.table.shown} were moved during each of {TRIES} counts: try again")
+
+    def ask_shard(self, shard: Shard, statement: sql.SQL) -> int:
+        with closing(on_node(self.session, shard, writes=statement is not SHOW)) as node:
+            try:
+                (number,) = node.row(statement, table=node.table(shard.table).oid)
+            except psycopg.errors.ObjectNotInPrerequisiteState as error:
+                if statement is STOP:
+                    return 0  # of one that was moved, and has none
+                raise InputError(
+                    f"{shard.place}: {explained(error)}\n"
+                    f"HINT:  After a shard was moved or split: inorder citus {self.name}, and count --shards --start."
+                ) from error
+        return int(str(number)) if number else 0

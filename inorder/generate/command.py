@@ -1,16 +1,20 @@
 """``inorder generate``: its options, their checks, and the call of the writer."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from inorder.errors import InputError
-from inorder.generate.encode import ENCODERS
-from inorder.generate.output import opened, write
+from inorder.files import replacing
+from inorder.generate.encode import ENCODERS, Encoder
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
-from inorder.generate.uuids import CHUNK, KINDS, DataSet
+from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 from inorder.options import count, format_option, option
 
 DEFAULT_DAYS = 365
@@ -110,3 +114,41 @@ def check_range(data_set: DataSet) -> None:
         raise InputError(
             f"{data_set.kind} holds times from {name}; --until, --interval-days and --lag must stay within"
         )
+
+
+DASH = Path("-")
+STANDARD_OUTPUT = 1
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A stream to write to. What is no file (a device, a pipe) cannot be replaced, and is written straight."""
+    if path == DASH:
+        with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
+            yield stream
+        return
+    is_file = path.is_file() or not path.exists()
+    with ExitStack() as stack:
+        try:
+            target: AbstractContextManager[BinaryIO] = replacing(path) if is_file else path.open("wb")
+            file = stack.enter_context(target)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        yield file
+
+
+def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
+    """Everything, in chunks; with a bar on stderr where that is a terminal and the data do not go to one."""
+    to_terminal = stream.isatty()
+    if to_terminal and encoder.binary:
+        raise InputError("a terminal cannot show the binary format; give --out, or send it into a pipe")
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=to_terminal or not console.is_terminal) as bar:
+        task = bar.add_task(data_set.kind, total=data_set.times.count)
+        stream.write(encoder.header)
+        for high, low in chunks(data_set):
+            stream.write(encoder.encode(high, low))
+            bar.advance(task, len(high))
+        stream.write(encoder.trailer)
+        stream.flush()

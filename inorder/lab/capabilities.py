@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from inorder.errors import InputError
-from inorder.lab.plan import Plan
-from inorder.lab.setting import Setting, settings_of
+from inorder.lab.setting import Plan, Setting, settings_of
 
 P = TypeVar("P", bound=Plan)
 

@@ -11,11 +11,11 @@ from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.analysis.figures import Judged
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun, adapted
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Section
 from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import Result, shortened
 from inorder.lab.server_settings import reading_method
+from inorder.lab.setting import Plan
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Metrics, Progress, Stage
 

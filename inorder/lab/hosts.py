@@ -17,11 +17,10 @@ from inorder.lab.experiment import Experiment, P
 from inorder.lab.extensions import has_extension
 from inorder.lab.instruments import machine
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import require_free, service_account, temporary_folder
-from inorder.lab.setting import settings_of
+from inorder.lab.setting import Plan, settings_of
 from inorder.lab.targets.own_server import OwnServer, described, require_unchanged, require_usable
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway

@@ -11,8 +11,8 @@ from typing import Any
 from inorder.lab.experiment import Experiment, P
 from inorder.lab.hosts import Host
 from inorder.lab.journal import Journal
-from inorder.lab.plan import Plan
 from inorder.lab.results import LOAD, Result, Run
+from inorder.lab.setting import Plan
 from inorder.lab.turn import Measured, Place, Progress, Stage, Turn, seed_of, shuffled
 
 

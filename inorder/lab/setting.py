@@ -5,11 +5,13 @@ result file, and whether it applies to the user's own server all follow from it.
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
+
+import msgspec
 
 from inorder import options
 from inorder.errors import InputError
@@ -194,3 +196,43 @@ def folder(help: str, *, flag: str = "") -> str:
         return str(path)
 
     return of(Value("DIRECTORY", read, str), help, "", flag=flag, of_server=True, path=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The settings of a run. The defaults are the usual run."""
+
+    rounds: int = rounds(6)
+    seed: int = count("Seed of the order of measurements, and of pgbench.", 0, 2**31 - 1, 1, metavar=NUMBER)
+
+    @classmethod
+    def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
+        """The plan of a size ("", "quick" or "full"), but for what is given."""
+        sized = {name: one.sizes[size] for name, one in settings_of(cls).items() if size in one.sizes}
+        return replace(cls(), **(sized | dict(given)))  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> Self:
+        if unknown := values.keys() - settings_of(cls).keys():
+            raise TypeError(f"there is no setting {sorted(unknown)[0]}")
+        try:
+            return msgspec.convert(dict(values), cls)
+        except msgspec.ValidationError as error:
+            raise TypeError(str(error)) from error
+
+    def require_allowed(self, own: bool) -> None:
+        """An error if the option of a setting would refuse its value; what the user's own server has is as it is."""
+        usual = type(self)()
+        for name, one in settings_of(type(self)).items():
+            value = getattr(self, name)
+            if value != getattr(usual, name) and not (own and one.of_server):
+                one.type.read(one.type.show(value), one.option(name))
+
+    def as_dict(self) -> dict[str, Any]:
+        settings = settings_of(type(self))
+        return {name: value for name, value in asdict(self).items() if settings[name].kept}
+
+    def without_folders(self) -> dict[str, Any]:
+        """The same for a file that may be shared: of paths, which only resuming needs, the last part."""
+        paths = {name: Path(getattr(self, name)).name for name, one in settings_of(type(self)).items() if one.path}
+        return self.as_dict() | paths

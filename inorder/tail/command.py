@@ -1,6 +1,8 @@
 """``inorder tail``: its options, their checks, and the call of run()."""
 
 import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,41 @@ import click
 
 from inorder.errors import InputError
 from inorder.options import FILE, FOLDER, Sections, Value, count, dsn_option, duration, format_option, option, size
-from inorder.tail.progress import RowCount
 from inorder.tail.request import MOST_JOBS, MOST_ROWS, OUTPUTS, Request, read_partition
+
+INTERVAL = 0.2  # seconds between two updates
+CLEAR_LINE = "\r\x1b[K"
+
+
+class RowCount:
+    """A line that is updated while rows are written, and removed at the end.
+
+    There is none where standard error is no terminal that can do so, or the rows themselves go to a terminal. The line
+    has a descriptor of its own: while jobs read Arrow, standard error is nowhere.
+    """
+
+    def __init__(self, dumb: bool) -> None:
+        self.shown = not dumb and sys.stderr.isatty() and not sys.stdout.isatty()
+        self.terminal = open(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if self.shown else sys.stderr  # noqa: SIM115
+        self.rows = 0
+        self.began = self.last = time.monotonic()
+
+    def __enter__(self) -> "RowCount":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self.shown:
+            self.terminal.write(CLEAR_LINE)
+            self.terminal.close()
+
+    def add(self, rows: int) -> None:
+        self.rows += rows
+        now = time.monotonic()
+        if self.shown and now - self.last >= INTERVAL:
+            self.last = now
+            self.terminal.write(f"{CLEAR_LINE}{self.rows:,} rows, {now - self.began:,.0f} s")
+            self.terminal.flush()
+
 
 IN_DATABASE = "a feed has its table and its position in the database"
 

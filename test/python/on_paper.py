@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.experiment import Experiment
-from inorder.lab.plan import Plan
 from inorder.lab.results import DIRECT_IO, Result, Run
 from inorder.lab.runner import Runner
+from inorder.lab.setting import Plan
 from inorder.lab.targets.target import Target
 from inorder.lab.turn import Progress
 

@@ -9,9 +9,9 @@ from inorder.installations import Installation
 from inorder.lab.capabilities import Capabilities as Found
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load
-from inorder.lab.plan import Plan
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.setting import Plan
 
 from conftest import scalar
 from tool import inorder

@@ -24,8 +24,7 @@ from inorder.citus.handover import NotReadableError
 from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
 from inorder.connection.database import Connection
 from inorder.connection.session import Session, Table
-from inorder.count.counter import FOLD, SHOW
-from inorder.count.shards import ShardsCounter
+from inorder.count.counter import FOLD, SHOW, ShardsCounter
 from inorder.errors import InorderError, InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.prepare import steps

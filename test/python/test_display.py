@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from inorder.commands.display import Display
+from inorder.commands.run import Display
 from rich.console import Console, RenderableType
 
 

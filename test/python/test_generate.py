@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inorder.cli import cli
 from inorder.connection.database import Connection
+from inorder.generate.command import opened, write
 from inorder.generate.encode import ENCODERS, TextLines, words_of
-from inorder.generate.output import opened, write
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 

@@ -26,8 +26,8 @@ from inorder.lab.analysis.model import (
     shape_of,
 )
 from inorder.lab.experiments.insert import InsertExperiment
-from inorder.lab.experiments.insert.model import model_sections
 from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.report import model_sections
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.report.section import Section

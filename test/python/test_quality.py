@@ -5,7 +5,7 @@ import pytest
 from inorder.lab.analysis.quality import Finding, findings
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
-from inorder.lab.experiments.insert.model import model_sections
+from inorder.lab.experiments.insert.report import model_sections
 from inorder.lab.report.catalogue import Report, quality_sections
 from inorder.lab.results import CHECKPOINT_WAL, OWN_SERVER, Result, Run
 

@@ -18,7 +18,6 @@ from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.published import of_table, published_sections
 from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
@@ -56,7 +55,7 @@ LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # a primary key, whose size and leaf d
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkPlan(Plan):
+class BulkPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), tuple(name for name, kind in KINDS.items() if not kind.contrib),
         flag="--keys", needs_inorder=lambda kind: KINDS[kind].needs_inorder, contrib=lambda kind: KINDS[kind].contrib,

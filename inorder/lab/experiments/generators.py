@@ -15,7 +15,6 @@ from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, r
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, interval_text, number, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results import Result, Run
@@ -86,7 +85,7 @@ SURE = f"Median and interval; below {LEAST_ROUNDS} rounds the range."
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratorsPlan(Plan):
+class GeneratorsPlan(setting.Plan):
     values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, quick=300_000, full=5_000_000)
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000, quick=200_000)
     rounds: int = setting.rounds(9, quick=3, full=15)

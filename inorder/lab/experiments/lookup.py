@@ -20,7 +20,6 @@ from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, USUAL_KINDS, KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, number, table, to_base
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result, Run
@@ -71,7 +70,7 @@ FILL_BATCH = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookupPlan(Plan):
+class LookupPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", USUAL_KINDS, flag="--keys",
         needs_inorder=lambda kind: KEY_KINDS[kind].needs_inorder, label=lambda kind: KEY_KINDS[kind].label,

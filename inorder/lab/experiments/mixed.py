@@ -18,7 +18,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.keys import KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, Value, number, ratio, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
 from inorder.lab.results import Result
@@ -65,7 +64,7 @@ FROM (SELECT md5('{seed} ' || i) FROM generate_series({low}, {high}) AS i) AS ha
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedPlan(Plan):
+class MixedPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
         "What it is switched to, comma-separated.", tuple(KINDS), flag="--keys",
         needs_inorder=lambda kind: "_nextval(" in GENERATORS[kind][0], label=lambda kind: KINDS[kind].label,

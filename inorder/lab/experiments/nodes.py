@@ -21,7 +21,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.key_files import simulated, write_keys
 from inorder.lab.keys import KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
@@ -48,7 +47,7 @@ LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodesPlan(Plan):
+class NodesPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys", needs_inorder=lambda kind: kind == V1,
         label=lambda kind: KINDS[kind].label,

@@ -21,7 +21,6 @@ from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import STEADIER, UNDECIDED, Verdict
 from inorder.lab.results import Result
@@ -34,7 +33,7 @@ MOST_TABLES = len(ascii_uppercase)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisePlan(Plan):
+class NoisePlan(setting.Plan):
     """How many equal tables of each kind of key, and the measurements of the insert experiment.
 
     Many short measurements: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by

@@ -19,7 +19,6 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_index_pages, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.keys import SCHEMA, KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table
 from inorder.lab.report.verdict import Verdict, bars_of
@@ -62,7 +61,7 @@ BYTES_PER_ROW = 800
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReusePlan(Plan):
+class ReusePlan(setting.Plan):
     """A turn of time-prefixed keys lasts ``pace`` seconds at least, since their blocks are of a second."""
 
     kinds: tuple[str, ...] = setting.choices(

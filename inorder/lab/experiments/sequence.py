@@ -16,7 +16,6 @@ from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, number, ratio, table
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs
@@ -34,7 +33,7 @@ CONSTANT = "constant"  # what the ratios are to: the same statement without next
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequencePlan(Plan):
+class SequencePlan(setting.Plan):
     """Six rounds in the short run, too, since fewer allow no difference; so fewer clients and sequences."""
 
     clients: tuple[int, ...] = setting.counts(

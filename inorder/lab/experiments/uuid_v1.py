@@ -22,7 +22,6 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
 from inorder.lab.key_files import V1, V7, own, simulated, write_keys, write_numbers
 from inorder.lab.keys import KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Column, Figure, Section, Value, data_only, figures
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
@@ -72,7 +71,7 @@ VACUUMS = (VACUUM_OLDEST, VACUUM_RANDOM)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UuidV1Plan(Plan):
+class UuidV1Plan(setting.Plan):
     rows: int = setting.count(
         "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10, 10_000_000, quick=1_000_000,
         full=200_000_000,

@@ -20,7 +20,6 @@ from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import KEY_KINDS, KeyKind
-from inorder.lab.plan import Plan
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, Value, number, table
 from inorder.lab.report.verdict import Verdict, bars_of
@@ -51,7 +50,7 @@ BYTES_PER_ROW = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class WavesPlan(Plan):
+class WavesPlan(setting.Plan):
     kinds: tuple[str, ...] = setting.choices(
         "Indexes, comma-separated: built by CREATE INDEX with a fillfactor, or grown by inserts.", tuple(LABELS),
         flag="--indexes", needs_inorder=lambda kind: kind == ORDERED, label=lambda kind: LABELS[kind],

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from inorder.lab import log_tables, setting
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS, BY_UUID, SERIAL
-from inorder.lab.plan import Plan
 
 # Ways to write the rows: a statement and a transaction for each, or for many.
 SINGLE = "write_single"
@@ -145,7 +144,7 @@ def question(step: str, form: str, rows: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedPlan(Plan):
+class FeedPlan(setting.Plan):
     rows: int = setting.count("Rows of each table before the queries.", 10_000, 10**10, 20_000_000, quick=200_000)
     rounds: int = setting.rounds(6, quick=3, full=9)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from inorder.lab import insert_tables, setting
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import FULL_KINDS, INDEX_KINDS, PRIMARY, USUAL_KINDS, with_indexes
-from inorder.lab.plan import Plan
 from inorder.units import MB
 
 SIZES = "sizes"
@@ -17,7 +16,7 @@ P1_INDEXES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertPlan(Plan):
+class InsertPlan(setting.Plan):
     """Rows are of each kind of key with each kind of index; ``dump_wal``: pg_waldump reads the WAL of each measurement.
 
     99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.

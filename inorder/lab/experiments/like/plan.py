@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from inorder.lab import insert_tables, setting
 from inorder.lab.experiments.like.shape import Found
-from inorder.lab.plan import Plan
 from inorder.units import MB
 
 USUAL = ("v7", "random")
@@ -32,7 +31,7 @@ def shares(text: str) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LikePlan(Plan):
+class LikePlan(setting.Plan):
     """``found`` is the structure of the table, read from its server."""
 
     table: str = setting.words("The table, as written in SQL.", setting.TABLE)

@@ -10,7 +10,6 @@ from typing import Protocol
 from inorder.connection.database import Connection
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
-from inorder.lab.plan import Plan
 
 # Name -> how the reader keeps its place.
 READERS = {
@@ -125,7 +124,7 @@ def all_readers() -> dict[str, Reader]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderPlan(Plan):
+class ReaderPlan(setting.Plan):
     writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
     seconds: int = setting.count(
         "Seconds of each round; every delivery is kept until then.", 1, 300, 10, full=60, metavar=setting.SECONDS

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert, values
-from inorder.lab.plan import Plan
 
 TABLE = f"{SCHEMA}.log"
 CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
@@ -154,7 +153,7 @@ FORMS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritersPlan(Plan):
+class WritersPlan(setting.Plan):
     forms: tuple[str, ...] = setting.choices(
         "Forms of writing, comma-separated.", tuple(FORMS),
         needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
