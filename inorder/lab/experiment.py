@@ -69,8 +69,6 @@ class Experiment(ABC, Generic[P]):
         self.measuring = ""  # what is measured, as progress says it
         self.sessions = ExitStack()
 
-    # --- what it needs --------------------------------------------------------
-
     @classmethod
     @abstractmethod
     def room(cls, plan: P) -> tuple[int, str]:
@@ -94,8 +92,6 @@ class Experiment(ABC, Generic[P]):
     def adapt(cls, plan: P, can: Capabilities) -> Adapted[P]:
         return adapted(plan, can, cls.own)
 
-    # --- what it does ---------------------------------------------------------
-
     @abstractmethod
     def prepare(self) -> None:
         """Start the server as it is measured, and make what all measurements need."""
@@ -117,8 +113,6 @@ class Experiment(ABC, Generic[P]):
     def close(self) -> None:
         self.sessions.close()
 
-    # --- what it says ---------------------------------------------------------
-
     @classmethod
     def sections(cls, result: Result) -> Sequence[Section]:
         found: Sequence[Section] = cls.reports.sections(result, cls.plan_in(result))
@@ -133,8 +127,6 @@ class Experiment(ABC, Generic[P]):
     @classmethod
     def compared_by(cls) -> list[Judged]:
         return [one.judged for one in cls.reports.FIGURES if one.judged]
-
-    # --- its plan -------------------------------------------------------------
 
     @classmethod
     def plan_in(cls, result: Result) -> P:

@@ -90,8 +90,6 @@ class InsertTables:
         self.tablespace = ""  # of the indexes, quoted
         self.filling = False
 
-    # --- filling --------------------------------------------------------------
-
     def fill_stage(self, rows: int, kept: bool = True) -> Stage:
         """``kept``: time and sizes are in the result. A resumed run fills again, since its server is another."""
         what = f"Filling {len(self.kinds)} tables to {rows:,} rows"
@@ -150,8 +148,6 @@ class InsertTables:
                 execute(connection, *kind.filled_statements(self.tablespace))
             sizes = read_sizes(connection, kind)
         return {"seconds": time.monotonic() - started, **sizes}
-
-    # --- measuring ------------------------------------------------------------
 
     def serve_for_measuring(self) -> None:
         """Small memory, durable, and no page cache where the server can do without."""

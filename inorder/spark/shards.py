@@ -48,8 +48,6 @@ class ShardsDriver(Driver):
             one.close()
         self.moves.close()
 
-    # --- where shards are -------------------------------------------------------
-
     def ask(self, step: Callable[[Distributed], Result]) -> Result:
 
         def asked(session: Session, _: object) -> Result:
@@ -113,8 +111,6 @@ class ShardsDriver(Driver):
         for shard in [self.shards[name] for name in names]:
             self.lazy_session(shard)  # by one thread
         return super().each(names, asked)
-
-    # --- offsets ----------------------------------------------------------------
 
     def fields(self) -> list[Field]:
         return fields_of(self.coordinator.columns(), self.server.table)
@@ -216,8 +212,6 @@ class ShardsDriver(Driver):
             if key in last and key not in now and first[key].position != last[key].position:
                 self.hold(key)
         return super().tasks(start, end)
-
-    # --- shards that move and are split -----------------------------------------
 
     def moved(self, kept: Mapping[str, Kept]) -> dict[str, list[Shard]]:
         now = self.find_shards()

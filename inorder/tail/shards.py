@@ -109,8 +109,6 @@ class ShardsSource(Source):
         kept = self.file.file.kept(decode)
         return kept.output if kept else None
 
-    # --- sessions ---------------------------------------------------------------
-
     def attach(self, session: Session) -> None:
         self.close()
         self.session = self.coordinator = session
@@ -162,8 +160,6 @@ class ShardsSource(Source):
             self.readers[key].attach(self.node(shard))
         except psycopg.errors.UndefinedTable as error:
             raise gone(shard) from error
-
-    # --- batches ----------------------------------------------------------------
 
     @property
     def reader(self) -> TableSource:
@@ -257,8 +253,6 @@ class ShardsSource(Source):
             self.sync_output()
             self.file.save(self.file.now())
 
-    # --- waiting ----------------------------------------------------------------
-
     def ended_now(self) -> dict[int, object]:
         return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
 
@@ -268,8 +262,6 @@ class ShardsSource(Source):
             time.sleep(LOOK_SECONDS)  # first: on a busy node one has always ended
             if self.ended_now() != self.ended:
                 return
-
-    # --- shards that move and are split -----------------------------------------
 
     def renew(self) -> bool:
         """Look where the shards are now; true if another round has to be read."""

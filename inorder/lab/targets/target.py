@@ -48,8 +48,6 @@ class Target(ABC):
     application = ""  # by which this run knows its sessions; "" where all are
     sees_wal = True
 
-    # --- sessions and programs ------------------------------------------------
-
     @property
     def database(self) -> str:
         """The database argument of pgbench; "" where the environment says it all."""
@@ -100,8 +98,6 @@ class Target(ABC):
                     connection.cancel()
                 raise
 
-    # --- its state ------------------------------------------------------------
-
     @abstractmethod
     def serve(self, settings: Mapping[str, str]) -> None:
         """Start the server anew with these settings, if it may be."""
@@ -129,8 +125,6 @@ class Target(ABC):
     def note(self, result: Result) -> None:
         """Note the server and its settings as they are now."""
 
-    # --- files of rows --------------------------------------------------------
-
     @abstractmethod
     def file_folder(self, name: str, needed: int = 0) -> Path:
         """A new folder for files that COPY writes and reads, of so many bytes in all."""
@@ -142,8 +136,6 @@ class Target(ABC):
     @abstractmethod
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         """COPY a table FROM a file; how many rows."""
-
-    # --- counters -------------------------------------------------------------
 
     def wal(self, connection: Connection) -> Counts:
         """The WAL counted so far, once this run's other sessions have ended; nothing where it cannot be seen."""

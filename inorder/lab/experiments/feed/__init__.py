@@ -51,8 +51,6 @@ class FeedExperiment(Experiment[FeedPlan]):
     def room(cls, plan: FeedPlan) -> tuple[int, str]:
         return plan.rows * BYTES_PER_ROW, f"{plan.rows:,} rows of two tables"
 
-    # --- the server and its tables --------------------------------------------
-
     def prepare(self) -> None:
         self.target.serve(fill_settings())
         self.session = self.open_session()
@@ -108,8 +106,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         )  # fmt: skip
         if tables.BRIN in kinds:  # autovacuum would, which is off
             self.execute(f"SELECT brin_summarize_new_values('{tables.log_table(tables.BRIN)}_xact_idx')")
-
-    # --- what is measured -----------------------------------------------------
 
     def stages(self) -> list[Stage]:
         turns = [

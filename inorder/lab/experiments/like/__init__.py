@@ -41,8 +41,6 @@ class LikeTables(InsertTables):
         load = load_of(self.plan.clients, self.plan.threads, 0, self.plan.transactions)
         return self.measure(name, load, seed, show, self.plan.dump_wal)
 
-    # --- filling --------------------------------------------------------------
-
     @property
     def found(self) -> Found:
         assert self.plan.found
@@ -113,8 +111,6 @@ class LikeTables(InsertTables):
             sizes[f"bytes {what}"] = sizes.get(f"bytes {what}", 0) + size
         rises = float(self.kind(kind.name).sample.key_rises)
         return sizes | {"index_bytes": sizes.get(f"bytes {kind.name}_pkey", 0), "key_rises": rises}
-
-    # --- measuring ------------------------------------------------------------
 
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False

@@ -133,8 +133,6 @@ class LikeKind(KeyKind):
     def removal(self) -> list[str]:
         return [f"DROP TABLE IF EXISTS {self.keys}", f"DROP SEQUENCE IF EXISTS {self.numbers}", *super().removal()]
 
-    # --- rows -----------------------------------------------------------------
-
     def insert(self, number: str, condition: str, share: str = "") -> str:
         names = ", ".join(identifier(column.name) for column in self.shape.sampled)
         listed = f"({names}) " if names else ""

@@ -199,9 +199,6 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
     return [Section("like_wal", "Where the WAL of a transaction comes from", heads, rows)]
 
 
-# --- what to do ---------------------------------------------------------------
-
-
 def verdicts(result: Result, plan: LikePlan, question: str) -> list[Verdict]:
     base = base_of(plan)
     if RANDOM not in plan.kinds or not result.select(INSERT, RANDOM) or not result.select(INSERT, base):

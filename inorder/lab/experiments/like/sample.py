@@ -165,9 +165,6 @@ def moment(kind: str, seconds: str) -> str:
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
 
-# --- taking it ----------------------------------------------------------------
-
-
 def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
     columns = [*found.sampled, found.column(found.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
