@@ -18,7 +18,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import Host, ThrowAwayHost
 from inorder.lab.journal import load, load_all, usual_name
 from inorder.lab.report import html
-from inorder.lab.report.side_by_side import Labelled, distinct
+from inorder.lab.report.catalogue import Labelled, distinct
 from inorder.lab.results import Result
 from inorder.lab.runner import Session
 from inorder.options import FOLDER, option

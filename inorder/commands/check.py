@@ -14,9 +14,8 @@ from inorder.errors import FOUND, InputError
 from inorder.files import require_new, write_whole
 from inorder.installations import find_installation
 from inorder.lab.check import report
-from inorder.lab.check.arena import Arena, run_case
+from inorder.lab.check.arena import Arena, run_case, run_load
 from inorder.lab.check.history import FAULTS
-from inorder.lab.check.load import run_load
 from inorder.lab.check.report import Checked
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster

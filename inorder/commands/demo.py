@@ -15,7 +15,7 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.reader.readers import ReaderPlan
 from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import usual_name
-from inorder.lab.report.side_by_side import Labelled
+from inorder.lab.report.catalogue import Labelled
 from inorder.lab.results import EXACT_COUNTERS, Result
 from inorder.lab.runner import Session
 from inorder.options import FOLDER, count, option

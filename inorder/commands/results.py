@@ -14,8 +14,7 @@ from inorder.lab.experiments import experiment_named
 from inorder.lab.hosts import host_for
 from inorder.lab.journal import load, load_all
 from inorder.lab.report import html
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.side_by_side import Labelled
+from inorder.lab.report.catalogue import Labelled, report_of
 from inorder.lab.results import OWN_SERVER, Result, shortened
 from inorder.lab.runner import Session
 from inorder.lab.setting import settings_of

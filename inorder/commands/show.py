@@ -9,10 +9,9 @@ import click
 from rich.console import Console
 
 from inorder.lab.report import formats, html
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.catalogue import Labelled, distinct, report_of
 from inorder.lab.report.formats import section_table
 from inorder.lab.report.section import Section
-from inorder.lab.report.side_by_side import Labelled, distinct
 
 FILE_WIDTH = 140
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dlt.extract import DltResource
 
-from inorder.arrow.expressions import DIMENSIONS, LIST
 from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
-from inorder.arrow.types import Field, as_text, field_of, list_of
+from inorder.arrow.types import DIMENSIONS, LIST, Field, as_text, field_of, list_of
 from inorder.connection.reading import Reader, TableColumn, explained_here
 from inorder.errors import InputError
 

@@ -23,8 +23,7 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.journal import load, save
 from inorder.lab.report import formats, html
-from inorder.lab.report.catalogue import report_of
-from inorder.lab.report.side_by_side import Labelled
+from inorder.lab.report.catalogue import Labelled, report_of
 from inorder.lab.results import Result
 from inorder.lab.setting import FULL, QUICK, SIZES, Setting, settings_of
 from inorder.lab.turn import Metrics, several

@@ -12,7 +12,7 @@ from inorder.errors import InputError
 from inorder.files import require_writable, unused, write_whole
 from inorder.installations import Installation
 from inorder.lab.report import html
-from inorder.lab.report.side_by_side import Labelled
+from inorder.lab.report.catalogue import Labelled
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 
 from on_paper import a_result

@@ -16,9 +16,8 @@ import pytest
 from inorder.connection.database import connect
 from inorder.errors import InputError
 from inorder.installations import Installation
-from inorder.lab.check.arena import Arena, Outcome, run_case
+from inorder.lab.check.arena import Arena, Outcome, run_case, run_load
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
-from inorder.lab.check.load import run_load
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, Case, interleavings
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster

@@ -30,8 +30,8 @@ from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.insert.report import model_sections
 from inorder.lab.keys import USUAL as KINDS
 from inorder.lab.keys import USUAL_KINDS
+from inorder.lab.report.catalogue import side_by_side
 from inorder.lab.report.section import Section
-from inorder.lab.report.side_by_side import side_by_side
 from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from inorder.lab.analysis.sample_size import lower_ends, share_found, smallest_found
-from inorder.lab.analysis.stats import outer_rank, paired_ratio
+from inorder.lab.analysis.stats import lower_ends, outer_rank, paired_ratio, share_found, smallest_found
 from inorder.lab.experiments.noise import (
     NoiseExperiment,
     NoisePlan,

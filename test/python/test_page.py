@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inorder.lab.report.catalogue import Labelled
 from inorder.lab.report.html import render
-from inorder.lab.report.side_by_side import Labelled
 from inorder.lab.results import Result
 
 from on_paper import a_result, insert_run

@@ -13,10 +13,9 @@ from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.report import seconds_line
 from inorder.lab.experiments.insert.summary import KindRow, lines_of, times_memory
 from inorder.lab.journal import load_all
-from inorder.lab.report.catalogue import Report
+from inorder.lab.report.catalogue import Labelled, Report, distinct, side_by_side
 from inorder.lab.report.formats import as_csv, as_json
 from inorder.lab.report.html import render
-from inorder.lab.report.side_by_side import Labelled, distinct, side_by_side
 from inorder.lab.report.wording import memory_note
 from inorder.lab.results import EXACT_COUNTERS, Result, Run
 

@@ -7,11 +7,10 @@ import pytest
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert.verdicts import LIKE
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.catalogue import Labelled, report_of, side_by_side
 from inorder.lab.report.html import cell_bars, render
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Column, Section
-from inorder.lab.report.side_by_side import Labelled, side_by_side
 from inorder.lab.report.verdict import Bar, Compared, Verdict, decided
 from inorder.lab.results import Result
 

@@ -15,8 +15,17 @@ import numpy as np
 
 from inorder.lab import insert_tables, setting
 from inorder.lab.analysis.figures import by_round, ratio_of
-from inorder.lab.analysis.sample_size import FOUND, ROUNDS, TO_FIND, rounds_for, smallest_found
-from inorder.lab.analysis.stats import ERROR, LEAST_ROUNDS, Estimate, estimate
+from inorder.lab.analysis.stats import (
+    ERROR,
+    FOUND,
+    LEAST_ROUNDS,
+    ROUNDS,
+    TO_FIND,
+    Estimate,
+    estimate,
+    rounds_for,
+    smallest_found,
+)
 from inorder.lab.capabilities import OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.insert_tables import INSERT, InsertTables, bytes_needed, load_of, speed_text

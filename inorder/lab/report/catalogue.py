@@ -1,7 +1,7 @@
-"""The report of a result: the sections of its experiment, then outliers and drifts."""
+"""The report of a result: the sections of its experiment, then outliers and drifts; and several side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import experiment_named
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.report.formats import section_table
-from inorder.lab.report.section import Figure, Section, data_only, number, table
+from inorder.lab.report.section import Column, Figure, Section, Value, data_only, number, table
 from inorder.lab.report.verdict import Verdict
 from inorder.lab.results import CHECKPOINT_WAL, Result
 
@@ -69,3 +69,53 @@ class Report:
 
 def report_of(result: Result) -> Report:
     return Report(experiment_named(result.experiment))
+
+
+@dataclass(frozen=True)
+class Labelled:
+    label: str
+    result: Result
+
+
+def distinct(results: Sequence[Labelled]) -> list[Labelled]:
+    """The same, with their date where names are the same, and a number where that is not enough."""
+    names = [one.label for one in results]
+    dated = [f"{one.label}, {one.result.created}" if names.count(one.label) > 1 else one.label for one in results]
+    labels = [f"{label} ({n})" if dated.count(label) > 1 else label for n, label in enumerate(dated, start=1)]
+    return [replace(one, label=label) for label, one in zip(labels, results, strict=True)]
+
+
+def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
+    """Tables that more than one has. Rows that begin alike belong together, the n-th with the n-th."""
+    sections: dict[str, list[tuple[str, Section]]] = {}
+    for label, some in named:
+        for section in some:
+            sections.setdefault(section.name, []).append((label, section.of_columns(lambda column: column.page)))
+    return [merged(pairs) for pairs in sections.values() if len(pairs) > 1]
+
+
+def merged(pairs: Sequence[tuple[str, Section]]) -> Section:
+    first = pairs[0][1]
+    heads = list(dict.fromkeys(column.name for _, section in pairs for column in section.columns[1:]))
+    columns, picked = [first.columns[0]], []
+    for head in heads:
+        for place, (label, section) in enumerate(pairs):
+            if column := next((one for one in section.columns[1:] if one.name == head), None):
+                columns.append(Column(f"{head}\n{label}", column.meaning, column.show, bar=column.bar))
+                picked.append((place, list(section.columns).index(column)))
+    by_key = [numbered(section) for _, section in pairs]
+    keys = list(dict.fromkeys(key for rows in by_key for key in rows))
+    rows: list[list[Value]] = []
+    for key in keys:
+        found = [rows_of.get(key) for rows_of in by_key]
+        rows.append([key[0], *(row[at] if (row := found[place]) else None for place, at in picked)])
+    return replace(first, columns=columns, rows=rows, caption="", charts=(), note="")
+
+
+def numbered(section: Section) -> dict[tuple[Value, int], Sequence[Value]]:
+    seen: dict[Value, int] = {}
+    rows = {}
+    for row in section.rows:
+        rows[row[0], seen.setdefault(row[0], 0)] = row
+        seen[row[0]] += 1
+    return rows

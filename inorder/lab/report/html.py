@@ -11,12 +11,11 @@ from inorder.files import write_whole
 from inorder.lab.analysis.stats import Estimate
 from inorder.lab.journal import embedded
 from inorder.lab.keys import SHADES
-from inorder.lab.report.catalogue import report_of
+from inorder.lab.report.catalogue import Labelled, report_of, side_by_side
 from inorder.lab.report.formats import templates
 from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
-from inorder.lab.report.side_by_side import Labelled, side_by_side
 from inorder.lab.report.verdict import UNDECIDED, Bar
 from inorder.lab.report.wording import how_sure, load_range, memory_note
 from inorder.units import short

@@ -9,8 +9,7 @@ from functools import cached_property
 from math import log
 
 from inorder.lab.analysis.figures import estimated
-from inorder.lab.analysis.sample_size import TO_FIND, rounds_for
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
+from inorder.lab.analysis.stats import LEAST_ROUNDS, TO_FIND, Estimate, rounds_for
 from inorder.lab.report.section import Value, number
 from inorder.text import plural
 
