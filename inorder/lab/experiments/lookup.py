@@ -220,15 +220,6 @@ FIGURES = (
 )  # fmt: skip
 
 
-def section_of(result: Result, plan: LookupPlan, step: str) -> Section:
-    kinds = [kind for kind in plan.kinds if result.select(step, kind)]
-    title = f"{LOOKS[step][0]}, {plan.rows:,} rows"
-    query = LOOKS[step][1].format(table="…", key="…", moment="…")
-    return table(
-        f"lookup_{step}", title, FIGURES, [Row(result, step, kind) for kind in kinds], f"{query}. {memory(result)}"
-    )
-
-
 def memory(result: Result) -> str:
     sizes = [run.metrics["index_bytes"] for run in result.select(FILL)]
     times = max(sizes, default=0) / result.plan["memory_bytes"]
@@ -236,7 +227,12 @@ def memory(result: Result) -> str:
 
 
 def sections(result: Result, plan: LookupPlan) -> Sequence[Section]:
-    return [section_of(result, plan, step) for step in LOOKS if result.select(step)]
+    found = []
+    for step, (words, query) in LOOKS.items():
+        if lines := [Row(result, step, kind) for kind in plan.kinds if result.select(step, kind)]:
+            caption = f"{query.format(table='…', key='…', moment='…')}. {memory(result)}"
+            found.append(table(f"lookup_{step}", f"{words}, {plan.rows:,} rows", FIGURES, lines, caption))
+    return found
 
 
 def verdicts(result: Result, plan: LookupPlan, question: str) -> Sequence[Verdict]:

@@ -194,10 +194,6 @@ def growth(result: Result, step: str, kind: str) -> Growth:
     return Growth(*(estimate(values).median if values else None for values in (percent, bytes_a_row, density)))
 
 
-def label_of(row: Row) -> Value:
-    return KINDS[row.kind].label
-
-
 def of_growth(part: str) -> Callable[[Row], Value]:
     return lambda row: getattr(growth(row.result, row.step, row.kind), part)
 
@@ -206,8 +202,9 @@ def before(metric: Metric) -> Callable[[Row], Value]:
     return lambda row: middle_of(row.result, BEFORE[row.step], row.kind, metric)
 
 
+KEY = Figure("key", "What the column's default was switched to.", value=lambda row: KINDS[row.kind].label)
 GROWTH = (
-    Figure("key", "What the column's default was switched to.", value=label_of),
+    KEY,
     Figure("before", "Size of the index before (pg_relation_size).", number(1, "MB"),
            value=before(per("index_bytes", MB))),
     Figure("after", "Size of the index after the inserts.", number(1, "MB"), bar=True,
@@ -223,21 +220,11 @@ GROWTH = (
 )  # fmt: skip
 
 
-def growth_section(result: Result, step: str, kinds: Sequence[str], title: str) -> Section:
-    caption = "The server has no pgstattuple: leaf density is not known."
-    if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
-        caption = "new: how full the leaf pages are that came; of random unknown, since it fills those there were, too."
-    rows = [Row(result, step, kind) for kind in kinds]
-    return table(f"mixed_growth_{step}", f"Index of {title}", GROWTH, rows, caption)
-
-
-TO_RANDOM = to(BASELINE, "tps")
 COST = (
-    Figure("key", "What the column's default was switched to.", value=label_of),
+    KEY,
     Figure("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True, value=middle("tps"),
            better="more"),
-    Figure("vs random", "Ratio to random in the same round.", ratio,
-           value=lambda row: 1 if row.kind == BASELINE else TO_RANDOM(row)),
+    Figure("vs random", "Ratio to random in the same round.", ratio, value=to(BASELINE, "tps", itself=1)),
     Figure("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True,
            value=middle(WAL_PER_ROW), better="less"),
     Figure("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
@@ -252,15 +239,21 @@ FIGURES = (*GROWTH, *COST, REINDEXED)
 def sections(result: Result, _plan: MixedPlan) -> Sequence[Section]:
     sections = []
     for step, before in BEFORE.items():
-        kinds = [kind for kind in KINDS if result.select(step, kind)]
-        if kinds:
-            rows = int(result.select(before, kinds[0])[0].metrics["rows"])
-            inserts = int(result.select(step, kinds[0])[0].metrics["inserts"])
+        if lines := [Row(result, step, kind) for kind in KINDS if result.select(step, kind)]:
+            rows = int(result.select(before, lines[0].kind)[0].metrics["rows"])
+            inserts = int(result.select(step, lines[0].kind)[0].metrics["inserts"])
             filled = "after REINDEX" if step == AGAIN else "with random keys"
             title = f"{rows:,} rows {filled}, then {inserts:,} more"
-            lines = [Row(result, step, kind) for kind in kinds]
-            cost = table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines)
-            sections += [growth_section(result, step, kinds, title), cost]
+            caption = "The server has no pgstattuple: leaf density is not known."
+            if any(by_round(result, step, kind, "leaf_pages") for kind in KINDS):
+                caption = (
+                    "new: how full the leaf pages are that came; of random unknown, since it fills those there were, "
+                    "too."
+                )
+            sections += [
+                table(f"mixed_growth_{step}", f"Index of {title}", GROWTH, lines, caption),
+                table(f"mixed_cost_{step}", f"Cost of an insert: {title}", COST, lines),
+            ]
     return sections
 
 

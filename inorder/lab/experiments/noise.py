@@ -175,14 +175,6 @@ def verdict(value: Estimate) -> str:
     return "different (wrongly)" if value.differs_from(1.0) else "no difference"
 
 
-def scatter_section(result: Result, plan: NoisePlan) -> Section:
-    values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
-    caption = "Pairing within the round takes away what lies between rounds; what lies within them is left."
-    return table(
-        "scatter", "Scatter of equal measurements", SCATTER, [line for line in values if len(line[1])], caption
-    )
-
-
 def resolved(rounds: int) -> Callable[[tuple[str, Sequence[float]]], float | None]:
     return lambda line: smallest_found(line[1], rounds)
 
@@ -197,15 +189,6 @@ RESOLUTION = (
     Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),
            value=lambda line: rounds_for(line[1])),
 )  # fmt: skip
-
-
-def resolution_section(result: Result, plan: NoisePlan) -> Section:
-    values = ((kind, complete_rounds(result, plan, kind)) for kind in plan.kinds)
-    lines = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
-    caption = "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
-    unknown = f"Not known: this takes {LEAST_ROUNDS} rounds that every table has."
-    title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
-    return table("resolution", title, RESOLUTION, lines, caption if lines else unknown)
 
 
 def words(found: Sequence[tuple[str, Estimate]]) -> str:
@@ -224,8 +207,17 @@ def words(found: Sequence[tuple[str, Estimate]]) -> str:
 
 def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
     found = comparisons(result, plan)
-    compared = table("noise", "Equal tables compared", COMPARISONS, found, words(found))
-    return [compared, scatter_section(result, plan), resolution_section(result, plan)]
+    values = [(kind, complete_rounds(result, plan, kind)) for kind in plan.kinds]
+    logs = [(kind, paired_logs(some)) for kind, some in values if len(some) >= LEAST_ROUNDS]
+    paired = "Pairing within the round takes away what lies between rounds; what lies within them is left."
+    drawn = "Simulated: paired ratios of this run drawn again, shifted, and judged by their interval."
+    unknown = f"Not known: this takes {LEAST_ROUNDS} rounds that every table has."
+    title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
+    return [
+        table("noise", "Equal tables compared", COMPARISONS, found, words(found)),
+        table("scatter", "Scatter of equal measurements", SCATTER, [one for one in values if len(one[1])], paired),
+        table("resolution", title, RESOLUTION, logs, drawn if logs else unknown),
+    ]
 
 
 def verdicts(result: Result, plan: NoisePlan, question: str) -> Sequence[Verdict]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from inorder.connection.database import Connection, one_row
+from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
@@ -159,15 +159,14 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     def create(self, session: Connection, key: KeyKind) -> None:
         """An empty table: the key, and the number of arrival, which no index has. A sequence that begins anew."""
-        for statement in (
-            f"DROP TABLE IF EXISTS {key.table}",
-            f"DROP SEQUENCE IF EXISTS {SCHEMA}.reuse_keys CASCADE",
-            f"CREATE SEQUENCE {SCHEMA}.reuse_keys",
+        sequence = f"{SCHEMA}.reuse_keys"
+        execute(
+            session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",
+            f"CREATE SEQUENCE {sequence}",
             # Whether autovacuum is on or not: the pages that it freed would not be counted.
             f"CREATE TABLE {key.table} (id {key.column} PRIMARY KEY, arrived bigint NOT NULL) "
             "WITH (autovacuum_enabled = off)",
-        ):
-            session.execute(statement.encode())
+        )  # fmt: skip
 
     def insert(self, session: Connection, key: KeyKind, place: int, started: float) -> None:
         """The rows of a turn, in one transaction; time-prefixed keys wait until it may begin, the others do not."""
@@ -192,9 +191,8 @@ class ReuseExperiment(Experiment[ReusePlan]):
             session.execute(VERBOSE.format(table=key.table).encode())
             pages = index_pages(notices) if turn else None
             series["index_bytes"].append(read_sizes(session, key)["index_bytes"])
-            series["newly_deleted"].append(pages.newly_deleted if pages else 0)
-            series["deleted"].append(pages.deleted if pages else 0)
-            series["reusable"].append(pages.reusable if pages else 0)
+            for name in ("newly_deleted", "deleted", "reusable"):
+                series[name].append(getattr(pages, name) if pages else 0)
             if first:
                 series["leaf_density"].append(read_index_pages(session, key)["leaf_density"])
         return series, {"leaf_density_filled": first["leaf_density"]} if first else {}
@@ -264,12 +262,6 @@ FIGURES = (
 )  # fmt: skip
 
 
-def size_section(result: Result, step: str, kinds: Sequence[str], turns: int) -> Section:
-    title = f"{result.select(step)[0].rows:,} rows while {turns} times a tenth comes, and {DELETED[step]} go"
-    lines = [Row(result, step, kind) for kind in kinds]
-    return table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=[size_chart(result, step)])
-
-
 def size_chart(result: Result, step: str) -> Chart:
     lines = []
     for kind, label in KINDS.items():
@@ -292,8 +284,13 @@ def caption(result: Result, step: str) -> str:
 
 
 def sections(result: Result, plan: ReusePlan) -> Sequence[Section]:
-    measured = {step: [kind for kind in KINDS if result.select(step, kind)] for step in DELETED}
-    return [size_section(result, step, kinds, plan.turns) for step, kinds in measured.items() if kinds]
+    found = []
+    for step, words in DELETED.items():
+        if lines := [Row(result, step, kind) for kind in KINDS if result.select(step, kind)]:
+            title = f"{plan.rows:,} rows while {plan.turns} times a tenth comes, and {words} go"
+            charts = [size_chart(result, step)]
+            found.append(table(f"reuse_{step}", title, FIGURES, lines, caption(result, step), charts=charts))
+    return found
 
 
 def verdicts(result: Result, plan: ReusePlan, _question: str) -> Sequence[Verdict]:

@@ -157,12 +157,6 @@ class SequenceExperiment(Experiment[SequencePlan]):
             raise InorderError(f"{kind}: {row} rows and values in the table instead of {expected}")
 
 
-def sections(result: Result, plan: SequencePlan) -> list[Section]:
-    bulk = table("sequence-bulk", f"{plan.rows:,} rows by one INSERT … SELECT, without an index", BULK_FIGURES,
-                 [Row(result, BULK, kind) for kind in kinds_shown(plan)])  # fmt: skip
-    return [load_section(result, plan), bulk, *published_sections(result, words)]
-
-
 def words(step: str, kind: str) -> str:
     statement, _, many = step.partition("_")
     return f"{statement} {label(kind)}, {plural(int(many), 'client')}" if many else label(kind)
@@ -225,7 +219,7 @@ LOAD = (
 )  # fmt: skip
 
 
-def load_section(result: Result, plan: SequencePlan) -> Section:
+def sections(result: Result, plan: SequencePlan) -> list[Section]:
     rows = [
         Row(result, step_of(statement, clients), kind) for statement in STATEMENTS
         for clients in sorted(plan.clients) for kind in kinds_shown(plan)
@@ -235,7 +229,9 @@ def load_section(result: Result, plan: SequencePlan) -> Section:
         f"P2 mentions Oracle, where CACHE 50 brought a hundredfold; that is not measured here. {how_sure(result)}"
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
-    return table("sequence-tps", title, LOAD, rows, caption)
+    bulk = table("sequence-bulk", f"{plan.rows:,} rows by one INSERT … SELECT, without an index", BULK_FIGURES,
+                 [Row(result, BULK, kind) for kind in kinds_shown(plan)])  # fmt: skip
+    return [table("sequence-tps", title, LOAD, rows, caption), bulk, *published_sections(result, words)]
 
 
 BULK_FIGURES = (

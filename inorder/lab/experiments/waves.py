@@ -245,21 +245,22 @@ FIGURES = (
 )  # fmt: skip
 
 
-def waves_section(result: Result, plan: WavesPlan, kinds: Sequence[str]) -> Section:
+def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
+    kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
     title = f"Page splits while {plan.growth} % more rows come, {plan.rows:,} rows at first"
     caption = (
         "built: by CREATE INDEX on a filled table; grown: it was there before the first row. model: expected values of "
         "leaf pages; measured are pages of all levels, about 0.5 % more. WAL has no full-page images."
     )
     lines = [IndexRow(result, WAVES, kind, plan=plan, said=predicted(kind, plan)) for kind in kinds]
-    return table(WAVES, title, FIGURES, lines, caption, charts=[
+    return [table(WAVES, title, FIGURES, lines, caption, charts=[
         chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
               lambda series: splits_of(series["pages"], plan.batch)),
         chart(result, plan, kinds, "Bytes of WAL per row", "B",
               lambda series: [size / plan.batch for size in series.get("wal_bytes", [])]),
         chart(result, plan, kinds, "Leaf density", "%",
               lambda series: series.get("leaf_density", [])[1 : plan.steps + 1]),
-    ])  # fmt: skip
+    ])] if kinds else []  # fmt: skip
 
 
 def chart(
@@ -275,11 +276,6 @@ def chart(
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))
     return line_chart(f"{title}, by rows that have come", "% of the rows under CREATE INDEX", unit, lines)
-
-
-def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
-    kinds = [kind for kind in LABELS if result.select(WAVES, kind)]
-    return [waves_section(result, plan, kinds)] if kinds else []
 
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
