@@ -48,8 +48,8 @@ class World:
 
 
 class Actor(ABC):
-    def __init__(self, name: str, world: World) -> None:
-        self.name, self.world = name, world
+    def __init__(self, name: str, world: World, source: Session | Reader) -> None:
+        self.name, self.world, self.source = name, world, source
         self.words: deque[str] = deque()
         self.busy, self.waits_for = False, tuple[str, ...]()
 
@@ -60,48 +60,33 @@ class Actor(ABC):
                 self.busy, self.waits_for = self.start(self.word), ()
                 if not self.busy:
                     continue
-            if found := self.wait(blockers):
+            if found := self.source.wait(blockers):
                 if not self.waits_for:
-                    self.happened(self.word, self.said(), found)
+                    self.happened(self.word, self.source.said, found)
                 self.waits_for = found
                 return
             says = self.end(self.word)
-            self.happened(says, "" if self.waits_for else self.said(), ())
+            self.happened(says, "" if self.waits_for else self.source.said, ())
             self.busy = False
 
     def happened(self, says: str, sql: str, waits_for: tuple[str, ...]) -> None:
         self.world.history.events.append(Event(self.name, says, sql, waits_for))
 
-    @property
-    def pid(self) -> int:
-        """The server process; -1: unknown."""
-        return -1
-
-    def forget_ids(self) -> None:
-        return
-
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.source.close()
 
     @abstractmethod
     def start(self, word: str) -> bool:
         """Begin a word; False if there is nothing to do."""
 
     @abstractmethod
-    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]: ...
-
-    @abstractmethod
     def end(self, word: str) -> str:
         """Take the answer; say what was done."""
-
-    @abstractmethod
-    def said(self) -> str:
-        """The SQL of the word."""
 
 
 class Writer(Actor):
     def __init__(self, name: str, world: World, session: Session, way: Way) -> None:
-        super().__init__(name, world)
+        super().__init__(name, world, session)
         self.session, self.way, self.prepared = session, way, False
         self.clear()
 
@@ -110,18 +95,11 @@ class Writer(Actor):
         self.drawn: str | None = None
         self.behind, self.failed, self.begins = timedelta(), False, False
 
-    @property
-    def pid(self) -> int:
-        return self.session.pid
-
-    def forget_ids(self) -> None:
-        self.session.run("DISCARD SEQUENCES")
-
     def close(self) -> None:
         """What is prepared has to be rolled back: it would outlive the session, with its locks."""
         if self.prepared:
             self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
-        self.session.close()
+        super().close()
 
     def start(self, word: str) -> bool:
         if word == "wait":
@@ -152,12 +130,6 @@ class Writer(Actor):
             return begin + STATEMENTS[word].format(self.name)
         drawn = f"'{self.drawn}'" if self.drawn else "nextval('ids')"
         return begin + filled(self.way.insert.replace(":id", drawn), {"created_at": self.created})
-
-    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        return self.session.wait(blockers)
-
-    def said(self) -> str:
-        return self.session.sql
 
     def end(self, word: str) -> str:
         try:
@@ -199,15 +171,8 @@ class Writer(Actor):
 
 class Polls(Actor):
     def __init__(self, world: World, reader: Reader) -> None:
-        super().__init__(READER, world)
+        super().__init__(READER, world, reader)
         self.reader, self.step = reader, 0
-
-    @property
-    def pid(self) -> int:
-        return self.reader.pid
-
-    def close(self) -> None:
-        self.reader.close()
 
     def start(self, word: str) -> bool:
         self.kill = word == KILLED
@@ -215,12 +180,6 @@ class Polls(Actor):
             self.poll = Polled(self.world.tick(), clock=self.world.clock, killed=self.kill)
         self.reader.begin(self.step, self.world.now(), self.kill)
         return True
-
-    def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        return self.reader.wait(blockers)
-
-    def said(self) -> str:
-        return self.reader.said
 
     def end(self, word: str) -> str:
         keys = self.reader.rows(self.step, self.kill)

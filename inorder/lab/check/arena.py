@@ -133,7 +133,7 @@ class Arena:
 
     def blockers(self, pid: int) -> tuple[str, ...]:
         """The sessions that a server process waits for; 0: a process that is none of these."""
-        own = {one.pid: name for name, one in self.actors.items()} | {0: "a prepared transaction"}
+        own = {one.source.pid: name for name, one in self.actors.items()} | {0: "a prepared transaction"}
         listed = ",".join(map(str, {*own, self.control.pid}))
         found = self.control.run(BLOCKERS.format(pid, listed)).rows
         return tuple(sorted({own.get(int(str(one)), "another session") for (one,) in found}))
@@ -144,7 +144,8 @@ class Arena:
         world.history = History()
         if self.cached:
             for one in self.actors.values():
-                one.forget_ids()
+                if isinstance(one, Writer):
+                    one.session.run("DISCARD SEQUENCES")
         for step in schedule:
             world.clock += WAIT_SECONDS if step.words == "wait" else STEP_SECONDS
             self.act(step.session, step.words)

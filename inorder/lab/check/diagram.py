@@ -22,16 +22,12 @@ def conclusion(judged: Judgement) -> Iterator[str]:
         yield f"row {stall.key} is committed, and polls do not return it yet, {why}"
 
 
-def without_repeats(events: Sequence[Event]) -> list[Event]:
-    return [one for place, one in enumerate(events) if not place or one.says != events[place - 1].says]
-
-
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """A poll whose statements follow one another as one step."""
+    """A poll whose statements follow one another as one step; the last polls, which return nothing, once."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     whole = [event for event, part, then in zip(events, parts, following, strict=True) if not part or then != READER]
-    return without_repeats(whole)
+    return [one for place, one in enumerate(whole) if not place or one.says != whole[place - 1].says]
 
 
 def shown(event: Event) -> str:

@@ -46,7 +46,7 @@ class Session:
             self.server.get_cancel().cancel()
             while self.server.get_result() is not None:
                 pass
-        self.sql = sql
+        self.said = sql
         self.server.send_query(sql.encode())
 
     def ready(self, seconds: float = 0) -> bool:
@@ -77,7 +77,7 @@ class Session:
         said = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         if state in FAILED:
             raise FailedError(said)
-        raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.sql.strip()}")
+        raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.said.strip()}")
 
     def notified(self) -> list[str]:
         found = []
