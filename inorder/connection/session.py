@@ -21,13 +21,8 @@ ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
 # Classes of SQLSTATE that are about the server's state, not about what it was asked.
 FAILURES = ("53", "54", "57", "58", "XX")
-PASSING = (
-    "08",
-    "40",
-    "53300",
-    "55P03",
-    "57P",
-)  # connection, conflicts, all slots taken, lock_timeout, shutdown and start
+# Connection, conflicts, all slots taken, lock_timeout, shutdown and start.
+PASSING = ("08", "40", "53300", "55P03", "57P")
 
 
 def absence(database: str, other: tuple[object, ...] | None) -> str:

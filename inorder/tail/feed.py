@@ -10,7 +10,7 @@ from psycopg import sql
 from inorder.connection.database import query
 from inorder.connection.patience import attempts
 from inorder.connection.reconnect import InUseError
-from inorder.connection.session import Session, Table, explained, rows_of
+from inorder.connection.session import Session, explained, rows_of, table_of
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
@@ -46,8 +46,8 @@ class FeedSource(Source):
         (row,) = rows
         if not row[-1]:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
-        oid, schema, relation, quoted, database, self.owner_oid, self.is_ordered, _ = row
-        self.table = Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
+        self.table = table_of(row[:5])
+        self.owner_oid, self.is_ordered, _ = row[5:]
         if self.held is None:
             self.held = self.taken(session)
 
