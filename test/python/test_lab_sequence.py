@@ -34,7 +34,7 @@ def load(_statement: str, kind: str, clients: int, _seed: int) -> Metrics:
     return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800} | gaps
 
 
-def bulk(kind: str) -> Metrics:
+def bulk(kind: str, _seed: int) -> Metrics:
     seconds = 0.05 if kind == CONSTANT else 0.1
     return {"seconds": seconds, "cpu_seconds": seconds, "wal_bytes": 1}
 

@@ -169,11 +169,14 @@ class ReaderExperiment(Experiment[ReaderPlan]):
                 self.progress.done()
             self.show_step(f"{tps:,.0f} transactions/s")
 
+        self.load(seed, second)
+        for _ in range(left - 1):
+            self.progress.done()
+
+    def load(self, seed: int, second: Callable[[float], None]) -> None:
         load = pgbench.Load(self.plan.writers, available_cores(), self.plan.seconds)
         with as_file(files("inorder.lab").joinpath("workloads", "writers.sql")) as script:
             self.target.pgbench(script, load, seed, second)
-        for _ in range(left - 1):
-            self.progress.done()
 
     def judged(self, readings: Mapping[str, Reading], clocks: Apart, seconds: float) -> dict[str, Metrics]:
         """Each reader's metrics; without waits where the clocks are too far from being known."""

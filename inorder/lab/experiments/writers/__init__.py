@@ -93,13 +93,16 @@ class WritersExperiment(Experiment[WritersPlan]):
         path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
         return path
 
+    def load(self, clients: int) -> pgbench.Load:
+        return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
+
     def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        form, load = FORMS[name], pgbench.Load(clients, self.plan.threads, self.plan.seconds)
+        form = FORMS[name]
         with self.connection() as connection:
             self.create(connection, form, clients)
             with self.target.from_checkpoint(connection) as counted:
                 done = self.target.pgbench(
-                    self.script(form, clients, rows), load, seed,
+                    self.script(form, clients, rows), self.load(clients), seed,
                     lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=True,
                 )  # fmt: skip
             written, misplaced = count_misplaced(connection, form.tables(clients))
