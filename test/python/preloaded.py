@@ -6,6 +6,7 @@ is all but a few hundredths.
 """
 
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -29,14 +30,16 @@ LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
+WITH_ARROW = ("inorder.arrow.reader", "inorder.tail.parquet", "inorder.tail.partitions")
+ARROW = {"arrow", "parquet"}  # formats; a run without does not have what they take in its memory
 lock = threading.Lock()
 
 
 @cache
-def loaded() -> socket.socket:
+def loaded(has_arrow: bool) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        command = [sys.executable, __file__, str(theirs.fileno())]
+        command = [sys.executable, __file__, "serve", str(theirs.fileno()), *(WITH_ARROW if has_arrow else ())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
     def end() -> None:
@@ -50,7 +53,7 @@ def loaded() -> socket.socket:
 class Run:
     def __init__(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str],
-        stdout: int | IO[bytes], stderr: int | IO[bytes],
+        stdout: int | IO[bytes], stderr: int | IO[bytes], channel: socket.socket | None = None,
     ) -> None:  # fmt: skip
         self.arguments = list(arguments)
         self.returncode: int | None = None
@@ -59,7 +62,7 @@ class Run:
         self.status, theirs = socket.socketpair()
         request = {"arguments": self.arguments, "folder": str(folder), "environment": dict(environment)}
         with theirs, lock:
-            channel = loaded()
+            channel = channel or loaded(not ARROW.isdisjoint(arguments))
             socket.send_fds(channel, [json.dumps(request).encode()], [out, err, theirs.fileno()])
             answer, (self.process,), _, _ = socket.recv_fds(channel, 100, 1)
         self.pid = int(answer)
@@ -126,13 +129,24 @@ def run(
         return subprocess.CompletedProcess(list(arguments), code, *(text.result() for text in written))
 
 
-def serve(channel: socket.socket) -> None:
+def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
+    """A run for a process that has inherited the channel, and is interrupted in its place."""
+    with open(__file__) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        running = Run(arguments, Path.cwd(), os.environ, 1, 2, channel)
+    signal.signal(signal.SIGINT, lambda number, _: signal.pidfd_send_signal(running.process, number))
+    code = running.wait()
+    return code if code >= 0 else 128 - code
+
+
+def serve(channel: socket.socket, more: Sequence[str]) -> None:
     """Load, then fork for each request, and report each one's end; a child becomes the tool."""
     for module in (
         *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
         *(module for module, _ in import_module("inorder.commands.lab").COMMANDS.values()),
         "inorder.tail.run",
         "inorder.count.counter",
+        *more,
     ):
         import_module(module)
     import_module("inorder.lab.experiments").all_experiments()
@@ -230,4 +244,5 @@ def leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    role, descriptor, *others = sys.argv[1:]
+    sys.exit({"serve": serve, "pass_on": pass_on}[role](socket.socket(fileno=int(descriptor)), others))

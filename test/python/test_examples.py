@@ -14,6 +14,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
+import preloaded
 from conftest import ROOT
 from examples import NEW_DATABASE, RUN_HERE, Block, blocks, documents, is_printed, parsed
 from examples_not_run import NOT_RUN
@@ -31,10 +32,10 @@ for word; do
 done
 case " $* " in
     *" --every "*)
-        timeout --preserve-status --signal INT 2 {python} -m inorder "$@"
+        timeout --preserve-status --signal INT 2 {inorder} "$@"
         code=$?
         [ $code = 130 ] || exit $code ;;
-    *) exec {python} -m inorder "$@" ;;
+    *) exec {inorder} "$@" ;;
 esac
 """
 
@@ -88,11 +89,13 @@ def test_every_command_can_be_parsed(document: str, tmp_path: Path, monkeypatch:
 
 
 class Page:
-    def __init__(self, cluster: Cluster, template: str, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, template: str, folder: Path, text: str) -> None:
         self.cluster, self.template, self.folder = cluster, template, folder
+        self.channel = preloaded.loaded(any(name in text for name in preloaded.ARROW)).fileno()
         programs = folder / ".bin"
         programs.mkdir()
-        (programs / "inorder").write_text(TOOL.format(python=shlex.quote(sys.executable)))
+        inorder = [sys.executable, "-IS", preloaded.__file__, "pass_on", str(self.channel)]
+        (programs / "inorder").write_text(TOOL.format(inorder=shlex.join(inorder)))
         (programs / "inorder").chmod(0o755)
         path = f"{programs}:{cluster.original.bindir}:{os.environ['PATH']}"
         services = folder / ".pg_service.conf"
@@ -116,7 +119,7 @@ class Page:
             program = ["bash", *([] if fails else ["-eo", "pipefail"])]
         done = subprocess.run(
             program, check=False, input=block.text, cwd=self.folder, env=self.environment, text=True, timeout=PATIENCE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[self.channel],
         )  # fmt: skip
         where = f"{block.document}:{block.line}"
         printed = re.sub(r"^psql:<stdin>:\d+: ", "", done.stdout, flags=re.MULTILINE)
@@ -137,7 +140,7 @@ def roles(admin: Connection) -> set[str]:
     for name, page in ALL.items() if any(map(runs, page))
 ])  # fmt: skip
 def test_examples(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
-    page = Page(cluster, template, tmp_path)
+    page = Page(cluster, template, tmp_path, "".join(block.text for block in ALL[document]))
     with connect(cluster.dsn) as admin:
         before = roles(admin)
         try:
