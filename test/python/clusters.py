@@ -1,12 +1,14 @@
-"""Servers of the tests: copies of the first one of each kind that a process makes, at a third of the CPU time."""
+"""Servers of the tests: copies of the first one of each kind that a run makes, at a third of the CPU time."""
 
+import fcntl
+import hashlib
 import os
+import shutil
 import struct
 import subprocess
-import tempfile
 import time
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import inorder.lab.server.cluster as cluster_module
@@ -22,8 +24,8 @@ LARGEST_CONTROL_FILE = 512
 IDENTIFIER_IN_WAL = 24
 CASTAGNOLI = 0x82F63B78
 
-installations: dict[tuple[object, ...], Path] = {}
-data: dict[Path, Path] = {}
+# Names the folder of what is copied, which all processes of a run share.
+KEPT = "INORDER_TEST_KEPT"
 
 
 def made_anew(patch: pytest.MonkeyPatch) -> None:
@@ -36,41 +38,44 @@ def copied(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cluster, "_initdb", copied_data)
 
 
-@cache
-def kept() -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="inorder-kept-", ignore_cleanup_errors=True)
-    Path(folder.name).chmod(0o755)
-    return folder
+@contextmanager
+def kept(*kind: object) -> Iterator[Path]:
+    """Where the first of a kind is kept; the next process waits, since there it is made if need be."""
+    place = Path(os.environ[KEPT]) / hashlib.sha256(repr(kind).encode()).hexdigest()[:16]
+    with place.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield place
 
 
 def copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", "--reflink=auto", source, target], check=True)
 
 
-def keep(source: Path) -> Path:
-    target = Path(tempfile.mkdtemp(dir=kept().name)) / source.name
-    copy(source, target)
-    return target
+def keep(source: Path, place: Path) -> None:
+    whole = place.with_suffix(".new")
+    shutil.rmtree(whole, ignore_errors=True)
+    copy(source, whole)
+    whole.rename(place)
 
 
 def copied_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
-    kind = (server.bindir, sources and tuple(sources), sources is None, source_folder())
-    if kind not in installations:
-        made = private_installation(server, root, sources)
-        installations[kind] = keep(root)
-        return made
-    copy(installations[kind], root)
+    with kept(server.bindir, sources and tuple(sources), sources is None, source_folder()) as place:
+        if not place.exists():
+            made = private_installation(server, root, sources)
+            keep(root, place)
+            return made
+    copy(place, root)
     return relocate(server, root)
 
 
 def copied_data(cluster: Cluster) -> None:
-    kind = cluster.original.bindir
-    if kind not in data:
-        INITDB(cluster)
-        data[kind] = keep(cluster.data)
-        return
+    with kept(cluster.original.bindir) as place:
+        if not place.exists():
+            INITDB(cluster)
+            keep(cluster.data, place)
+            return
     cluster.data.rmdir()
-    copy(data[kind], cluster.data)
+    copy(place, cluster.data)
     identify(cluster.data)
 
 

@@ -63,6 +63,14 @@ SLOWEST = (
 )  # fmt: skip
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if clusters.KEPT not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="inorder-kept-", ignore_cleanup_errors=True)
+        Path(folder.name).chmod(0o755)
+        os.environ[clusters.KEPT] = folder.name
+        config.add_cleanup(folder.cleanup)
+
+
 def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
     """The tests of a file that LONG does not list; if they are all of it, each line of LONG is of one of them."""
     long: set[pytest.Item] = set()
