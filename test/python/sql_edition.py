@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from inorder.connection.database import Connection, connect
@@ -113,6 +114,7 @@ def program(server: Installation, kind: str) -> Path:
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
 
+@cache
 def script(schema: str = "public") -> str:
     command: list[str | Path] = [ROOT / "script" / "sql-edition", "--schema", schema]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout

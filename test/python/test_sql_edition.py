@@ -79,7 +79,7 @@ def test_no_literal_has_a_backslash() -> None:
 
 
 def test_the_file_is_the_same_each_time() -> None:
-    assert script() == script()
+    assert script.__wrapped__() == script()
 
 
 def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
