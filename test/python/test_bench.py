@@ -36,26 +36,34 @@ RUNS = {
 }  # fmt: skip
 
 
-def lab(*arguments: str, folder: Path, server: Installation | None = None) -> str:
-    """What the laboratory prints that has the benchmarks, too."""
+def with_benchmarks(*arguments: str, folder: Path, server: Installation | None = None) -> str:
+    """What Python prints that has the laboratory with the benchmarks."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
-    command = [sys.executable, "-m", "inorder", "lab", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_tables_are_as_recorded(name: str, tmp_path: Path) -> None:
-    file = RECORDED / "bench" / f"{name}.json.gz"
-    tables = json.loads(gzip.decompress((RECORDED / "bench" / "tables" / file.name).read_bytes()))
-    found = json.loads(lab("report", str(file), "--format", "json", folder=tmp_path))
-    assert found == [row for table in tables for row in table["data"]]
+def test_the_tables_are_as_recorded(tmp_path: Path) -> None:
+    program = "import sys; from inorder.cli import cli; "
+    program += "[cli(['lab', 'report', file, '--format', 'json'], standalone_mode=False) for file in sys.argv[1:]]"
+    files = [RECORDED / "bench" / f"{name}.json.gz" for name in RUNS]
+    found = with_benchmarks("-c", program, *map(str, files), folder=tmp_path)
+    for file in files:
+        tables = json.loads(gzip.decompress((RECORDED / "bench" / "tables" / file.name).read_bytes()))
+        rows, end = json.JSONDecoder().raw_decode(found)
+        assert rows == [row for table in tables for row in table["data"]], file.name
+        found = found[end:].lstrip()
+    assert not found
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_from_start_to_end(name: str, server: Installation, tmp_path: Path) -> None:
     options, said = RUNS[name]
-    assert said in " ".join(lab("run", name, *options.split(), folder=tmp_path, server=server).split())
+    assert said in " ".join(
+        with_benchmarks("-m", "inorder", "lab", "run", name, *options.split(), folder=tmp_path, server=server).split()
+    )
     (file,) = tmp_path.iterdir()
     assert load(file).complete
 
