@@ -30,8 +30,9 @@ LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
-WITH_ARROW = ("inorder.arrow.reader", "inorder.tail.parquet", "inorder.tail.partitions")
-ARROW = {"arrow", "parquet"}  # formats; a run without does not have what they take in its memory
+# Formats that another process has loaded; a run without them does not have what they take in its memory.
+ARROW = {"arrow", "parquet"}
+TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
 lock = threading.Lock()
 
 
@@ -39,7 +40,7 @@ lock = threading.Lock()
 def loaded(has_arrow: bool) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        command = [sys.executable, __file__, "serve", str(theirs.fileno()), *(WITH_ARROW if has_arrow else ())]
+        command = [sys.executable, __file__, "serve", str(theirs.fileno()), *(TAIL_WITH_ARROW if has_arrow else ())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
 
     def end() -> None:
@@ -139,18 +140,24 @@ def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def serve(channel: socket.socket, more: Sequence[str]) -> None:
-    """Load, then fork for each request, and report each one's end; a child becomes the tool."""
+def load_all() -> None:
     for module in (
         *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
         *(module for module, _ in import_module("inorder.commands.lab").COMMANDS.values()),
         "inorder.tail.run",
         "inorder.count.counter",
-        *more,
     ):
         import_module(module)
     import_module("inorder.lab.experiments").all_experiments()
     import_module("inorder.commands.all")
+
+
+def serve(channel: socket.socket, modules: Sequence[str]) -> None:
+    """Load these or all, then fork for each request, and report each one's end; a child becomes the tool."""
+    for module in modules:
+        import_module(module)
+    if not modules:
+        load_all()
     gc.collect()
     gc.freeze()
     runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and where its end is reported
