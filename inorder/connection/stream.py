@@ -3,6 +3,7 @@
 import select
 from collections.abc import Generator
 from contextlib import suppress
+from itertools import repeat
 
 import psycopg
 from psycopg import pq
@@ -11,10 +12,32 @@ from psycopg.abc import Buffer
 from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
+ROWS_AT_ONCE = 1000  # of those that libpq has received, before a block is ended
 
 TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
-Rows = list[Buffer]
+
+class Rows:
+    """Rows as the server sends them, one after the other, and the length of each."""
+
+    def __init__(self, content: Buffer, lengths: list[int]) -> None:
+        self.content, self.lengths = content, lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, part: slice) -> "Rows":
+        """Some of them, not copied.
+
+        >>> bytes(Rows(b"onetwothree", [3, 3, 5])[1:].content)
+        b'twothree'
+        """
+        first, last = (sum(self.lengths[:place]) for place in part.indices(len(self))[:2])
+        return Rows(memoryview(self.content)[first:last], self.lengths[part])
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.content)
 
 
 class Stream:
@@ -70,23 +93,22 @@ class Stream:
     def blocks(self) -> Generator[Rows, None, None]:
         """The rows of the COPY, many at a time, a large one alone; begin() says what comes after it."""
         self.begin()
-        rows: Rows = []
-        size = 0
-        get = self.server.get_copy_data  # looked up once: this loop is most of what a client does for a row
+        content, lengths, length = bytearray(), list[int](), 0
         try:
-            while True:
-                length, row = get(1)
-                if length <= 0:
-                    if length < 0:
+            while length >= 0:
+                # This loop is most of what a client does for a row.
+                for length, row in map(self.server.get_copy_data, repeat(1, ROWS_AT_ONCE)):
+                    if not 0 < length <= BLOCK_BYTES:
                         break
+                    content += row
+                    lengths.append(length)
+                if lengths and (length < 0 or max(length, len(content)) > BLOCK_BYTES):
+                    yield Rows(content, lengths)
+                    content, lengths = bytearray(), []
+                if length > BLOCK_BYTES:
+                    yield Rows(row, [length])
+                elif length == 0:
                     self.wait()
-                    continue
-                if size + length > BLOCK_BYTES and rows:
-                    yield rows
-                    rows, size = [], 0
-                # A small row is copied: many views at a time are much to do for the garbage collector.
-                rows.append(row if length > BLOCK_BYTES else bytes(row))
-                size += length
                 del row  # it may be large: not two at a time
         except psycopg.Error:
             raise
@@ -94,7 +116,5 @@ class Stream:
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise
-        if rows:
-            yield rows
         self.answer = None
         self.begin()

@@ -19,7 +19,7 @@ BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # without flags, and nothing a
 BINARY_TRAILER = b"\xff\xff"
 ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
 
-Pieces = Generator[tuple[Buffer, Any], None, None]  # rows, a list or a batch of Arrow, with the header of their output
+Pieces = Generator[tuple[Buffer, Any], None, None]  # Rows, or a batch of Arrow, with the header of their output
 
 
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
@@ -31,30 +31,27 @@ def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
 def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
     header: Buffer | None = None
     for rows in blocks:
-        if header is None:
-            header = rows.pop(0)
-        yield header, rows
+        first = int(header is None)
+        header = rows[:1].content if header is None else header
+        yield header, rows[first:]
         del rows
 
 
 def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
     """Without the header, which the server sends with the first row, and the trailer, its last message.
 
-    >>> list(pieces_of_binary([[BINARY_HEADER + b"one", b"two"], [b"three", BINARY_TRAILER]])) == [
-    ...     (BINARY_HEADER, [b"one", b"two"]), (BINARY_HEADER, [b"three"])]
-    True
+    >>> rows = Rows(BINARY_HEADER + b"onethree" + BINARY_TRAILER, [len(BINARY_HEADER) + 3, 5, 2])
+    >>> [(header == BINARY_HEADER, bytes(rows.content), rows.lengths) for header, rows in pieces_of_binary([rows])]
+    [(True, b'onethree', [3, 5])]
     """
-    is_first = True
+    size = len(BINARY_HEADER)
     for rows in blocks:
-        if is_first:
-            if rows[0][: len(BINARY_HEADER)] != BINARY_HEADER:
-                raise InorderError("the server sent rows of another format than that of its binary COPY")
-            rows[0] = rows[0][len(BINARY_HEADER) :]
-            is_first = False
-        if rows[-1] == BINARY_TRAILER:
-            rows.pop()
-        yield BINARY_HEADER, rows
-        del rows
+        if rows.content[:size] != BINARY_HEADER[:size]:
+            raise InorderError("the server sent rows of another format than that of its binary COPY")
+        found = Rows(memoryview(rows.content)[size:], [rows.lengths[0] - size, *rows.lengths[1:]])
+        size = 0
+        yield BINARY_HEADER, found[: len(found) - (found.content[-found.lengths[-1] :] == BINARY_TRAILER)]
+        del rows, found
 
 
 def pieces_of_arrow(batches: Iterable[Any]) -> Pieces:
@@ -81,9 +78,8 @@ def header_of(batch: Any) -> Buffer:
     return written.removesuffix(ARROW_TRAILER)
 
 
-def joined(rows: Rows) -> Buffer:
-    """All of the rows; a large one comes alone, and is not copied."""
-    return rows[0] if len(rows) == 1 else b"".join(rows)
+def content_of(rows: Rows) -> Buffer:
+    return rows.content
 
 
 def serialized(batch: Any) -> Buffer:
@@ -102,7 +98,7 @@ class Format:
     columns: sql.SQL
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
-    content: Callable[[Any], Buffer] = joined
+    content: Callable[[Any], Buffer] = content_of
     trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are no rows
@@ -110,10 +106,6 @@ class Format:
 
     def wanted(self, table: Table, of_changes: bool = False) -> sql.Composed:
         return self.columns.format(table=table.oid, of_changes=of_changes)
-
-    def size(self, block: Any) -> int:
-        """Bytes of what the server sent at a time: rows, or a batch of Arrow."""
-        return int(block.nbytes) if self.is_arrow else sum(map(len, block))
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
         """The COPY of rows, of which the server has said last what is wanted."""

@@ -20,7 +20,7 @@ class Stopped(Exception):  # noqa: N818  # no error: nobody wants the rows any m
 class Part:
     def __init__(self, batch: Any) -> None:
         self.batch = batch
-        self.blocks: deque[tuple[Any, int]] = deque()  # rows, and their bytes
+        self.blocks: deque[Any] = deque()  # Rows, or batches of Arrow
         self.is_read = False
 
 
@@ -34,15 +34,15 @@ class Relay:
         self.error: BaseException | None = None  # the first one of a job, or Stopped
         self.moved = threading.Condition()
 
-    def put(self, part: Part, block: Any, size: int) -> None:
+    def put(self, part: Part, block: Any) -> None:
         """The part that the output has reached never waits for the others."""
         with self.moved:
-            self.moved.wait_for(lambda: self.error or self.held + size <= self.most_bytes
+            self.moved.wait_for(lambda: self.error or self.held + block.nbytes <= self.most_bytes
                                 or (part is self.current and not part.blocks))  # fmt: skip
             if self.error:
                 raise Stopped
-            part.blocks.append((block, size))
-            self.held += size
+            part.blocks.append(block)
+            self.held += block.nbytes
             self.moved.notify_all()
 
     def end(self, part: Part) -> None:
@@ -65,15 +65,15 @@ class Relay:
                     raise self.error
                 if not part.blocks:
                     return
-                block, size = part.blocks.popleft()
-                self.held -= size
+                block = part.blocks.popleft()
+                self.held -= block.nbytes
             yield block
             del block  # it may be large: not two at a time
 
 
 class Jobs:
-    def __init__(self, count: int, reader: Callable[[], PartReader], size_of: Callable[[Any], int]) -> None:
-        self.count, self.reader, self.size_of = count, reader, size_of
+    def __init__(self, count: int, reader: Callable[[], PartReader]) -> None:
+        self.count, self.reader = count, reader
         self.readers: dict[int, PartReader] = {}  # of each job, kept for the next batch
 
     def parts(self, batches: Sequence[Any]) -> Generator[Generator[Any, None, None], None, None]:
@@ -109,7 +109,7 @@ class Jobs:
     def read(self, relay: Relay, reader: PartReader, part: Part) -> None:
         with closing(reader.rows(part.batch)) as blocks:
             for block in blocks:
-                relay.put(part, block, self.size_of(block))
+                relay.put(part, block)
                 del block
         relay.end(part)
 

@@ -132,7 +132,7 @@ class TableSource(Source):
     ) -> None:
         self.request, self.name, self.file, self.saved, self.sync_output = request, name, file, saved, sync_output
         self.form, self.arrow = FORMATS[request.output], arrow_of(request)
-        self.jobs = Jobs(request.jobs, self.job, self.form.size)
+        self.jobs = Jobs(request.jobs, self.job)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
         self.begun = saved.pending.start if saved and saved.pending else None

@@ -1,7 +1,7 @@
 """The jobs of inorder tail, without a server: order, memory, and how they end."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import chain, islice
 from typing import Any, cast
@@ -15,16 +15,20 @@ from inorder.tail.rows import PartReader
 BLOCK = 3  # of so many bytes
 
 
+class FakeRows(list[int]):
+    nbytes = BLOCK
+
+
 class FakeReader:
     def __init__(self, seen: list[str]) -> None:
         self.seen = seen
         seen.append("open")
 
-    def rows(self, part: int) -> Generator[list[int], None, None]:
+    def rows(self, part: int) -> Generator[FakeRows, None, None]:
         if part < 0:
             raise psycopg.errors.SerializationFailure(str(part))
         for place in range(part % 7):
-            yield [part, place]
+            yield FakeRows([part, place])
 
     def cancel(self) -> None:
         self.seen.append("cancel")
@@ -41,8 +45,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     assert threading.active_count() == before
 
 
-def of(seen: list[str], count: int = 3, size: Callable[[Any], int] = lambda _: BLOCK) -> Jobs:
-    return Jobs(count, lambda: cast(PartReader, FakeReader(seen)), size)
+def of(seen: list[str], reader: type[FakeReader] = FakeReader) -> Jobs:
+    return Jobs(3, lambda: cast(PartReader, reader(seen)))
 
 
 def test_parts_come_in_order_and_readers_are_kept(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +71,14 @@ def test_what_waits_for_its_turn_is_bounded(seen: list[str]) -> None:
     """Also where the output is slow, and where a single block is larger than all that may wait."""
     asked = []
 
-    def size(block: list[int]) -> int:
-        asked.append(block)
-        return 100 if block == [13, 0] else BLOCK
+    class Counted(FakeReader):
+        def rows(self, part: int) -> Generator[FakeRows, None, None]:
+            for block in super().rows(part):
+                asked.append(block)
+                block.nbytes = 100 if block == [13, 0] else BLOCK
+                yield block
 
-    with closing(of(seen, size=size).parts(range(20))) as parts:
+    with closing(of(seen, Counted).parts(range(20))) as parts:
         for taken, _ in enumerate(chain.from_iterable(parts), 1):
             assert len(asked) - taken <= 3 * 2 + 3 + 1  # those that wait, one in the hands of each job, and ours
     assert len(asked) == sum(part % 7 for part in range(20))
@@ -98,7 +105,7 @@ def test_a_job_that_gets_no_connection(seen: list[str]) -> None:
 
     with (
         pytest.raises(psycopg.OperationalError, match="too many"),
-        closing(Jobs(2, none, len).parts(range(9))) as parts,
+        closing(Jobs(2, none).parts(range(9))) as parts,
     ):
         list(chain.from_iterable(parts))
     assert set(seen) == {"refused"}

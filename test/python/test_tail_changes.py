@@ -99,9 +99,8 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     def read() -> list[bytes]:
         stream = session.held(table, FORMATS[output].wanted(table))
         stream.send(session.message(FORMATS[output].copy(stream.begin(), rows), sql.SQL("COMMIT")))
-        blocks = rows_of(stream)
-        lines = [bytes(row).rstrip(b"}\n").replace(b":", b",") for block in blocks for row in block]
-        return [row.rpartition(b",")[2] for row in lines[FORMATS[output].frames :]]
+        lines = b"".join(bytes(rows.content) for rows in rows_of(stream)).splitlines()
+        return [line.rstrip(b"}").replace(b":", b",").rpartition(b",")[2] for line in lines[FORMATS[output].frames :]]
 
     assert read() == [b"1", b"2", b"3"]
     with connect(fresh.info.dsn) as other, ThreadPoolExecutor() as threads:
