@@ -23,6 +23,9 @@ RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF inorder_internal.is_walked(t, b) THEN
+        RETURN inorder_internal.walked_cut(t, b, max_rows);
+    END IF;
     b := inorder_internal.without_empty(t, b, max_rows + 1::bigint);
     RETURN inorder_internal.as_caller(t, inorder_internal.cut_query(
         t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller);

@@ -88,6 +88,11 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN false;
 
+CREATE FUNCTION inorder_internal.walked_cut(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
+RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN NULL::text[];
+
 CREATE FUNCTION inorder_internal.found_empty(asked text)
 RETURNS oid
 LANGUAGE sql IMMUTABLE

@@ -83,6 +83,11 @@ CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @ext
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
+-- Transaction number and key of the last row within a limit, of a batch that can be read so; null if there are fewer.
+CREATE FUNCTION inorder_internal.walked_cut(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
+RETURNS text[]
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
 -- Of many ranges of transactions the first so many that have rows.
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange

@@ -104,13 +104,13 @@ scan_numbers(Opened leaf, Range numbers, bool keys_only)
 
 /* One for the rows of a transaction above a key */
 IndexScanDesc
-scan_rest(Opened leaf, int64 number, Datum after)
+scan_rest(Opened leaf, int64 number, Datum after, bool keys_only)
 {
 	ScanKeyData keys[2];
 	int			count = scan_keys(keys, (Range) {number, number + 1}, UUIDOID);
 
 	ScanKeyInit(&keys[0], 1, BTGreaterStrategyNumber, F_UUID_GT, after);
-	return begin_scan(leaf, keys, count, false);
+	return begin_scan(leaf, keys, count, keys_only);
 }
 
 /* The number of rows of these numbers, at most so many */

@@ -43,7 +43,7 @@ ascending(IndexScanDesc scan)
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
 extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
-extern IndexScanDesc scan_rest(Opened leaf, int64 number, Datum after);
+extern IndexScanDesc scan_rest(Opened leaf, int64 number, Datum after, bool keys_only);
 extern int64 entry_number(IndexScanDesc scan);
 extern Found probe_table(const Table *table, Value numbers);
 

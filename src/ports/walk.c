@@ -7,7 +7,9 @@
  * batch in its order.  No other code than the server's is run: the key is
  * compared as the server does (index_of()), and rows are passed on as they are
  * stored.  So a table with partitions, whose indexes would have to be merged, or
- * whose rows are not stored as they are read, is read by a query.
+ * whose rows are not stored as they are read, is read by a query.  The last row
+ * within a limit is found likewise, of the index alone where the visibility map
+ * allows it.
  */
 #include "postgres.h"
 
@@ -15,30 +17,40 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/visibilitymap.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodes.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/multirangetypes.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/uuid.h"
 
 #include "compat.h"
+#include "keys/uuid_datum.h"
+#include "keys/uuid_layout.h"
+#include "keys/xact.h"
 #include "ports/ground.h"
 #include "ports/probe.h"
 #include "ports/walk.h"
 
 PG_FUNCTION_INFO_V1(is_walked);
+PG_FUNCTION_INFO_V1(walked_cut);
 
-/* Where rows go to, and how many more */
+/* Where rows go to, if they are read, and how many more; else the key of the last one */
 typedef struct Passing
 {
 	Opened		leaf;
 	DestReceiver *rows;
 	uint64		left;
+	Buffer		map;
+	pg_uuid_t	last;
 } Passing;
 
 static bool
@@ -100,13 +112,46 @@ is_walked(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_walkable_table(&table) && is_walkable_batch(PG_GETARG_HEAPTUPLEHEADER(1)));
 }
 
+static bool
+pass_row(Passing *passing, IndexScanDesc scan)
+{
+	if (!index_getnext_slot(scan, ascending(scan), passing->leaf.slot))
+		return false;
+	(void) passing->rows->receiveSlot(passing->leaf.slot, passing->rows);
+	return true;
+}
+
+/* Whether the active snapshot sees the row of an entry, as a scan of the index alone finds out */
+static bool
+is_seen(Passing *passing, IndexScanDesc scan, ItemPointer place)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(place);
+
+	if (!VM_ALL_VISIBLE(passing->leaf.table, block, &passing->map))
+		return index_fetch_heap(scan, passing->leaf.slot);
+	PredicateLockPage(passing->leaf.table, block, scan->xs_snapshot);
+	return true;
+}
+
+static bool
+pass_entry(Passing *passing, IndexScanDesc scan)
+{
+	ItemPointer place;
+	bool		is_null;
+
+	while ((place = index_getnext_tid(scan, ascending(scan))) != NULL && !is_seen(passing, scan, place))
+		CHECK_FOR_INTERRUPTS();
+	if (place != NULL && passing->left == 1)
+		passing->last = *DatumGetUUIDP(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null));
+	return place != NULL;
+}
+
 static void
 pass_rows(Passing *passing, IndexScanDesc scan)
 {
-	while (passing->left > 0 && index_getnext_slot(scan, ascending(scan), passing->leaf.slot))
+	while (passing->left > 0 && (passing->rows == NULL ? pass_entry(passing, scan) : pass_row(passing, scan)))
 	{
 		CHECK_FOR_INTERRUPTS();
-		(void) passing->rows->receiveSlot(passing->leaf.slot, passing->rows);
 		passing->left--;
 	}
 	index_endscan(scan);
@@ -116,7 +161,7 @@ static void
 pass_range(Passing *passing, Range numbers)
 {
 	if (numbers.low < numbers.high)
-		pass_rows(passing, scan_numbers(passing->leaf, numbers, false));
+		pass_rows(passing, scan_numbers(passing->leaf, numbers, passing->rows == NULL));
 }
 
 /* First what is left of a transaction, then whole ones, by number: as batch_query() has it */
@@ -128,7 +173,8 @@ pass_batch(Passing *passing, HeapTupleHeader batch)
 	int64		rest = after == NULL ? -1 : DatumGetInt64(attribute_of(batch, "resumed"));
 
 	if (after != NULL)
-		pass_rows(passing, scan_rest(passing->leaf, rest, DirectFunctionCall1(uuid_in, CStringGetDatum(after))));
+		pass_rows(passing, scan_rest(passing->leaf, rest, DirectFunctionCall1(uuid_in, CStringGetDatum(after)),
+									 passing->rows == NULL));
 	for (int i = 0; i < numbers.count; i++)
 	{
 		Range		all = numbers.ranges[i];
@@ -147,7 +193,7 @@ pass_batch(Passing *passing, HeapTupleHeader batch)
 uint64
 walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows)
 {
-	Passing		passing = {open_leaf(&table->ground->leaves[0]), rows, most};
+	Passing		passing = {open_leaf(&table->ground->leaves[0]), rows, most, InvalidBuffer};
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rows->rStartup(rows, CMD_SELECT, RelationGetDescr(passing.leaf.table));
@@ -156,4 +202,26 @@ walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver 
 	PopActiveSnapshot();
 	close_leaf(passing.leaf);
 	return most - passing.left;
+}
+
+/*
+ * walked_cut(t feed_table, b feed_batch, max_rows integer) -> text[]: transaction
+ * and key of the last row within the limit; null if there are fewer
+ */
+Datum
+walked_cut(PG_FUNCTION_ARGS)
+{
+	Table		table = described_table(fcinfo, -1);
+	Passing		passing = {open_leaf(&table.ground->leaves[0]), NULL, PG_GETARG_INT32(2), InvalidBuffer};
+	Datum		cut[2];
+
+	pass_batch(&passing, PG_GETARG_HEAPTUPLEHEADER(1));
+	if (BufferIsValid(passing.map))
+		ReleaseBuffer(passing.map);
+	close_leaf(passing.leaf);
+	if (passing.left > 0)
+		PG_RETURN_NULL();
+	cut[0] = CStringGetTextDatum(psprintf(INT64_FORMAT, (int64) xact_key_number(uuid_load(&passing.last))));
+	cut[1] = CStringGetTextDatum(DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&passing.last))));
+	PG_RETURN_ARRAYTYPE_P(construct_array(cut, 2, TEXTOID, -1, false, TYPALIGN_INT));
 }
