@@ -17,7 +17,7 @@ from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
 from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, Pieces, header_of
-from inorder.tail.jobs import Jobs
+from inorder.tail.jobs import AHEAD_BYTES, Jobs
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.rows import PartReader, arrow_of, as_text, copied
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
-JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 100_000, 10_000_000, 10
+JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 300_000, 30_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
-PART_ROWS, MOST_PARTS = 50_000, 10_000  # of a batch that jobs read
+PART_ROWS, MOST_PARTS = 100_000, 10_000  # of a batch that jobs read
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -141,6 +141,7 @@ class TableSource(Source):
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
         self.max_rows = self.asked = request.batch_rows  # in the next, and in that
+        self.part_rows = PART_ROWS
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -266,7 +267,7 @@ class TableSource(Source):
 
     def split(self, batch: Batch) -> list[Json]:
         """The parts of a batch, in its order, each for a job."""
-        amount = min(max(self.request.jobs, batch.full // PART_ROWS), MOST_PARTS)
+        amount = min(max(self.request.jobs, batch.full // self.part_rows), MOST_PARTS)
         question = self.session.statement(
             query("tail_parts"), table=self.table.oid, batch=as_text(batch.batch), parts=amount
         )
@@ -286,6 +287,8 @@ class TableSource(Source):
     def expect(self, batch: Batch, size: int) -> None:
         """One transaction, which may end by an error: next() reports it."""
         assert batch.after is not None
+        # A job that is a part ahead of the output does not wait.
+        self.part_rows = max(1, min(PART_ROWS, AHEAD_BYTES * batch.full // size))
         joined = self.request.jobs * min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(joined, self.max_rows))
