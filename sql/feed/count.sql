@@ -203,6 +203,28 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
+-- The next call of a count in which nothing is new, of a table without partitions, need not look: see found_empty().
+-- VOLATILE: what is kept is read in a new snapshot, after the members.
+CREATE FUNCTION inorder_internal.note_count(asked text, t inorder_internal.feed_table, caller oid)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k inorder_internal.taken;
+    counted int8multirange;
+    amount bigint;
+BEGIN
+    k.at_position.members := inorder_internal.proved_members(t, caller);
+    SELECT caller, e.relation, e, ARRAY[c.tableoid, p.tableoid, e.tableoid], ARRAY[c.ctid, p.ctid, e.ctid],
+           ARRAY[c.xmin, p.xmin, e.xmin], p.counted, p.rows
+    INTO k.caller, k.relation, k.t, k.tables, k.places, k.writers, counted, amount
+    FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
+    JOIN inorder_internal.count_part AS p ON p.relation = c.relation AND p.part = c.relation
+    WHERE c.relation = t.relation AND (inorder_internal.known_part(e, p.part)).part IS NOT NULL;
+    k.at_position.transactions := counted;
+    PERFORM inorder_internal.note_empty(asked, k, amount);
+END $$;
+
 -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass)
 RETURNS bigint
@@ -213,8 +235,13 @@ DECLARE
     members inorder_internal.next_found.members%TYPE;
     k record;
     wanted boolean[];
-    amount bigint;
+    asked text := concat(caller, ' count ', relation::oid);
+    amount bigint := inorder_internal.found_empty(asked, true);
+    is_noted boolean := amount < 0;
 BEGIN
+    IF amount >= 0 THEN
+        RETURN amount;
+    END IF;
     t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
     members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
@@ -224,6 +251,9 @@ BEGIN
                        t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
                    ELSE k.stored END;
     members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
+    IF is_noted AND wanted = '{f}' THEN
+        PERFORM inorder_internal.note_count(asked, t, caller);
+    END IF;
     RETURN amount;
 END $$;
 

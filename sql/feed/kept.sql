@@ -3,12 +3,12 @@
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
-    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, places tid[], writers xid[],
-    asked timestamptz, next inorder_internal.next_found
+    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, tables oid[], places tid[],
+    writers xid[], asked timestamptz, next inorder_internal.next_found
 );
 COMMENT ON TYPE inorder_internal.taken IS
-'Internal type. A feed as it is now, with the places of the rows that say so, and the transactions that wrote them '
-'(those of feed, feed_state and feed_table; null if they are not known), and what follows its position.';
+'Internal type. A feed as it is now, with the places of the rows that say so, in their tables, and the transactions '
+'that wrote them (null if they are not known), and what follows its position.';
 
 CREATE FUNCTION inorder_internal.role_name(id oid)
 RETURNS name
@@ -162,11 +162,11 @@ BEGIN
                                WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
-               inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at), ARRAY[f.ctid, s.ctid, t.ctid],
-               ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
+               inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
+               ARRAY[f.tableoid, s.tableoid, t.tableoid], ARRAY[f.ctid, s.ctid, t.ctid], ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
         FROM inorder_internal.feed AS f CROSS JOIN inorder_internal.feed_table AS t
-        CROSS JOIN LATERAL (SELECT n.*, n.ctid, n.xmin FROM inorder_internal.feed_state AS n
+        CROSS JOIN LATERAL (SELECT n.*, n.tableoid, n.ctid, n.xmin FROM inorder_internal.feed_state AS n
                             WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
         WHERE f.id = look_at.feed AND t.relation::oid = look_at.relation
           AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
@@ -182,10 +182,10 @@ BEGIN
     RETURN k;
 END $$;
 
--- A call found nothing: see found_empty(). Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken)
+-- A call found nothing new, but this: see found_empty(). Whether there are rows: no.
+CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint)
 RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
 CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)

@@ -142,18 +142,19 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     asked text := CASE WHEN moves THEN format('%s %s %s %s %s', caller, owner, max_rows, reads, name) END;
+    known bigint := inorder_internal.found_empty(asked, false);
     k inorder_internal.taken;
 BEGIN
-    k.relation := inorder_internal.found_empty(asked);
-    IF k.relation IS NOT NULL THEN
+    IF known >= 0 THEN
+        k.relation := known;
         k.t.relation := k.relation::regclass;
         k.t.ordered := false;  -- nobody asks
         k.next.has_rows := false;
         RETURN k;
     END IF;
     k := inorder_internal.look_next(caller, name, owner, max_rows, reads, moves, at_once);
-    IF moves AND NOT (k.next).has_rows THEN
-        k.next.has_rows := inorder_internal.note_empty(asked, k);
+    IF known < 0 AND NOT (k.next).has_rows THEN
+        k.next.has_rows := inorder_internal.note_empty(asked, k, k.relation::bigint);
     END IF;
     RETURN k;
 END $$;

@@ -93,10 +93,10 @@ RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN NULL::text[];
 
-CREATE FUNCTION inorder_internal.found_empty(asked text)
-RETURNS oid
+CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean)
+RETURNS bigint
 LANGUAGE sql IMMUTABLE
-RETURN NULL::oid;
+RETURN NULL::bigint;
 
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange

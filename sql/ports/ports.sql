@@ -72,10 +72,11 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The table of a feed in which the same call found nothing, a few seconds ago at most, and would find nothing again;
--- null if that is not known, or this transaction does not see all that have ended, or has written (empty.c).
-CREATE FUNCTION inorder_internal.found_empty(asked text)
-RETURNS oid
+-- What the same call found where nothing was new, if that was a few seconds ago at most and nothing is new (for a count
+-- in the snapshot of the calling statement): the table of a feed, or a number of rows. -1 if that is not known; null if
+-- it cannot be, since this transaction does not see all that have ended, or has written (empty.c).
+CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean)
+RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).

@@ -59,9 +59,9 @@ is_remembered(const Table *table, HeapTupleHeader position)
 	return members != 0 && datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* Whether it is known by few probes that a table has no rows of a set, and none beyond all */
+/* Whether it is known by few probes that a table has no rows of a set, and none beyond all; in a snapshot, or now */
 static bool
-has_none(Table *table, HeapTupleHeader position, Numbers set)
+has_none(Table *table, HeapTupleHeader position, Numbers set, Snapshot snapshot)
 {
 	Found		found;
 
@@ -70,7 +70,7 @@ has_none(Table *table, HeapTupleHeader position, Numbers set)
 	prove_ground(table);
 	if (table->ground->leaf_count >= MANY_LEAVES || !is_remembered(table, position))
 		return false;
-	PushActiveSnapshot(GetTransactionSnapshot());	/* not older than the locks */
+	PushActiveSnapshot(snapshot != NULL ? snapshot : GetTransactionSnapshot());	/* that is not older than the locks */
 	check_files(table->ground, GetActiveSnapshot());
 	found = probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 	PopActiveSnapshot();
@@ -87,16 +87,27 @@ is_idle(Table *table, HeapTupleHeader position)
 	if (!is_between(position, table, &read))
 		return false;
 	set = without(set, read);
-	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set));
+	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set, NULL));
+}
+
+/* Or that there are no rows but those of the position, whatever their numbers are, in the active snapshot */
+static bool
+has_no_other(Table *table, HeapTupleHeader position)
+{
+	Range		all = {0, XACT_NUMBER_MAX};
+	Numbers		read;
+
+	return is_between(position, table, &read) &&
+		has_none(table, position, without((Numbers) {1, &all}, read), GetActiveSnapshot());
 }
 
 /* The same, of a table that was described before */
 bool
-is_idle_table(Datum description, Datum position, Oid reader)
+is_idle_table(Datum description, Datum position, Oid reader, bool counts)
 {
 	Table		table = known_table(description, reader);
 
-	return is_idle(&table, DatumGetHeapTupleHeader(position));
+	return (counts ? has_no_other : is_idle) (&table, DatumGetHeapTupleHeader(position));
 }
 
 /* is_idle(t feed_table, p feed_position, caller oid) -> boolean */

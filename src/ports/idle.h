@@ -5,6 +5,6 @@
 #ifndef INORDER_IDLE_H
 #define INORDER_IDLE_H
 
-extern bool is_idle_table(Datum description, Datum position, Oid reader);
+extern bool is_idle_table(Datum description, Datum position, Oid reader, bool counts);
 
 #endif							/* INORDER_IDLE_H */

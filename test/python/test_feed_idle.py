@@ -1,6 +1,7 @@
-"""A poll that found nothing finds nothing again, until something has changed: each change is seen by the next one."""
+"""A poll or a count that found nothing new finds nothing again, until something has changed: each change is seen by the next one."""
 
 from collections.abc import Iterator
+from threading import Thread
 
 import psycopg
 import pytest
@@ -8,6 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from attack import execute, value
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
@@ -152,3 +154,87 @@ def test_another_row_of_the_same_transaction_in_the_place_of_the_state(reader: C
     execute(fresh, f"SELECT feed_seek('{feed}', 'beginning')", "VACUUM FULL inorder_internal.feed_state")
     assert (other, place, writer) in fresh.execute(both.encode()).fetchall()
     assert poll(reader, "postgres", feed) == 1
+
+
+def test_a_transaction_that_ends_while_the_last_ones_are_counted(reader: Connection, cluster: Cluster) -> None:
+    """What the caller has seen was looked for before they were counted."""
+    dsn = f"{cluster.dsn} dbname={reader.info.dbname}"
+    with connect(dsn) as poller, connect(dsn) as writer:
+        settle(poller, writer, "postgres")
+        execute(writer, "INSERT INTO s.parts (n) VALUES (1)")
+        assert poll(poller, "postgres") == 1
+        settle(poller, writer, "postgres")
+        execute(writer, "SELECT pg_advisory_lock(1)")
+        asked = "concat(10, ' ', 'postgres'::regrole::oid, '  t f', pg_advisory_xact_lock_shared(1))"
+        looks = Thread(target=execute, args=(poller, f"SELECT inorder_internal.found_empty({asked}, false)"))
+        looks.start()
+        wait_for(lambda: value(writer, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"))
+        execute(writer, "INSERT INTO s.parts (n) VALUES (1)", "SELECT pg_advisory_unlock(1)")
+        looks.join()
+        assert poll(poller, "postgres") == 1
+
+
+COUNT = "SELECT exact_count('s.t')"
+# What another session does, and what the next count is: more rows, or an SQLSTATE
+COUNT_CHANGES = [
+    ("INSERT INTO s.t DEFAULT VALUES", 1),
+    ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),
+    ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_start('s.t')", 1),
+    ("VACUUM FULL s.t", 0),
+    ("ALTER TABLE s.t DISABLE TRIGGER ALL; DELETE FROM s.t; SELECT feed_enable('s.t')", -1),
+    ("ALTER TABLE s.t DISABLE TRIGGER ALL", "55000"),
+    ("ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "55000"),
+    ("SELECT exact_count_stop('s.t')", "55000"),
+    ("REVOKE SELECT ON s.t FROM reader, team", "42501"),
+    ("DROP TABLE s.t", "42P01"),
+]
+
+
+def count(session: Connection) -> object:
+    try:
+        return value(session, COUNT)
+    except psycopg.Error as error:
+        return error.sqlstate
+
+
+@pytest.mark.parametrize(("change", "expected"), COUNT_CHANGES)
+def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str, expected: object) -> None:
+    execute(fresh, "SELECT exact_count_start('s.t')")
+    settled = {count(reader) for _ in range(3)}
+    for statement in change.split("; "):
+        execute(fresh, statement)
+    seen = count(reader)
+    assert settled == {1} and seen == (1 + expected if isinstance(expected, int) else expected)
+
+
+def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection) -> None:
+    """A function counts in a snapshot of its own, newer than that of the statement that calls it."""
+    execute(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
+            "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); "
+            "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
+    found: list[object] = []
+    counts = Thread(
+        target=lambda: found.extend(
+            reader.execute(b"SELECT exact_count('s.t'), s.later(), exact_count('s.t'), count(*) FROM s.t").fetchall()
+        )
+    )
+    counts.start()
+    wait_for(lambda: value(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"))
+    execute(fresh, "INSERT INTO s.t DEFAULT VALUES", "SELECT exact_count_fold('s.t')", "SELECT pg_advisory_unlock(1)")
+    counts.join()
+    assert found == [(1, 2, 1, 1)]
+    execute(fresh, "GRANT INSERT ON s.t TO reader")
+    execute(reader, "BEGIN", "INSERT INTO s.t DEFAULT VALUES")
+    assert count(reader) == 3
+
+
+def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
+    execute(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
+    execute(reader, "SET track_functions = 'all'", COUNT, COUNT)
+    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'known_parts'"
+    execute(reader, "BEGIN")
+    before = value(reader, calls)
+    for _ in range(5):
+        execute(fresh, "SELECT pg_current_xact_id()")
+        assert count(reader) == 1
+    assert value(reader, calls) == before
