@@ -220,6 +220,7 @@ AS $$
 DECLARE
     since timestamptz := clock_timestamp();
     found boolean;
+    k inorder_internal.taken;
 BEGIN
     IF timeout IS NULL THEN
         RAISE 'timeout must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -233,8 +234,12 @@ BEGIN
         -- An error takes back the locks of the look, which would leave ALTER TABLE with a lock_timeout no turn; and
         -- this one is no error of the caller's.
         BEGIN
-            found := CASE WHEN is_feed THEN inorder_internal.is_batch_next(caller, feed, owner)
-                          ELSE inorder_internal.has_rows_after(caller, relation, from_position) END IS TRUE;
+            IF NOT is_feed THEN
+                found := inorder_internal.has_rows_after(caller, relation, from_position) IS TRUE;
+            ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
+                k := inorder_internal.take_next(caller, feed, owner, NULL, NULL, false, false);
+                found := inorder_internal.is_batch_next(k) IS TRUE;
+            END IF;
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN SQLSTATE 'IOLOK' THEN
             NULL;

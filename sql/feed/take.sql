@@ -383,7 +383,8 @@ DECLARE
 BEGIN
     IF version IS NULL THEN
         RETURN k;
-    ELSIF (k.pending).transactions IS NULL AND NOT inorder_internal.has_free(f.id, worker) THEN
+    ELSIF (k.pending).transactions IS NULL
+          AND NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         IF NOT (k.next).has_rows THEN
             RETURN inorder_internal.next_for_worker(k, max_rows);
@@ -518,21 +519,42 @@ BEGIN
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
 END $$;
 
--- Whether feed_next_batch() or feed_take_batch() would return a batch now. One of another session is waited for.
-CREATE FUNCTION inorder_internal.is_batch_next(caller oid, name text, owner oid)
+-- Whether feed_next_batch() or feed_take_batch() would return a batch of what was looked at. One of another session is
+-- waited for.
+CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, NULL, NULL, false, false);
-    held inorder_internal.feed_state;
+    state inorder_internal.feed_state;
 BEGIN
-    IF (k.pending).transactions IS NOT NULL THEN
-        held := inorder_internal.state_of(k.feed);
-        RETURN (held.holder <> inorder_internal.this_session()
-                AND inorder_internal.session_lives(held.holder)) IS NOT TRUE;
+    IF (k.next).has_rows THEN
+        RETURN true;
     END IF;
-    RETURN (k.next).has_rows OR inorder_internal.has_free(k.feed, NULL);
+    state := inorder_internal.state_of(k.feed);
+    IF (k.pending).transactions IS NOT NULL THEN
+        RETURN (state.holder <> inorder_internal.this_session()
+                AND inorder_internal.session_lives(state.holder)) IS NOT TRUE;
+    END IF;
+    RETURN inorder_internal.has_free(state, (k.shared_by).shares, NULL);
+END $$;
+
+-- Whether nothing has come to a feed in which a look found nothing, as far as that is known at once. Most transactions
+-- that end are those of other workers: with a look at each of these, workers that wait would take more time than those
+-- that work.
+CREATE FUNCTION inorder_internal.is_quiet(k inorder_internal.taken)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    state inorder_internal.feed_state := inorder_internal.state_of(k.feed);
+BEGIN
+    IF (k.t).relation IS NOT NULL AND state.written_here AND (state.pending).transactions IS NULL
+       AND inorder_internal.lock_readable(k.relation, k.caller) THEN
+        RETURN inorder_internal.is_idle(k.t, state.position, k.caller)
+            AND NOT inorder_internal.has_free(state, (k.shared_by).shares, NULL);
+    END IF;
+    RETURN false;
 END $$;
 
 -- The rows of an unfinished batch.

@@ -88,20 +88,18 @@ BEGIN
 END $$;
 
 -- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
-CREATE FUNCTION inorder_internal.has_free(feed bigint, worker text)
+CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
-DECLARE
-    k record := inorder_internal.shares_of(feed);
 BEGIN
-    IF k.shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(feed, k.shares, k.places) AS b
+    IF shares IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(state.feed, shares, state.places) AS b
                        WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
     END IF;
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = has_free.feed AND b.set_aside IS NULL AND b.written_here
-                     AND b.number >= inorder_internal.first_batch(has_free.feed)
+                   WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= coalesce(state.first_batch, -9223372036854775808)
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
