@@ -198,6 +198,7 @@ AS $$
 DECLARE
     n inorder_internal.next_found;
     cut text[];
+    few bigint := least(max_rows, 200);
 BEGIN
     n.batch := b;
     n.is_all := true;
@@ -212,7 +213,9 @@ BEGIN
                 max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
         END IF;
         RETURN n;
-    ELSIF max_rows IS NOT NULL THEN
+    -- To count few rows by an index takes a tenth of what a query for the last one within the limit takes.
+    ELSIF max_rows IS NOT NULL
+          AND (inorder_internal.count_by_index(t, b.transactions, few + 1) <= few) IS NOT TRUE THEN
         cut := inorder_internal.last_within(t, b, max_rows, caller);
         IF cut IS NOT NULL THEN
             n.is_all := false;
