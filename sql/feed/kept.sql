@@ -163,7 +163,8 @@ BEGIN
                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
-               ARRAY[f.tableoid, s.tableoid, t.tableoid], ARRAY[f.ctid, s.ctid, t.ctid], ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
+               ARRAY[f.tableoid, s.tableoid, t.tableoid], ARRAY[f.ctid, s.ctid, t.ctid],
+               ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
         FROM inorder_internal.feed AS f CROSS JOIN inorder_internal.feed_table AS t
         CROSS JOIN LATERAL (SELECT n.*, n.tableoid, n.ctid, n.xmin FROM inorder_internal.feed_state AS n

@@ -36,6 +36,26 @@ def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
+# Functions with a body that names are looked up in when they are called, on the path that is then set, and for whom:
+# somebody else than the owner, or what a session of another runs, as a trigger or a constraint.
+UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+              WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
+                AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE
+                AND (EXISTS (SELECT FROM pg_roles AS r WHERE r.oid <> p.proowner AND NOT r.rolsuper
+                             AND has_function_privilege(r.oid, p.oid, 'EXECUTE'))
+                     OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_proc'::regclass
+                                AND d.refobjid = p.oid AND d.classid <> 'pg_proc'::regclass))"""
+
+
+def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Connection) -> None:
+    assert fresh.execute(UNPINNED.encode()).fetchall() == []
+    for change in ("GRANT EXECUTE ON FUNCTION inorder_internal.look_at(bigint, oid, oid, boolean) TO PUBLIC",
+                   "ALTER FUNCTION inorder_internal.leave_out_missing() RESET search_path"):  # fmt: skip
+        execute(fresh, "BEGIN", change)
+        assert len(fresh.execute(UNPINNED.encode()).fetchall()) == 1
+        execute(fresh, "ROLLBACK")
+
+
 def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
     """As is what takes the caller as an argument: who could call it would be whom she says she is."""
     with connect(cluster.dsn) as connection:
