@@ -1,4 +1,4 @@
-"""A poll or a count that found nothing new finds nothing again, until something has changed: each change is seen by the next one."""
+"""A poll or a count that found nothing new is not made again, until something has changed: the next one sees it."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -210,8 +210,9 @@ def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str,
 def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection) -> None:
     """A function counts in a snapshot of its own, newer than that of the statement that calls it."""
     execute(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
-            "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); "
-            "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
+            "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
+            "PERFORM pg_advisory_xact_lock_shared(1); PERFORM exact_count(''s.t''); "
+            "RETURN exact_count(''s.t''); END'")  # fmt: skip
     found: list[object] = []
     counts = Thread(
         target=lambda: found.extend(
