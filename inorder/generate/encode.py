@@ -41,12 +41,7 @@ def quarters(words: Words) -> NDArray[np.uint16]:
 
 
 class TextLines:
-    """One UUID a line, in lower case.
-
-    >>> example = np.array([0xFB2893AE926511E8], np.uint64), np.array([0x90D8E03F496E733B], np.uint64)
-    >>> bytes(TextLines(1).encode(*example))
-    b'fb2893ae-9265-11e8-90d8-e03f496e733b\\n'
-    """
+    """One UUID a line, in lower case."""
 
     binary = False
     header = trailer = b""
@@ -88,10 +83,6 @@ ENCODERS: dict[str, type[TextLines] | type[CopyBinary]] = {"text": TextLines, "c
 
 
 def words_of(lines: bytes) -> tuple[Words, Words]:
-    """The words of lines of text: the way back.
-
-    >>> [hex(word[0]) for word in words_of(b"fb2893ae-9265-11e8-90d8-e03f496e733b\\n")]
-    ['0xfb2893ae926511e8', '0x90d8e03f496e733b']
-    """
+    """The words of lines of text: the way back."""
     pairs = np.frombuffer(bytes.fromhex(lines.replace(b"-", b"").decode("ascii")), ">u8").reshape(-1, 2)
     return pairs[:, 0].astype(np.uint64), pairs[:, 1].astype(np.uint64)

@@ -16,11 +16,7 @@ def create(table: str, key: str) -> str:
 
 
 def insert(table: str, rows: int) -> str:
-    """The study's statement: so many rows of VALUES.
-
-    >>> insert("log", 3)
-    'INSERT INTO log (c1) VALUES (1), (1), (1)'
-    """
+    """The study's statement: so many rows of VALUES."""
     return f"INSERT INTO {table} (c1) {values(rows)}"
 
 

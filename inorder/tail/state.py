@@ -72,12 +72,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(content: bytes) -> State:
-    """The state in the text of a file; ValueError says why there is none.
-
-    >>> decode(b'{"format": 2}')
-    Traceback (most recent call last):
-    ValueError: its format is 2, this inorder knows 1
-    """
+    """The state in the text of a file; ValueError says why there is none."""
     return decode_as(content, state_of)
 
 

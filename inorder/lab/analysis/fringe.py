@@ -52,11 +52,7 @@ def change(pages: Pages, capacity: int) -> Pages:
 
 @cache
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Expected leaf pages at each of these numbers of rows, if there are ``rows`` in pages of ``start`` entries each.
-
-    >>> [round(found) for found in leaf_pages(261, 261_000, (261_000, 280_000, 290_000, 320_000))]
-    [1000, 1014, 1452, 2000]
-    """
+    """Expected leaf pages at each of these numbers of rows, of ``rows`` in pages of ``start`` entries each at first."""
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)
     pages[start] = rows / start

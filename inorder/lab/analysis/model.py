@@ -108,11 +108,7 @@ class Prediction:
 
 
 def distinct(pages: float, inserts: float) -> float:
-    """How many of so many pages are hit when each insert goes to any of them: P(1 − (1 − 1/P)^n).
-
-    >>> round(distinct(1000, 1000)), round(distinct(1e9, 1000)), round(distinct(10, 1000)), distinct(0, 10)
-    (632, 1000, 10, 0.0)
-    """
+    """How many of so many pages are hit when each insert goes to any of them: P(1 − (1 − 1/P)^n)."""
     if pages <= 1:
         return float(pages)
     return -pages * expm1(inserts * log1p(-1 / pages))
@@ -132,9 +128,6 @@ def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: fl
 
     Keys in order leave 90 %, random keys ln 2. A block's first page is the last of the index and is split at 90 %,
     all splits after that are in the middle: the smaller the block, the more of its pages are as the first.
-
-    >>> [round(leaf_fill("sequence", block), 2) for block in (1, 256, 65536)]
-    [0.9, 0.78, 0.69]
     """
     if kind == "random" or passed:
         return RANDOM_FILL

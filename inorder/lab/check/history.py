@@ -94,16 +94,7 @@ class Judgement:
 
 
 def judge(history: History, before: Collection[str] = ()) -> Judgement:
-    """Compare what was committed with what the reader was given; ``before`` are rows of earlier schedules.
-
-    >>> early, late = Written("A", 0, ["1"], 5, True), Written("B", 1, ["2"], 2, True)
-    >>> judge(History(transactions=[early, late], polls=[Polled(3, 4, ("2",)), Polled(6, 7, ())])).lost
-    ('1',)
-    >>> polls = [Polled(3, 4, (), 10), Polled(6, 7, ("2", "1", "1"), 20)]
-    >>> found = judge(History(transactions=[early, late], polls=polls))
-    >>> found.lost, found.twice, found.disorder, found.stalled
-    ((), ('1',), (), (Stall(key='2', behind=('A',), seconds=10),))
-    """
+    """Compare what was committed with what the reader was given; ``before`` are rows of earlier schedules."""
     if history.differs is not None:
         return Judgement(differs=tuple(history.differs))
     committed = history.committed

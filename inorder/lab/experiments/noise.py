@@ -130,12 +130,7 @@ def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
 
 
 def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Standard deviations in percent: of measurements about their round's mean, and of these means; None if too few.
-
-    >>> within, between = scatter(np.log([[100.0, 100.0], [200.0, 200.0]]))
-    >>> within, round(between)
-    (0.0, 63)
-    """
+    """Standard deviations in percent: of measurements about their round's mean, and of these means; None if too few."""
     rounds, tables = values.shape
     if rounds < 2:
         return None, None

@@ -69,11 +69,7 @@ class Verdict:
 
 
 def decided(found: Estimate) -> bool:
-    """Whether a ratio answers something: it differs from 1, or no loss of a size that matters is left open.
-
-    >>> [decided(Estimate(1.0, low, 1.1, 6)) for low in (0.9, 0.7)], decided(Estimate(0.5, 0.4, 0.6, 5))
-    ([True, False], False)
-    """
+    """Whether a ratio answers something: it differs from 1, or no loss of a size that matters is left open."""
     if found.rounds < LEAST_ROUNDS or found.low is None or found.high is None:
         return False
     return found.differs_from(1.0) or (found.low >= 1 - UNSTEADY and found.high <= 1 / (1 - UNSTEADY))

@@ -63,10 +63,6 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
 
     ``committed`` has the moment of commit of every row there is; a row's wait
     ends with its first delivery. Without ``waits`` they are left out: the moments are of two clocks.
-
-    >>> found = compare({1: 10.0, 2: 10.5, 3: 11.0}, Reading([(10.5, [1]), (11.25, [1, 3])]))
-    >>> found["delivered"], found["lost"], found["twice"], found["longest_wait_ms"]
-    (2, 1, 1, 500.0)
     """
     times = Counter(row for _, rows in reading.deliveries for row in rows)
     if not times.keys() <= committed.keys():
