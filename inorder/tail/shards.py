@@ -117,7 +117,8 @@ class ShardsSource(Source):
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
         if self.file.state is None:
-            self.begin_file(shards)
+            entries = {shard.key: Entry(shard, self.start(shard)) for shard in shards}
+            self.file.save(ShardsState(self.table.database, self.table.quoted, entries))
         require_position_in(self.table, self.file.present, self.file.file)
         for key, entry in self.file.present.entries.items():
             self.attach_shard(key, entry.shard)
@@ -136,12 +137,6 @@ class ShardsSource(Source):
         if shard.group not in self.nodes:
             self.nodes[shard.group] = on_node(self.coordinator, self.places.get(shard.group, shard))
         return self.nodes[shard.group]
-
-    def begin_file(self, shards: list[Shard]) -> None:
-        """A position in each shard, all in one file from the beginning."""
-        table = self.distributed.table
-        entries = {shard.key: Entry(shard, self.start(shard)) for shard in shards}
-        self.file.save(ShardsState(table.database, table.quoted, entries))
 
     def start(self, shard: Shard) -> dict[str, object]:
         node = self.node(shard)

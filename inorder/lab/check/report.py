@@ -118,20 +118,19 @@ def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
         {"reader": one.way.name}
         | {name: getattr(one.way, name) for name in ("title", "project", "version", "source", "run", "note")}
         | {"faults": {fault: finding_record(one, fault) for fault in one.faults}}
-        | {"cases": [case_record(case) for case in one.outcomes]}
+        | {"cases": [
+            {"case": case.case, "schedules": case.schedules, "faults": sorted(case.found), "writers_wait": case.waited,
+             "writers_fail": case.failed, "note": case.note}
+            for case in one.outcomes
+        ]}
         for one in checks
-    ]
+    ]  # fmt: skip
 
 
 def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
     case, finding = checked.worst(fault) or ("", NOTHING)
     drawn = {"diagram": diagram(finding.history, finding.judged), "psql": script_of(checked.way, finding)}
     return {"case": case, "words": in_words(fault, finding), **(drawn if finding.schedule else {})}
-
-
-def case_record(one: Outcome) -> dict[str, Any]:
-    return {"case": one.case, "schedules": one.schedules, "faults": sorted(one.found), "writers_wait": one.waited,
-            "writers_fail": one.failed, "note": one.note}  # fmt: skip
 
 
 def page(checks: Sequence[Checked], server: str) -> str:

@@ -1,8 +1,4 @@
-"""CPU time to make a key, above a function that returns a constant, and of a bulk insert.
-
-Every generator is timed in every round, in shuffled order, together with a C function that returns a constant: the
-floor, which is subtracted.
-"""
+"""CPU time to make a key, above a function that returns a constant, and of a bulk insert."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key.
-
-The newest rows, a page after a key (keyset pagination), one recent row, any one row, and an index-only count of the
-newest rows: by ``created_at``, and by the time in the key (``>=~``). Blocks are counted by EXPLAIN (ANALYZE, BUFFERS).
-"""
+"""Blocks and time of reading: newest rows, pages, one row, counts by time; by kind of key."""
 
 import random
 import time

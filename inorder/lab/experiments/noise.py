@@ -1,8 +1,4 @@
-"""What this machine can resolve: equal tables compared with one another, where every difference is noise.
-
-Tables of one kind of key are the same but for their names, so whatever difference is found between them is noise, and
-calling it one is wrong.
-"""
+"""What this machine can resolve: equal tables compared with one another, where every difference is noise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,4 @@
-"""TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients.
-
-The same statement with a constant and with nextval of sequences that differ in CACHE: SELECT alone, an insert of one
-row, an insert of many.
-"""
+"""TPS of nextval, alone and in inserts, by CACHE of the sequence and number of clients."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,8 +1,4 @@
-"""Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table.
-
-Four kinds of primary key for the same moments, from several nodes over a year or from a file. Each kind goes through
-all steps before the next begins.
-"""
+"""Version-1 UUIDs in time order or not: COPY, VACUUM, REINDEX of a table."""
 
 import os
 import time

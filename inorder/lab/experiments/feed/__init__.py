@@ -206,7 +206,11 @@ class FeedExperiment(Experiment[FeedPlan]):
         if step in tables.START:
             self.execute(f"SELECT feed_seek('{form}', '{tables.START[step]}')")
         elif step in tables.SINCE_FOLD:
-            self.let_arrive_since_fold(form, rows)
+            if rows == 0:
+                self.execute(f"SELECT exact_count_fold('{tables.log_table(form)}')")
+            else:
+                self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
+            self.since[form] = rows
         set_back = (lambda: self.seek(form, self.new_from)) if step == tables.NEW else (lambda: None)
         with Prepared(self.session, question(step, form, rows)) as ask:
             seconds = ask.latencies(tables.QUERIES[step].calls, set_back)
@@ -218,13 +222,6 @@ class FeedExperiment(Experiment[FeedPlan]):
         if ask.answer != right:
             raise InorderError(f"{ask.statement}: {ask.answer} instead of {right}")
         return {"seconds": middle(seconds), "calls": len(seconds)}
-
-    def let_arrive_since_fold(self, form: str, rows: int) -> None:
-        if rows == 0:
-            self.execute(f"SELECT exact_count_fold('{tables.log_table(form)}')")
-        else:
-            self.arrive(rows - self.since[form], NEW_TRANSACTION, form)
-        self.since[form] = rows
 
 
 # What was aimed at: ratios to the baseline.

@@ -11,7 +11,7 @@ from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
 from inorder.lab.insert_tables import InsertTables, bytes_needed, load_of, speed_text
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server_settings import Small
-from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
+from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
 
 
 class InsertExperiment(Experiment[InsertPlan]):
@@ -49,7 +49,12 @@ class InsertExperiment(Experiment[InsertPlan]):
         return [stage for rows in sorted(self.plan.rows) for stage in self.stages_of(rows)]
 
     def stages_of(self, rows: int) -> list[Stage]:
-        loads = [self.load_turn(kind, rows, clients) for clients in self.plan.clients for kind in self.plan.variants]
+        several = len(self.plan.clients) > 1
+        loads = [
+            single(steps, kind, rows, f"{rows:,} rows: {KEY_KINDS[kind].label}{f', {clients} clients' * several}",
+                   self.measurement(kind, clients))
+            for clients, steps in self.plan.steps.items() for kind in self.plan.variants
+        ]  # fmt: skip
         sizes = [
             single(SIZES, kind, rows, f"{rows:,} rows: sizes of {KEY_KINDS[kind].label}",
                    partial(self.tables.sizes, kind))
@@ -60,11 +65,6 @@ class InsertExperiment(Experiment[InsertPlan]):
             Stage(every_round(loads), self.plan.rounds, begin=self.tables.serve_for_measuring),
             Stage(every_round(sizes), 1, shuffled=False, whole=False),
         ]
-
-    def load_turn(self, kind: str, rows: int, clients: int) -> Turn:
-        several = f", {clients} clients" if len(self.plan.clients) > 1 else ""
-        label = f"{rows:,} rows: {KEY_KINDS[kind].label}{several}"
-        return single(self.plan.steps[clients], kind, rows, label, self.measurement(kind, clients))
 
     def measurement(self, kind: str, clients: int) -> Callable[[int], Measured]:
         load = load_of(clients, self.plan.threads, self.plan.seconds, self.plan.inserts)

@@ -93,7 +93,8 @@ class LikeKind(KeyKind):
             *(self.partition_statements() if whole else []),
             *(
                 f"CREATE {'UNIQUE ' * (index.unique and index.name not in self.sample.plain)}INDEX "
-                f"{identifier(self.index_name(place))} ON {self.table} USING {index.definition}"
+                f"{identifier(f'{self.name}_{place}_{index.name}'[:60] if place else f'{self.name}_pkey')} "
+                f"ON {self.table} USING {index.definition}"
                 for place, index in enumerate(self.shape.indexes)
             ),
             f"CREATE TABLE {self.keys} (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -126,9 +127,6 @@ class LikeKind(KeyKind):
 
     def part_name(self, number: int) -> str:
         return f"{self.table}_{number}" if number else self.table
-
-    def index_name(self, place: int) -> str:
-        return f"{self.name}_{place}_{self.shape.indexes[place].name}"[:60] if place else f"{self.name}_pkey"
 
     def removal(self) -> list[str]:
         return [f"DROP TABLE IF EXISTS {self.keys}", f"DROP SEQUENCE IF EXISTS {self.numbers}", *super().removal()]

@@ -1,8 +1,4 @@
-"""Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do.
-
-Remedies of the study make inserts serial: one writer to a table, one to a partition, or a lock. Each form of writing
-is measured, one row a statement and many, into tables made for it; then the order of its ids is checked.
-"""
+"""Ways of writing that keep ids in order for readers: rows a second, WAL, and whether they do."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
