@@ -2,8 +2,7 @@
 
 import os
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,20 +18,20 @@ from inorder.installations import OLDEST_MAJOR, Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
 from inorder.lab.extensions import release_tables
-from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
-from inorder.lab.server_settings import Small
 from inorder.lab.targets.target import Target, with_settings
 
 MARK = "inorder lab: made for one run, removed at its end"
-CHUNK = 2**18  # bytes of COPY at a time
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
 
 
 class OwnServer(Target):
-    """Its schema is there within the ``with`` block. Programs are of an installation on this machine."""
+    """Its schema is there within the ``with`` block; settings, memory and extensions are the user's, and stay.
+
+    Programs are of an installation on this machine.
+    """
 
     is_superuser = False
     work_mem = "256MB"  # the server has other work, too
@@ -57,11 +56,7 @@ class OwnServer(Target):
         self.stack = ExitStack()
         self.variables: dict[str, str] = {}
         self.found = self.capabilities()
-        self.sees_wal = self.found.sees_wal
-
-    @property
-    def marks_checkpoints(self) -> bool:
-        return self.found.sees_checkpoints
+        self.sees_wal, self.marks_checkpoints = self.found.sees_wal, self.found.sees_checkpoints
 
     @property
     def database(self) -> str:
@@ -135,50 +130,13 @@ class OwnServer(Target):
         password = {"PGPASSWORD": self.password} if self.password else {}
         return os.environ | self.variables | password
 
-    def serve(self, settings: Mapping[str, str]) -> None:
-        """Nothing: its settings are the user's."""
-
-    def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Nothing: its memory is as it is."""
-
-    def create_schema(self, connection: Connection) -> None:
-        """Nothing: it is there as long as this target is, and extensions are the user's to make."""
-
     def checkpoint(self, connection: Connection) -> None:
         if self.found.may_checkpoint:
             connection.execute("CHECKPOINT")
 
-    def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
-        started = time.perf_counter()
-        work()
-        return {"seconds": time.perf_counter() - started}
-
-    def clock(self) -> Apart:
-        with self.connect() as connection:
-            return apart(connection, time.time)
-
     def file_folder(self, name: str, needed: int = 0) -> Path:
         require_free(needed, "the files on this machine", self.folder.parent)
-        folder = self.folder / name
-        folder.mkdir(mode=0o700)
-        return folder
-
-    def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        with session.cursor() as cursor:
-            with (
-                cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy,
-                (file or Path(os.devnull)).open("wb") as written,
-            ):
-                for part in copy:
-                    written.write(part)
-            return cursor.rowcount
-
-    def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        with session.cursor() as cursor:
-            with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
-                while part := read.read(CHUNK):
-                    copy.write(part)
-            return cursor.rowcount
+        return super().file_folder(name)
 
     def note(self, result: Result) -> None:
         result.server = described(self.found)

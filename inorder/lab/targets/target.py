@@ -1,5 +1,7 @@
 """A server that experiments run on: what they may ask of it, a throw-away one or the user's own."""
 
+import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,7 @@ from pathlib import Path
 
 from inorder.connection.database import Connection
 from inorder.lab.instruments import pgbench
-from inorder.lab.instruments.clocks import Apart
+from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.instruments.counters import read_blocks, read_wal
 from inorder.lab.instruments.device import DeviceTimes
 from inorder.lab.instruments.machine import available_cores
@@ -18,6 +20,8 @@ from inorder.lab.server_settings import Small
 from inorder.lab.turn import Measured, Metrics
 
 Counts = Mapping[str, float]
+
+CHUNK = 2**18  # bytes of COPY at a time
 
 
 def since(after: Counts, before: Counts) -> dict[str, float]:
@@ -39,12 +43,13 @@ class Target(ABC):
     """One server. What it cannot show is missing from what it counts; what it may not do it leaves out.
 
     ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do all.
-    ``work_mem`` is what one may take to sort or hash a million values.
+    ``work_mem`` is what one may take to sort or hash a million values. ``marks_checkpoints``: it reports when one ends.
     """
 
     folder: Path
     is_superuser: bool
     work_mem: str
+    marks_checkpoints: bool
     application = ""  # by which this run knows its sessions; "" where all are
     sees_wal = True
 
@@ -98,20 +103,20 @@ class Target(ABC):
                     connection.cancel()
                 raise
 
-    @abstractmethod
     def serve(self, settings: Mapping[str, str]) -> None:
         """Start the server anew with these settings, if it may be."""
+        return
 
-    @abstractmethod
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         """Start it anew with so much memory, durable, nothing of the tables in memory; if it may be."""
+        return
 
     def end_throttling(self) -> None:
         return
 
-    @abstractmethod
     def create_schema(self, connection: Connection) -> None:
         """The lab's schema, and the extensions that it uses, if they are not there yet and may be made."""
+        return
 
     def tablespace(self, connection: Connection, folder: str) -> str:
         """A tablespace in a folder of this machine, quoted; "" where there can be none."""
@@ -125,17 +130,30 @@ class Target(ABC):
     def note(self, result: Result) -> None:
         """Note the server and its settings as they are now."""
 
-    @abstractmethod
     def file_folder(self, name: str, needed: int = 0) -> Path:
         """A new folder for files that COPY writes and reads, of so many bytes in all."""
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        return folder
 
-    @abstractmethod
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
+        with session.cursor() as cursor:
+            with (
+                cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy,
+                (file or Path(os.devnull)).open("wb") as written,
+            ):
+                for part in copy:
+                    written.write(part)
+            return cursor.rowcount
 
-    @abstractmethod
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
         """COPY a table FROM a file; how many rows."""
+        with session.cursor() as cursor:
+            with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
+                while part := read.read(CHUNK):
+                    copy.write(part)
+            return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
         """The WAL counted so far, once this run's other sessions have ended; nothing where it cannot be seen."""
@@ -145,9 +163,11 @@ class Target(ABC):
         """WAL and blocks of a table and its index counted so far, likewise."""
         return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
-    @abstractmethod
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
         """How long the session takes for some work."""
+        started = time.perf_counter()
+        work()
+        return {"seconds": time.perf_counter() - started}
 
     def ended_cpu(self, connection: Connection) -> float | None:
         """CPU seconds of the sessions that have ended, all but this one, if they can be seen."""
@@ -168,14 +188,10 @@ class Target(ABC):
         """The WAL since a place by file of a relation: see waldump.by_relation."""
         return {}
 
-    @property
-    @abstractmethod
-    def marks_checkpoints(self) -> bool:
-        """Whether it reports when a checkpoint has ended."""
-
-    @abstractmethod
     def clock(self) -> Apart:
         """How far the server's clock is from this machine's."""
+        with self.connect() as connection:
+            return apart(connection, time.time)
 
     @contextmanager
     def counted(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:

@@ -91,8 +91,7 @@ class ThrowAway(Target):
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
         """Where the server's account may write. That there is room was checked before the server was made."""
-        folder = self.folder / name
-        folder.mkdir(mode=0o700)
+        folder = super().file_folder(name)
         if self.cluster.account:
             os.chown(folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
         return folder
