@@ -1,13 +1,15 @@
-"""Speed of inorder tail into a file, as JSON, CSV and binary, beside COPY of the same table.
+"""Speed of inorder tail into a file in each format, beside what reads the same rows without it: COPY, or ADBC.
 
-Both are run as from a shell, start included. Of tail that is measured alone, too: a run that finds nothing new.
+All are run as from a shell, start included. Starts are measured alone, too: runs that find no rows.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,9 +27,8 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 
-JSON, CSV, BINARY, NOTHING = "json", "csv", "binary", "nothing_new"
-COPY, IN_ORDER = "copy", "copy_in_order"
-READERS = {COPY: "COPY by psql", IN_ORDER: "COPY in order of the key"}
+JSON, CSV, BINARY, ARROW, PARQUET = "json", "csv", "binary", "arrow", "parquet"
+AS_STORED, SAME_ORDER = "as_stored", "same_order"  # what is compared with: the same rows, read without inorder
 
 TABLE = f"{SCHEMA}.events"
 TRANSACTION = 100  # rows of one
@@ -37,22 +38,32 @@ DEFINITION = f"""CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nex
     at timestamptz NOT NULL DEFAULT clock_timestamp(), n int NOT NULL,
     body text NOT NULL DEFAULT 'twenty bytes of text')"""
 ARRIVE = f"INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION})"
-# tail writes rows in the order of their keys, by the index: what that alone costs shows COPY in the same order.
-COPIES = {
-    JSON: {
-        COPY: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e) TO STDOUT",
-        IN_ORDER: f"COPY (SELECT row_to_json(e) FROM {TABLE} AS e ORDER BY id) TO STDOUT",
-    },
-    CSV: {
-        COPY: f"COPY {TABLE} TO STDOUT (FORMAT csv, HEADER)",
-        IN_ORDER: f"COPY (SELECT * FROM {TABLE} ORDER BY id) TO STDOUT (FORMAT csv, HEADER)",
-    },
-    BINARY: {
-        COPY: f"COPY {TABLE} TO STDOUT (FORMAT binary)",
-        IN_ORDER: f"COPY (SELECT * FROM {TABLE} ORDER BY id) TO STDOUT (FORMAT binary)",
-    },
-}
-TARGETS = {10_000: 0.8, 1000: 0.5}  # of the speed of COPY, by rows of a batch
+NO_ROWS = f"(SELECT * FROM {TABLE} LIMIT 0)"
+# tail delivers in the order of the key, by its index. So COPY of the same query is that in the same order; COPY of the
+# table as it is stored shows what this order costs.
+ROWS = {AS_STORED: TABLE, SAME_ORDER: f"(SELECT * FROM {TABLE} ORDER BY id)"}
+ADBC = str(Path(__file__).with_name("programs") / "adbc.py")
+
+
+@dataclass(frozen=True)
+class Format:
+    """What reads rows in a format without inorder, by which query; which speed of tail to it is aimed at."""
+
+    program: str
+    query: str
+    target: float
+    options: tuple[str, ...] = ()  # of tail
+
+
+FORMATS = {
+    JSON: Format("COPY by psql", "COPY (SELECT row_to_json(e) FROM {rows} AS e) TO STDOUT", 0.9),
+    CSV: Format("COPY by psql", "COPY {rows} TO STDOUT (FORMAT csv, HEADER)", 0.8),
+    BINARY: Format("COPY by psql", "COPY {rows} TO STDOUT (FORMAT binary)", 0.9),
+    ARROW: Format("ADBC", "SELECT * FROM {rows} AS e", 0.9),
+    PARQUET: Format("ADBC and pyarrow", "SELECT * FROM {rows} AS e", 0.8,
+                    ("--directory", "{files}/parquet", "--target-file-size", "64MB")),
+}  # fmt: skip
+SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # of batches of so many rows
 
 # Heap and index of a row, its WAL, and the largest output.
 BYTES_PER_ROW = 420
@@ -84,22 +95,29 @@ def kind_of(batch_rows: int) -> str:
     return f"tail_{batch_rows}"
 
 
-def label_of(kind: str) -> str:
+def label_of(step: str, kind: str) -> str:
     """A kind in words.
 
-    >>> label_of("tail_10000"), label_of("copy")
-    ('tail, batches of 10,000', 'COPY by psql')
+    >>> label_of("json", "tail_10000"), label_of("arrow", "same_order")
+    ('tail, batches of 10,000', 'ADBC in the same order')
     """
-    return READERS.get(kind) or f"tail, batches of {int(kind.removeprefix('tail_')):,}"
+    if kind in ROWS:
+        return f"{FORMATS[step].program} {'in the same order' if kind == SAME_ORDER else 'as stored'}"
+    return f"tail, batches of {int(kind.removeprefix('tail_')):,}"
 
 
 def kinds_of(plan: TailPlan) -> list[str]:
     """All of a run.
 
     >>> kinds_of(TailPlan(batch_rows=(50,)))
-    ['copy', 'copy_in_order', 'tail_50']
+    ['as_stored', 'same_order', 'tail_50']
     """
-    return [*READERS, *map(kind_of, plan.batch_rows)]
+    return [*ROWS, *map(kind_of, plan.batch_rows)]
+
+
+def start_of(step: str) -> str:
+    """The step of runs that find no rows."""
+    return f"{step}_start"
 
 
 class TailExperiment(Experiment[TailPlan]):
@@ -128,35 +146,45 @@ class TailExperiment(Experiment[TailPlan]):
     def stages(self) -> list[Stage]:
         rows = self.plan.written
         turns = [
-            single(step, kind, rows, f"{step}, {label_of(kind)}", partial(self.write, step, kind))
-            for step in COPIES for kind in kinds_of(self.plan)
+            single(step, kind, rows, f"{step}, {label_of(step, kind)}", partial(self.write, step, kind))
+            for step in FORMATS for kind in kinds_of(self.plan)
         ]  # fmt: skip
-        idle = single(NOTHING, kind_of(self.plan.batch_rows[0]), 0, "tail, nothing new", self.find_nothing)
-        return [Stage(every_round([*turns, idle]), self.plan.rounds, begin=self.fill, warm_up=True)]
+        starts = [
+            single(start_of(step), kind, 0, f"{step}, start of {label_of(step, kind)}",
+                   partial(self.find_nothing, step, kind))
+            for step in FORMATS for kind in (AS_STORED, kind_of(self.plan.batch_rows[0]))
+        ]  # fmt: skip
+        return [Stage(every_round([*turns, *starts]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
         """All rows into a new file; an error unless each is a line of it, if it has lines."""
-        output, position = self.files / "rows", self.files / "position"
-        command = self.copy(step, kind) if kind in READERS else self.tail(step, kind)
-        try:
-            found = self.timed(command)
-            found |= {"bytes": output.stat().st_size}
+        with self.emptied():
+            found = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
+            found |= {"bytes": sum(file.stat().st_size for file in self.written())}
             expected = {JSON: self.plan.written, CSV: self.plan.written + 1}.get(step)
-            if expected is not None and (lines := lines_of(output)) != expected:
-                raise InorderError(f"{label_of(kind)}: {lines:,} lines instead of {expected:,}")
+            if expected is not None and (lines := lines_of(self.files / "rows")) != expected:
+                raise InorderError(f"{label_of(step, kind)}: {lines:,} lines instead of {expected:,}")
             return found
-        finally:
-            output.unlink(missing_ok=True)
-            position.unlink(missing_ok=True)
 
-    def find_nothing(self, _seed: int) -> Metrics:
-        kind, position = kind_of(self.plan.batch_rows[0]), self.files / "position"
+    def find_nothing(self, step: str, kind: str, _seed: int) -> Metrics:
+        """The start alone."""
+        with self.emptied():
+            if kind in ROWS:
+                return self.timed(self.without(step, NO_ROWS))
+            self.timed(self.tail(step, kind, "--start", "now"))
+            return self.timed(self.tail(step, kind))
+
+    def written(self) -> Iterator[Path]:
+        return (file for file in self.files.rglob("*") if file.name != "position" and file.is_file())
+
+    @contextmanager
+    def emptied(self) -> Iterator[None]:
         try:
-            self.timed(self.tail(JSON, kind, "--start", "now"))
-            return self.timed(self.tail(JSON, kind))
+            yield
         finally:
-            (self.files / "rows").unlink(missing_ok=True)
-            position.unlink(missing_ok=True)
+            shutil.rmtree(self.files / "parquet", ignore_errors=True)
+            for file in self.files.iterdir():
+                file.unlink()
 
     def timed(self, command: Sequence[str]) -> Metrics:
         before = self.target.ended_cpu(self.session)
@@ -167,13 +195,17 @@ class TailExperiment(Experiment[TailPlan]):
         server = after - before
         return found | {"server_cpu_seconds": server, "cpu_seconds": server + found["client_cpu_seconds"]}
 
-    def copy(self, step: str, kind: str) -> list[str]:
-        return [str(self.target.program("psql")), "-XqAtc", COPIES[step][kind]]
+    def without(self, step: str, rows: str) -> list[str]:
+        query = FORMATS[step].query.format(rows=rows)
+        if step in (ARROW, PARQUET):
+            return [sys.executable, ADBC, step, query]
+        return [str(self.target.program("psql")), "-XqAtc", query]
 
     def tail(self, step: str, kind: str, *start: str) -> list[str]:
+        options = (option.format(files=self.files) for option in FORMATS[step].options)
         return [
             sys.executable, "-m", "inorder", "tail", TABLE, "--position", str(self.files / "position"),
-            "--format", step, "--batch-rows", kind.removeprefix("tail_"), *start,
+            "--format", step, "--batch-rows", kind.removeprefix("tail_"), *options, *start,
         ]  # fmt: skip
 
 
@@ -212,76 +244,95 @@ def micros(metric: str) -> Metric:
 
 
 def target_of(row: Row) -> Value:
-    target = None if row.kind in READERS else TARGETS.get(int(row.kind.removeprefix("tail_")))
-    return f"{target:g}" if target else None
+    if row.kind in ROWS:
+        return None
+    is_small = row.kind == kind_of(SMALL_ROWS)
+    return f"{SMALL_TARGET if is_small else FORMATS[row.step].target:g}"
 
 
 def rate(metric: str) -> Metric:
     return lambda run: 1 / run.metrics[metric] if run.metrics.get(metric) else None
 
 
-def started(result: Result, step: str, kind: str) -> dict[int, float]:
-    """The ratio of speed to COPY's without the time of a start, in each round that has all three; none of COPY."""
-    if kind in READERS:
-        return {}
-    copied, written = (by_round(result, step, one, "seconds") for one in (COPY, kind))
-    idle = {run.round: run.metrics["seconds"] for run in result.select(NOTHING)}
-    rounds = copied.keys() & written.keys() & idle.keys()
-    return {n: copied[n] / (written[n] - idle[n]) for n in sorted(rounds) if written[n] > idle[n]}
+def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
+    """The seconds of each round without those of a start in the same round."""
+    starts = {
+        run.round: run.metrics["seconds"]
+        for run in result.select(start_of(step)) if (run.kind in ROWS) == (kind in ROWS)
+    }  # fmt: skip
+    all_of = by_round(result, step, kind, "seconds")
+    return {n: all_of[n] - starts[n] for n in sorted(all_of.keys() & starts.keys()) if all_of[n] > starts[n]}
+
+
+def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
+    """The ratio of speeds in each round, both without the time of a start; none of what is compared with itself."""
+    ours, others = work_of(result, step, kind), work_of(result, step, base)
+    return {} if kind == base else {n: others[n] / ours[n] for n in ours.keys() & others.keys()}
+
+
+def speed_to(base: str) -> Callable[[Row], Value]:
+    return lambda row: estimated(speeds(row.result, row.step, row.kind, base).values())
 
 
 FIGURES = (
-    Figure("reader", "COPY by psql, as the table is or in the order of its key; or inorder tail with --batch-rows.",
-           value=lambda row: label_of(row.kind)),
+    Figure("reader", "COPY by psql, or ADBC, of the table as it is stored, or in the order of its key; or inorder tail "
+           "with --batch-rows.", value=lambda row: label_of(row.step, row.kind)),
     Figure("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
            "rows_per_second", bar=True, value=median(speed_of), better="less", compared="seconds"),
-    Figure("vs COPY", "Ratio of that to COPY's in the same round.", to_base, "speed_ratio", value=to(COPY, speed_of)),
-    Figure("target", "What was aimed at; nothing fails when it is missed.", value=target_of),
-    Figure("started", "The same, without the time of a run of tail that finds nothing new in this round.", to_base,
-           "started_ratio", value=lambda row: estimated(started(row.result, row.step, row.kind).values())),
+    Figure("to same order", "Speed to that of the same rows in the same order without inorder, in the same round; both "
+           "without a start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
+    Figure("target", "What of that is aimed at; nothing fails when it is missed.", value=target_of),
+    Figure("to as stored", "Speed to that of the table as it is stored, in no order, likewise.", to_base,
+           "to_as_stored", value=speed_to(AS_STORED)),
     Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
            value=median(micros("cpu_seconds")), better="less", compared="cpu_seconds"),
-    Figure("CPU vs COPY", "Ratio of COPY's CPU time to that in the same round, which shows a busy machine: "
-           "client and server can work at the same time.", to_base, "cpu_ratio", value=to(COPY, rate("cpu_seconds"))),
     Figure("server", "Of these, CPU µs of the server.", figures, "server_cpu_us",
            value=median(micros("server_cpu_seconds")), better="less", compared="server_cpu_seconds"),
-    Figure("server vs COPY", "Ratio of COPY's CPU time of the server to that in the same round.", to_base,
-           "server_ratio", value=to(COPY, rate("server_cpu_seconds"))),
+    Figure("server to same order", "Ratio of the server's CPU time for the same rows in the same order without inorder "
+           "to that in the same round.", to_base, "server_to_same_order",
+           value=to(SAME_ORDER, rate("server_cpu_seconds"))),
+    Figure("server to as stored", "The same, to that of the table as it is stored.", to_base, "server_to_as_stored",
+           value=to(AS_STORED, rate("server_cpu_seconds"))),
 )  # fmt: skip
 
 
 def section_of(result: Result, plan: TailPlan, step: str) -> Section:
     kinds = [kind for kind in kinds_of(plan) if result.select(step, kind)]
     title = f"{plan.written:,} rows of 60 bytes into a file, as {step.upper()}"
+    query = FORMATS[step].query.format(rows=ROWS[SAME_ORDER])
     return table(
         f"tail_{step}",
         title,
         FIGURES,
         [Row(result, step, kind) for kind in kinds],
-        f"{COPIES[step][COPY]}, by psql. {idle_text(result, plan)}",
+        f"{label_of(step, SAME_ORDER)}: {query}. {start_text(result, plan, step)}",
     )
 
 
-def idle_text(result: Result, plan: TailPlan) -> str:
-    found = median_of(result, NOTHING, kind_of(plan.batch_rows[0]), "seconds")
+def start_text(result: Result, plan: TailPlan, step: str) -> str:
+    found = median_of(result, start_of(step), kind_of(plan.batch_rows[0]), "seconds")
     return f"A run of tail that finds nothing new takes {found.median:.2f} s." if found else ""
 
 
 def sections(result: Result, plan: TailPlan) -> Sequence[Section]:
-    return [section_of(result, plan, step) for step in COPIES if result.select(step)]
+    return [section_of(result, plan, step) for step in FORMATS if result.select(step)]
 
 
 def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]:
     kind = kind_of(max(plan.batch_rows))
     compared = [
         one
-        for step in COPIES
+        for step in FORMATS
         for one in (
-            Compared(f"speed as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, speed_of), True),
-            Compared(f"CPU time as {step.upper()}", "COPY", ratios_of(result, step, kind, COPY, "cpu_seconds")),
+            Compared(f"speed as {step.upper()}", label_of(step, SAME_ORDER),
+                     speeds(result, step, kind, SAME_ORDER), True),
+            Compared(f"CPU time as {step.upper()}", label_of(step, SAME_ORDER),
+                     ratios_of(result, step, kind, SAME_ORDER, "cpu_seconds")),
         )
-    ]
-    shown = ((label_of(kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
-             for kind in (COPY, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
-    holds = f"{plan.written:,} rows of 60 bytes, in memory, into a file, start included. {idle_text(result, plan)}"
+    ]  # fmt: skip
+    shown = ((label_of(JSON, kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
+             for kind in (SAME_ORDER, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
+    holds = (
+        f"{plan.written:,} rows of 60 bytes, in memory, into a file, without starts. {start_text(result, plan, JSON)}"
+    )
     return costs(question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))

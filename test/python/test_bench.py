@@ -176,13 +176,16 @@ def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None
 
 
 def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
-    seconds = {(tail.COPY, 1): 1.5, ("tail_7", 1): 3.0, (tail.COPY, 2): 1.0, ("tail_7", 2): 2.0}
-    runs = [Run(tail.JSON, kind, 10, number, {"seconds": value}) for (kind, number), value in seconds.items()]
-    result = Result(
-        "tail", "now", "0", 1, {}, {}, {}, "", runs=[*runs, Run(tail.NOTHING, "tail_7", 0, 1, {"seconds": 1.0})]
-    )
-    assert tail.started(result, tail.JSON, "tail_7") == {1: 0.75}
-    assert tail.speed_of(runs[0]) == pytest.approx(6.67, abs=0.01)
+    seconds = {
+        (tail.JSON, tail.SAME_ORDER, 1): 1.75, (tail.JSON, "tail_7", 1): 3.0,
+        (tail.start_of(tail.JSON), tail.AS_STORED, 1): 0.25, (tail.start_of(tail.JSON), "tail_8", 1): 1.0,
+        (tail.JSON, tail.SAME_ORDER, 2): 1.0, (tail.JSON, "tail_7", 2): 2.0,
+    }  # fmt: skip
+    runs = [Run(step, kind, 10, number, {"seconds": value}) for (step, kind, number), value in seconds.items()]
+    result = Result("tail", "now", "0", 1, {}, {}, {}, "", runs=runs)
+    assert tail.speeds(result, tail.JSON, "tail_7", tail.SAME_ORDER) == {1: 0.75}
+    assert tail.speeds(result, tail.JSON, tail.SAME_ORDER, tail.SAME_ORDER) == {}
+    assert tail.speed_of(runs[0]) == pytest.approx(5.71, abs=0.01)
 
 
 @pytest.mark.server
@@ -193,14 +196,14 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
         experiment = tail.TailExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
         experiment.fill()
-        found = {(step, kind): experiment.write(step, kind, 0) for step in tail.COPIES for kind in tail.kinds_of(plan)}
-        idle = experiment.find_nothing(0)
+        found = {(step, kind): experiment.write(step, kind, 0) for step in tail.FORMATS for kind in tail.kinds_of(plan)}
+        starts = [experiment.find_nothing(step, kind, 0) for step, kind in found]
         assert list(experiment.files.iterdir()) == []
         experiment.plan = replace(plan, rows=1200)
-        with pytest.raises(InorderError, match="COPY by psql: 1,000 lines instead of 1,200"):
-            experiment.write(tail.JSON, tail.COPY, 0)
+        with pytest.raises(InorderError, match="COPY by psql as stored: 1,000 lines instead of 1,200"):
+            experiment.write(tail.JSON, tail.AS_STORED, 0)
         experiment.close()
-    for step in tail.COPIES:
+    for step in (tail.JSON, tail.CSV, tail.BINARY):
         assert len({found[step, kind]["bytes"] for kind in tail.kinds_of(plan)}) == 1
-    for metrics in (*found.values(), idle):
+    for metrics in (*found.values(), *starts):
         assert metrics["seconds"] > 0 and metrics["cpu_seconds"] >= metrics["server_cpu_seconds"]
