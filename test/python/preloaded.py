@@ -132,10 +132,12 @@ def run(
 
 def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
     """A run for a process that has inherited the channel, and is interrupted in its place."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     with open(__file__) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         running = Run(arguments, Path.cwd(), os.environ, 1, 2, channel)
     signal.signal(signal.SIGINT, lambda number, _: signal.pidfd_send_signal(running.process, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     code = running.wait()
     return code if code >= 0 else 128 - code
 
@@ -158,6 +160,8 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
         import_module(module)
     if not modules:
         load_all()
+    # A child that has just been forked would forget an interrupt; blocked, it waits for the tool.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     gc.collect()
     gc.freeze()
     runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and where its end is reported
@@ -231,6 +235,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), int(room)))
     sys.argv = ["inorder", *request["arguments"]]
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         runpy.run_module("inorder", run_name="__main__")
     except SystemExit as ended:
         assert isinstance(ended.code, int)
