@@ -305,13 +305,3 @@ BEGIN
     RETURNING s.batch INTO number;
     RETURN number;
 END $$;
-
--- The number from which on workers have unfinished batches of a feed that are not set aside. A transaction that is open
--- for long keeps those that were finished since it began: from the lowest number on each look would meet all of them.
-CREATE FUNCTION inorder_internal.first_batch(feed bigint)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-END $$;

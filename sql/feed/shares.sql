@@ -205,18 +205,6 @@ END $$;
 -- Who gets a share
 ---------------------------------------------------------------------------
 
--- Into how many shares a feed is divided, null if it is not; and where their batches begin: see feed_state.
-CREATE FUNCTION inorder_internal.shares_of(feed bigint, OUT shares int, OUT places bigint[])
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    SELECT (f.shared_by).shares,
-           CASE WHEN (f.shared_by).shares IS NOT NULL
-                THEN (SELECT s.places FROM inorder_internal.feed_state AS s
-                      WHERE s.feed = f.id ORDER BY s.seq DESC LIMIT 1) END
-    INTO shares, places FROM inorder_internal.feed AS f WHERE f.id = shares_of.feed;
-END $$;
-
 -- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
@@ -252,19 +240,20 @@ RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    k record := inorder_internal.shares_of(feed);
+    shares int := (SELECT (f.shared_by).shares FROM inorder_internal.feed AS f WHERE f.id = feed);
+    places bigint[] := (inorder_internal.state_of(feed)).places;
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
-        SELECT b.number FROM inorder_internal.first_batches(feed, k.shares, k.places) AS b
+        SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
         LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
                            WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
         WHERE b.worker = share_batch.worker
            OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
         ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
-                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * k.shares ELSE 0 END, b.place
+                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b

@@ -116,7 +116,8 @@ BEGIN
     IF least_rows IS NOT NULL THEN
         RETURN inorder_internal.share_batch(feed, worker, least_rows);
     END IF;
-    lowest := inorder_internal.first_batch(feed);
+    -- A transaction that is open for long keeps those that were finished since it began: each look would meet all.
+    lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
     -- One that is locked is being finished or returned at this moment.
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
