@@ -1,4 +1,4 @@
-"""A poll or a count that found nothing new is not made again, until something has changed: the next one sees it."""
+"""A poll or count that found nothing new finds nothing again until something has changed, which the next one sees."""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -80,6 +80,7 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 
 
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
+    """Until polls find nothing without another look."""
     for _ in range(3):
         execute(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None
@@ -174,6 +175,20 @@ def test_a_transaction_that_ends_while_the_last_ones_are_counted(reader: Connect
         assert poll(poller, "postgres") == 1
 
 
+def test_a_commit_of_others_costs_one_who_waits_no_look(reader: Connection, fresh: Connection) -> None:
+    """Workers that wait are woken by each commit on the server, most of which are of other workers."""
+    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
+    execute(reader, "BEGIN", "SET LOCAL track_functions = 'all'")
+    waits = Thread(target=execute, args=(reader, "SELECT feed_wait('f')"))
+    waits.start()
+    while waits.is_alive():
+        execute(fresh, "SELECT pg_current_xact_id()")
+    waits.join()
+    calls = "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = "
+    assert value(reader, f"{calls} 'look_next'") == 1
+    assert int(str(value(reader, f"{calls} 'is_quiet'"))) > 1
+
+
 COUNT = "SELECT exact_count('s.t')"
 # What another session does, and what the next count is: more rows, or an SQLSTATE
 COUNT_CHANGES = [
@@ -211,8 +226,8 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
     """A function counts in a snapshot of its own, newer than that of the statement that calls it."""
     execute(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
-            "PERFORM pg_advisory_xact_lock_shared(1); PERFORM exact_count(''s.t''); "
-            "RETURN exact_count(''s.t''); END'")  # fmt: skip
+            "PERFORM pg_advisory_xact_lock_shared(1); "
+            "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
     found: list[object] = []
     counts = Thread(
         target=lambda: found.extend(

@@ -157,6 +157,15 @@ def test_the_batch_of_another_session_is_waited_for(cluster: Cluster, writer: Co
     assert scalar(reader, "SELECT feed_next_batch('wait')") == batch
 
 
+def test_a_batch_that_another_worker_returns(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
+    writer.execute("INSERT INTO waited (n) VALUES (1)")
+    number, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
+    woken = until_true(lambda timeout: scalar(reader, f"SELECT feed_wait('wait', {timeout})") is True, aside)
+    begin_to_wait(writer, reader)
+    writer.execute("SELECT feed_fail_batch('wait', %s, %s, '')", (number, token))
+    assert woken.result(60) >= 1
+
+
 OUT_OF_RANGE = [
     ("'1001 ms'", "22023", "timeout must be between 0 and 1 second, not 00:00:01.001"),
     ("'-1 ms'", "22023", "not -00:00:00.001"),

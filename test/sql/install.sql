@@ -117,10 +117,13 @@ WHERE proname ~ '(nextval|floor|ceiling|xact_id|_time)$' AND obj_description(obj
 -- Arguments by name need no quotes.
 SELECT p.oid::regprocedure AS function, a AS quoted FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass, unnest(proargnames) AS a
 WHERE quote_ident(a) <> a;
--- Nothing runs with the rights of its owner, nor finds anything by the caller's path.
+-- Nothing runs with the rights of its owner, nor finds anything by the caller's path: that of what only the owner can execute was pinned before.
 SELECT p.oid::regprocedure AS runs_as_its_owner FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass WHERE prosecdef;
 SELECT p.oid::regprocedure AS by_path, lanname FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass JOIN pg_language l ON l.oid = prolang
-WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false) OR lanname = 'sql' AND prosqlbody IS NULL
+WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)
+   AND (EXISTS (SELECT FROM aclexplode(coalesce(proacl, acldefault('f', proowner))) AS a WHERE a.grantee <> proowner)
+        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refobjid = p.oid AND d.refclassid = 'pg_proc'::regclass AND d.classid <> 'pg_proc'::regclass))
+   OR lanname = 'sql' AND prosqlbody IS NULL
    OR lanname NOT IN ('plpgsql', 'sql', 'c', 'internal');
 SELECT oid::regclass AS view, reloptions FROM members JOIN pg_class ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind = 'v';
 -- State: what is dumped, and that every table has a primary key.
