@@ -1,7 +1,8 @@
 """The tables of docs/check.md, from the kept run of inorder lab check: docs/results/check-18.json.gz.
 
 ``python script/docs/check_page.py [FILE…]`` writes it. Each FILE is what ``inorder lab check READER… --format json``
-printed, so the run may be in pieces. They are kept first, without the scripts for psql.
+printed, so the run may be in pieces. They are kept first, without the scripts for psql. Readers that no FILE has stay
+as they were found.
 """
 
 import gzip
@@ -12,12 +13,13 @@ from typing import Any
 
 from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import COPY_CASES
-from inorder.lab.check.ways import Way, built_in
+from inorder.lab.check.ways import Way, built_in, ways_in
 
 from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
 PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
+LIBRARIES = ROOT / "bench" / "readers" / "ways.toml"  # what script/readers runs
 READER_FAULTS = [name for name in FAULTS if name not in COPY_FAULTS]
 HEADS = ("reader", "way", "documented by", "run", *READER_FAULTS, "writers wait")
 COPY_HEADS = ("reader", "way", "documented by", "run")
@@ -26,7 +28,13 @@ DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
 def ways() -> list[Way]:
-    return list(built_in().values())
+    """Those built in, each followed by the library of its project."""
+    libraries = ways_in(LIBRARIES.read_text()).values()
+    return [
+        each
+        for way in built_in().values()
+        for each in (way, *(one for one in libraries if one.project == way.project and not way.copies))
+    ]
 
 
 def described(way: Way) -> dict[str, str]:
@@ -85,7 +93,8 @@ def kept() -> list[dict[str, Any]]:
 
 def keep(files: list[str]) -> None:
     """What was found, with how the readers are described now, in the order of ways.toml."""
-    found = {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
+    found = {one["reader"]: one for one in kept()}
+    found |= {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
     records = [found[way.name] | described(way) for way in ways()]
     for one in records:
         for fault in one["faults"].values():

@@ -1,0 +1,62 @@
+"""dlt as a reader of inorder lab check: the cursor of its sql_database source, into DuckDB.
+
+A program by the contract of docs/check.md. READERS names a folder for pipelines and what they loaded. A poll is a run
+of the pipeline; its rows are those that the destination has more of than it had.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import dlt
+import psycopg
+from dlt.sources.sql_database import sql_table
+
+LAG = 5  # seconds that are read again
+
+
+class Pipeline:
+    """One for each table: a reader that was killed goes on with it."""
+
+    def __init__(self, folder: Path) -> None:
+        name = f"events_{self.made()}"
+        self.loaded = dlt.destinations.duckdb(str(folder / f"{name}.duckdb"))
+        self.pipeline = dlt.pipeline(name, str(folder), destination=self.loaded, dataset_name="loaded")
+
+    def made(self) -> str:
+        """The number of the table and of the server."""
+        with psycopg.connect() as connection:
+            row = connection.execute("SELECT 'events'::regclass::oid, system_identifier FROM pg_control_system()")
+            return "_".join(map(str, row.fetchone() or ()))
+
+    def run(self) -> None:
+        cursor = dlt.sources.incremental("created_at", lag=LAG)
+        self.pipeline.run(
+            sql_table("postgresql+psycopg://", "events", "inorder_lab", incremental=cursor),
+            primary_key="id",
+            write_disposition="merge",
+        )
+
+    def keys(self) -> Counter[int]:
+        if "events" not in self.pipeline.default_schema.tables:
+            return Counter()
+        with self.pipeline.sql_client() as client:
+            return Counter(key for (key,) in client.execute_sql("SELECT id FROM events") or ())
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print
+    pipeline = Pipeline(Path(os.environ["READERS"]))
+    for line in sys.stdin:
+        seen = Counter(json.loads(line)["last"] or ())
+        pipeline.run()
+        found = pipeline.keys()
+        new = sorted((found - seen).elements())
+        print(*new, json.dumps({"last": [*found.elements()]}), sep="\n", file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
