@@ -2,25 +2,6 @@
 -- A copy that takes each of them is the table, since the state of a key is read after its change was committed: the
 -- proof, and what checks its premises, are in docs/changes-proof.md.
 
-CREATE FUNCTION inorder_internal.say_unlogged(relation regclass, log regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    present regclass := inorder_internal.log_of(relation);
-BEGIN
-    IF present IS DISTINCT FROM log THEN
-        RAISE 'table % is not the log of the changes of %', log, relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
-                          ELSE format('That is %s.', present) END;
-    END IF;
-    RAISE 'table % may have changed past its log', relation USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'Its columns, key, triggers or partitions are not those that it had when changes_enable() or '
-                   'changes_resync() was called last.',
-          HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
-END $$;
-
 -- Error if a table that is locked has other columns than the snapshot of the calling statement sees. Privileges are
 -- looked up in the catalog as it is now, and are null for a column that is not there.
 CREATE FUNCTION inorder_internal.see_columns(relation regclass)
@@ -44,13 +25,23 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     relation regclass := (SELECT y.typrelid FROM pg_type AS y WHERE y.oid = row_type);
+    present regclass;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind IN ('r', 'p')) THEN
         RAISE 'row_type must be null::the_table, not of type %', row_type::regtype USING ERRCODE = 'datatype_mismatch';
     END IF;
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
-    IF inorder_internal.log_of(relation) IS DISTINCT FROM log OR NOT inorder_internal.is_logged(relation) THEN
-        PERFORM inorder_internal.say_unlogged(relation, log);
+    present := inorder_internal.log_of(relation);
+    IF present IS DISTINCT FROM log THEN
+        RAISE 'table % is not the log of the changes of %', log, relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = CASE WHEN present IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
+                          ELSE format('That is %s.', present) END;
+    ELSIF NOT inorder_internal.is_logged(relation) THEN
+        RAISE 'table % may have changed past its log', relation USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Its columns, key, triggers or partitions are not those that it had when changes_enable() or '
+                       'changes_resync() was called last.',
+              HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.see_tree(relation),
             inorder_internal.see_columns(relation);
@@ -58,31 +49,31 @@ BEGIN
 END $$;
 
 -- Parts of the query for changes, in which k has the keys, and x the rows e that are there for them: the keys in the
--- log; the conditions that a row has a key, is there, has exactly this key; the columns of a row in the table, as x
--- takes them, as x has them, and of one that is gone: its key.
+-- log, with texts that distinguish equal ones; the conditions that a row has a key, is there, has exactly this key; the
+-- columns of a row in the table, as x takes them, as x has them, and of one that is gone: its key.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
-    OUT unnested text, OUT keys text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
+    OUT unnested text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
     OUT columns text, OUT taken text, OUT present text, OUT gone text
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    of_log name[] := (inorder_internal.log_columns(log))[2:];
+    of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
     -- A marker has null instead of arrays, and is a row all the same. Bytes sort faster than texts.
     SELECT string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN pg_catalog.array_append(b.%1$I, NULL) '
-                             'ELSE b.%1$I END) AS %1$I', of_log[k.place]), ', ' ORDER BY k.place),
-           inorder_internal.keys_text(array_agg(of_log[k.place] ORDER BY k.place),
-                                      array_agg(k.is_exact ORDER BY k.place)),
-           string_agg(concat(format('e.%I', of_log[k.place]),
+                             'ELSE b.%1$I END) AS c%2$s', of_log[k.place], k.place), ', ' ORDER BY k.place),
+           string_agg(format(', pg_catalog.concat(e.c%1$s) COLLATE pg_catalog."C" AS t%1$s', k.place), '')
+               FILTER (WHERE NOT k.is_exact),
+           string_agg(concat('e.c', k.place,
                              CASE WHEN k.definition LIKE '% COLLATE %' THEN ' COLLATE pg_catalog."C"' END,
                              CASE WHEN NOT k.is_exact THEN format(', t%s', k.place) END), ', ' ORDER BY k.place),
            string_agg(format('e.%I OPERATOR(pg_catalog.=) k.c%s', k.name, k.place), ' AND ' ORDER BY k.place),
            format('e.%I IS NOT NULL', min(k.name) FILTER (WHERE k.place = 1)),
            string_agg(format('pg_catalog.concat(e.%I) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) k.t%s',
                              k.name, k.place), ' AND ') FILTER (WHERE NOT k.is_exact)
-    INTO unnested, keys, different, is_equal, is_there, is_same FROM inorder_internal.changed_key(relation) AS k;
+    INTO unnested, texts, different, is_equal, is_there, is_same FROM inorder_internal.changed_key(relation) AS k;
     SELECT string_agg(format('e.%I', a.attname), ', ' ORDER BY a.attnum),
            string_agg(format('e.%I AS e%s', a.attname, a.attnum), ', ' ORDER BY a.attnum),
            string_agg(format('x.e%s', a.attnum), ', ' ORDER BY a.attnum),
@@ -93,13 +84,11 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The query for changes, by the query for the rows of a batch of the log: what is to be done with a row, the version of
--- the snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
+-- The query for changes, by that for the rows of a batch of the log: what is to be done with a row, the version of the
+-- snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
 -- come first, since a sink may take a key that was deleted, and the one that is there now, for equal. Keys are sorted,
 -- and each is looked up by the index, whatever the planner thinks of their number.
-CREATE FUNCTION inorder_internal.changes_query(
-    relation regclass, t inorder_internal.feed_table, batch_query text, form text
-)
+CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -114,8 +103,8 @@ DECLARE
                            inorder_internal.total(inorder_internal.ended_transactions(t.base)));
 BEGIN
     RETURN concat(
-        'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') ', p.keys, ' FROM (SELECT ', p.unnested,
-        ' FROM (', batch_query, ') AS b) AS e), m AS MATERIALIZED (SELECT FROM k WHERE k.c1 IS NULL), ',
+        'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') e.*', p.texts, ' FROM (SELECT ', p.unnested,
+        ' FROM (', keys, ') AS b) AS e), m AS MATERIALIZED (SELECT FROM k WHERE k.c1 IS NULL), ',
         'x AS MATERIALIZED (SELECT k.*, ', p.taken, ', ', p.is_there, ' AS is_there, ',
         concat_ws(' AND ', p.is_there, p.is_same), ' AS is_same FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE ', typed, p.is_equal, ' OFFSET 0) AS e ON true WHERE NOT EXISTS (SELECT FROM m)) ',
@@ -141,16 +130,15 @@ DECLARE
     r inorder_internal.rows_found;
 BEGIN
     IF number IS NULL THEN
-        t := (inorder_internal.look_at(f.id, f.relation, caller, true)).t;
-        relation := inorder_internal.followed(caller, f.relation, row_type);
-        RETURN;
+        r.t := (inorder_internal.look_at(f.id, f.relation, caller, true)).t;
+    ELSE
+        r := inorder_internal.unfinished_rows(caller, name, number, owner);
     END IF;
-    -- It locks the log.
-    r := inorder_internal.unfinished_rows(caller, name, number, owner);
+    -- The log is locked now.
     relation := inorder_internal.followed(caller, f.relation, row_type);
     t := r.t;
     members := r.members;
-    query := inorder_internal.changes_query(relation, t, r.query, form);
+    query := CASE WHEN number IS NOT NULL THEN inorder_internal.changes_query(relation, t, r.query, form) END;
 END $$;
 
 -- The changes that come next of a feed, which is locked.
@@ -175,22 +163,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if a position has read what this snapshot does not see: a row would be set back to what it was before.
-CREATE FUNCTION inorder_internal.check_seen(t inorder_internal.feed_table, p @extschema@.feed_position)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    missing int8multirange := inorder_internal.minus(
-        inorder_internal.plus(inorder_internal.passed_by(p), inorder_internal.one(p.partial)),
-        inorder_internal.ended_transactions(t.base));
-BEGIN
-    IF NOT isempty(missing) THEN
-        PERFORM inorder_internal.say_newer('position', missing);
-    END IF;
-END $$;
-
--- The query for the changes of a batch that the reader keeps, for who runs it.
+-- The query for the changes of a batch that the reader keeps, for who runs it; error if the position has read what this
+-- snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 )
@@ -201,6 +175,7 @@ DECLARE
     log regclass := inorder_internal.log_of(relation);
     row_type oid := (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
     keys text;
+    missing int8multirange;
 BEGIN
     IF log IS NULL THEN
         RAISE 'the changes of % are not logged', coalesce(relation::text, 'null')
@@ -209,8 +184,14 @@ BEGIN
     END IF;
     -- It locks the log.
     keys := (inorder_internal.query_of_batch(caller, log, batch)).query;
-    PERFORM inorder_internal.check_position(from_position),
-            inorder_internal.check_seen(inorder_internal.table_of(log), from_position);
+    PERFORM inorder_internal.check_position(from_position);
+    missing := inorder_internal.minus(
+        inorder_internal.plus(inorder_internal.passed_by(from_position), inorder_internal.one(from_position.partial)),
+        inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
+    -- A row would be set back to what it was before.
+    IF NOT isempty(missing) THEN
+        PERFORM inorder_internal.say_newer('position', missing);
+    END IF;
     PERFORM inorder_internal.followed(caller, log, row_type);
     PERFORM inorder_internal.check_names(relation);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
@@ -228,11 +209,9 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
 'Return what a copy of a table has to do for what was committed since the last read, as changes_batch_rows does, for '
-'at most max_rows rows of the log, and move the position of the feed in the current transaction. The caller must fetch '
-'all rows.
-Requires the privileges to move the feed, and to read the table and the log. Range: max_rows 1 to 2147483647. In '
-'REPEATABLE READ a copy that has all rows is the table in that snapshot; in READ COMMITTED it becomes the table. '
-'Errors: those of feed_read, and of changes_batch_rows.';
+'at most max_rows rows of the log, and move the position of the feed. The caller must fetch all rows.
+Range: max_rows 1 to 2147483647. In REPEATABLE READ a copy that has all rows is the table in that snapshot; in READ '
+'COMMITTED it becomes the table. Privileges and errors: those of feed_read, and of changes_batch_rows.';
 
 CREATE FUNCTION @extschema@.changes_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
@@ -243,9 +222,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
 'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
 'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
-'those of the whole table follow. row_type is null::the_table, not of the log. The rows are as they are in the '
-'snapshot of the call, deleted ones first; version grows with the snapshot: a sink of several workers keeps for each '
-'key what has the highest. With a number that is null, it looks only whether changes may have gone past the log.
+'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first; version grows '
+'with the snapshot: a sink of several workers keeps for each key what has the highest. With a number that is null, it '
+'looks only whether changes may have gone past the log.
 Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
 'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
 'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
@@ -261,22 +240,11 @@ CREATE FUNCTION @extschema@.reader_changes_query(
 )
 RETURNS text
 LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    -- Settings of the caller's, which stay until the transaction ends.
-    SELECT CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
-                            set_config('enable_memoize'::text, 'off'::text, true),
-                            set_config('constraint_exclusion'::text, 'off'::text, true),
-                            set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
-                            set_config('enable_seqscan'::text, 'off'::text, true),
-                            set_config('enable_bitmapscan'::text, 'off'::text, true)) IS NOT NULL
-                THEN inorder_internal.query_of_changes(relation, from_position, batch) END;
-END;
+RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch), true);
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '
-'rows: from_position, which the batch follows, or the one after it, and the batch are of the log, by reader_start and '
-'reader_next_batch; relation is the table. The rows have op and version, as those of changes_batch_rows, and the '
-'columns of the table; of a deleted one only the key is not null.
+'rows. from_position, which the batch follows, or the one after it, and the batch are of the log, relation is the '
+'table. The rows have op, version and the columns of the table; of a deleted one only the key is not null.
 Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of reader_batch_query and changes_batch_rows; object_not_in_prerequisite_state also if the position has read what the '
-'snapshot does not see.';
+'of it and of changes_batch_rows; object_not_in_prerequisite_state also if the position is beyond the snapshot.';

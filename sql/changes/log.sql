@@ -50,8 +50,7 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- The function that writes a log has its name. In PL/pgSQL, as others that each read calls: one in SQL that has a query
--- is planned anew in each transaction.
+-- What writes a log has its name. In PL/pgSQL, as all that each read calls: SQL with a query is planned anew each time.
 CREATE FUNCTION inorder_internal.logging_function(log regclass)
 RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -62,11 +61,11 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The argument of the triggers as the catalog has it.
-CREATE FUNCTION inorder_internal.trigger_argument(log regclass)
-RETURNS bytea
-LANGUAGE sql STABLE
-RETURN convert_to(log::oid::text, getdatabaseencoding()) || decode('00'::text, 'hex'::text);
+-- The number of the log, which is the first argument of the triggers, since names may be swapped.
+CREATE FUNCTION inorder_internal.log_number(arguments bytea)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN substring(encode(arguments, 'escape'::text), '^[0-9]+'::text);
 
 -- The log of a table; null if it has none.
 CREATE FUNCTION inorder_internal.log_of(relation regclass)
@@ -74,35 +73,28 @@ RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- Its number is the argument of the triggers, since names may be swapped.
-    log oid := (SELECT substring(encode(g.tgargs, 'escape'), '^[0-9]+')::oid FROM pg_trigger AS g
+    log oid := (SELECT inorder_internal.log_number(g.tgargs)::oid FROM pg_trigger AS g
                 WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
 BEGIN
     RETURN CASE WHEN inorder_internal.logging_function(log) IS NOT NULL THEN log END;
 END $$;
 
--- The columns of a log, in order.
-CREATE FUNCTION inorder_internal.log_columns(log regclass)
-RETURNS name[]
+-- The columns of a log in order, their types, and those that the log of a table has.
+CREATE FUNCTION inorder_internal.log_columns(
+    relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
+)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN ARRAY(SELECT a.attname FROM pg_attribute AS a
-                 WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
-END $$;
-
--- Their types, and those that the log of a table has.
-CREATE FUNCTION inorder_internal.log_types(relation regclass, log regclass, OUT present text[], OUT wanted text[])
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    present := ARRAY(SELECT inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a
-                     WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum);
+    SELECT array_agg(a.attname ORDER BY a.attnum),
+           array_agg(inorder_internal.column_definition(a, a.atttypid) ORDER BY a.attnum) INTO names, types
+    FROM pg_attribute AS a WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped;
     wanted := ARRAY['uuid'] || ARRAY(SELECT k.definition FROM inorder_internal.changed_key(relation) AS k
                                      ORDER BY k.place) || ARRAY['"char"'];
 END $$;
 
--- The triggers that log changes: of which statements, and the rows that these have.
+-- The triggers that log changes: of which statements, and the rows that these have. The last one is for each row of a
+-- partitioned table whose key changes: the trigger for UPDATE has none that MERGE moves to another partition.
 CREATE FUNCTION inorder_internal.logging_triggers()
 RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
@@ -110,7 +102,8 @@ BEGIN ATOMIC
     SELECT concat('zz_inorder_changes_', lower(v.event))::name, v.event, left(v.event, 1), v.referencing
     FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS new_rows'),
                  ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
-                 ('DELETE', 'REFERENCING OLD TABLE AS old_rows'), ('TRUNCATE', '')) AS v(event, referencing);
+                 ('DELETE', 'REFERENCING OLD TABLE AS old_rows'), ('TRUNCATE', ''), ('MOVE', NULL))
+        AS v(event, referencing);
 END;
 
 -- The function that the triggers of a table call.
@@ -141,19 +134,6 @@ BEGIN
                 AS v(version));
 END $$;
 
--- The keys of rows as the columns of a query, with the texts that distinguish them.
-CREATE FUNCTION inorder_internal.keys_text(keys name[], are_exact boolean[])
-RETURNS text
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT string_agg(format('e.%I AS c%s', k.name, k.place)
-                              || CASE WHEN k.is_exact THEN ''
-                                      ELSE format(', pg_catalog.concat(e.%I) COLLATE pg_catalog."C" AS t%s', k.name,
-                                                  k.place) END, ', ' ORDER BY k.place)
-            FROM unnest(keys, are_exact) WITH ORDINALITY AS k(name, is_exact, place));
-END $$;
-
 -- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
 -- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made. If the log
 -- that the triggers name was dropped or renamed, another role may have put a table in its place; if it was given away
@@ -163,16 +143,18 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    columns name[] := inorder_internal.log_columns(log);
-    amount int := cardinality(columns) - 2;
-    target text := format('INSERT INTO %s (%s) SELECT %s, ', log,
-                          (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns[2:]) AS c),
-                          (SELECT string_agg(format('pg_catalog.array_agg(k.c%s)', n), ', ')
-                           FROM generate_series(1, amount) AS n));
+    columns name[] := (inorder_internal.log_columns(relation, log)).names;
+    target text := format('INSERT INTO %s (%s)', log, (SELECT string_agg(quote_ident(c), ', ')
+                                                       FROM unnest(columns[2:]) AS c));
     pieces text := '(pg_catalog.row_number() OVER () OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog./) 32';
-    keys text := (SELECT inorder_internal.keys_text(array_agg(k.name), array_agg(k.is_exact))
-                  FROM inorder_internal.changed_key(relation) AS k);
+    keys record;
 BEGIN
+    SELECT string_agg(format(CASE WHEN k.is_exact THEN 'e.%1$I AS c%2$s' ELSE
+                                 'e.%1$I AS c%2$s, pg_catalog.concat(e.%1$I) COLLATE pg_catalog."C" AS t%2$s' END,
+                             k.name, k.place), ', ' ORDER BY k.place) AS texts,
+           string_agg(format('pg_catalog.array_agg(k.c%s)', k.place), ', ' ORDER BY k.place) AS arrays,
+           string_agg(format('ARRAY[OLD.%1$I, NEW.%1$I]', k.name), ', ' ORDER BY k.place) AS changed
+    INTO keys FROM inorder_internal.changed_key(relation) AS k;
     RETURN concat('
 #variable_conflict use_column
 BEGIN
@@ -184,43 +166,28 @@ BEGIN
     IF NOT FOUND THEN
         RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''insufficient_privilege'';
     END IF;
-', log, 'table % is not the log of the changes of %'), (
-    SELECT string_agg(format('    %s TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
+    IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
+        %3$s VALUES (%4$s, ''U'');
+        RETURN NEW;
+', log, 'table % is not the log of the changes of %', target, keys.changed), (
+    SELECT string_agg(format('    ELSIF TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
         %s;
-', CASE t.event WHEN 'INSERT' THEN 'IF' ELSE 'ELSIF' END, t.event, CASE t.event
-            WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, t.kind)
-            ELSE format('%s%L::pg_catalog."char" FROM (SELECT c.*, %s AS piece FROM (%s) AS c) AS k GROUP BY k.piece',
-                        target, t.kind, pieces, (
-                SELECT string_agg(format('SELECT %s FROM %s AS e', keys, r.rows), ' UNION ' ORDER BY r.rows)
+', t.event, CASE t.event WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, columns, t.kind)
+            ELSE format('%s SELECT %s, %L::pg_catalog."char" FROM (SELECT c.*, %s AS piece FROM (%s) AS c) AS k '
+                        'GROUP BY k.piece', target, keys.arrays, t.kind, pieces, (
+                SELECT string_agg(format('SELECT %s FROM %s AS e', keys.texts, r.rows), ' UNION ' ORDER BY r.rows)
                 FROM unnest('{new_rows, old_rows}'::text[]) AS r(rows)
                 WHERE strpos(t.referencing, r.rows) > 0)) END), '')
-    FROM inorder_internal.logging_triggers() AS t), '    END IF;
+    FROM inorder_internal.logging_triggers() AS t WHERE t.event <> 'MOVE'), '    END IF;
     RETURN NULL;
 END
 ');
 END $$;
 
--- The error of a trigger whose log, or the function of that, is not there, or of another owner (logging.c).
-CREATE FUNCTION inorder_internal.say_no_log(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'the owner of table % has no log of its changes', relation
-    USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The log, or the function of its name, was dropped, renamed, restored, or given to another role.',
-          HINT = format('Let its owner call changes_resync(%L).', coalesce(pg_partition_root(relation), relation));
-END $$;
-
-CREATE FUNCTION inorder_internal.marker_statement(log regclass, kind text)
+CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], kind text)
 RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    columns name[] := inorder_internal.log_columns(log);
-BEGIN
-    RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")', log, columns[cardinality(columns)], kind);
-END $$;
+LANGUAGE sql STABLE
+RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
 
 -- Whether all changes of a table since it was last read are in its log, if the log is what it was. Its key has the
 -- types of the table's: comparing values of others would run what their owner has made.
@@ -234,5 +201,5 @@ BEGIN
     RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, log) FROM pg_proc AS p
                      WHERE p.oid = inorder_internal.logging_function(log)), false)
        AND inorder_internal.log_problem(relation) IS NULL
-       AND (SELECT y.present = y.wanted FROM inorder_internal.log_types(relation, log) AS y);
+       AND (SELECT c.types = c.wanted FROM inorder_internal.log_columns(relation, log) AS c);
 END $$;

@@ -307,21 +307,24 @@ CREATE FUNCTION inorder_internal.query_of_batch(
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
+-- A query for who runs it, with the settings of his by which it takes the index, until the transaction ends.
+CREATE FUNCTION inorder_internal.by_index(query text, ordered boolean)
+RETURNS text
+LANGUAGE sql VOLATILE
+RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
+                        set_config('enable_memoize'::text, 'off'::text, true),
+                        set_config('constraint_exclusion'::text, 'off'::text, true),
+                        set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
+                        set_config('enable_seqscan'::text, 'off'::text, true),
+                        set_config('enable_bitmapscan'::text,
+                                   CASE WHEN ordered THEN 'off'::text ELSE 'on'::text END, true)) IS NOT NULL
+            THEN query END;
+
 CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch)
 RETURNS text
 LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    -- Settings of the caller's, which stay until the transaction ends.
-    SELECT CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
-                            set_config('enable_memoize'::text, 'off'::text, true),
-                            set_config('constraint_exclusion'::text, 'off'::text, true),
-                            set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
-                            set_config('enable_seqscan'::text, 'off'::text, true),
-                            set_config('enable_bitmapscan'::text,
-                                       CASE WHEN q.ordered THEN 'off'::text ELSE 'on'::text END, true)) IS NOT NULL
-                THEN q.query END
-    FROM inorder_internal.query_of_batch(relation, batch) AS q;
-END;
+RETURN (SELECT inorder_internal.by_index(q.query, q.ordered)
+        FROM inorder_internal.query_of_batch(relation, batch) AS q);
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
 'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '

@@ -22,6 +22,7 @@
 #include "ports/ground.h"
 
 PG_FUNCTION_INFO_V1(changes_batch_rows);
+WATCHING_FUNCTION_INFO_V1(changes_read);
 
 /* The columns of the query and of the result: op, version, changed */
 #define CHANGE_COLUMNS 3
@@ -37,35 +38,29 @@ typedef struct Composing
 } Composing;
 
 /* The columns of the query after the first two, which are those of the table but for what was dropped, as a row of it */
-static Datum
-row_of(TupleDesc row, TupleTableSlot *slot)
-{
-	Datum	   *values = palloc(sizeof(Datum) * row->natts);
-	bool	   *nulls = palloc(sizeof(bool) * row->natts);
-	int			place = CHANGED;
-
-	for (int i = 0; i < row->natts; i++)
-	{
-		bool		dropped = TupleDescAttr(row, i)->attisdropped;
-
-		nulls[i] = dropped || slot->tts_isnull[place];
-		values[i] = dropped ? (Datum) 0 : slot->tts_values[place];
-		place += !dropped;
-	}
-	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));
-}
-
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)
 {
 	Composing  *composing = (Composing *) self;
 	MemoryContext old = MemoryContextSwitchTo(composing->memory);
+	TupleDesc	row = composing->row;
+	Datum	   *columns = palloc(sizeof(Datum) * row->natts);
+	bool	   *are_null = palloc(sizeof(bool) * row->natts);
 	Datum		values[CHANGE_COLUMNS];
 	bool		nulls[CHANGE_COLUMNS] = {false};
+	int			place = CHANGED;
 
 	slot_getallattrs(slot);
+	for (int i = 0; i < row->natts; i++)
+	{
+		bool		dropped = TupleDescAttr(row, i)->attisdropped;
+
+		are_null[i] = dropped || slot->tts_isnull[place];
+		columns[i] = dropped ? (Datum) 0 : slot->tts_values[place];
+		place += !dropped;
+	}
 	memcpy(values, slot->tts_values, sizeof(Datum) * CHANGED);
-	values[CHANGED] = row_of(composing->row, slot);
+	values[CHANGED] = HeapTupleGetDatum(heap_form_tuple(row, columns, are_null));
 	tuplestore_putvalues(composing->result->setResult, composing->result->setDesc, values, nulls);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(composing->memory);
@@ -95,16 +90,11 @@ end_changes(DestReceiver *self)
 	MemoryContextDelete(((Composing *) self)->memory);
 }
 
-static void
-forget_changes(DestReceiver *self)
-{
-}
-
 /* The rows of what was found, as the result of the calling function; returns how many */
 static uint64
 return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
 {
-	Composing	composing = {{pass_change, begin_changes, end_changes, forget_changes, DestTuplestore}};
+	Composing	composing = {{pass_change, begin_changes, end_changes, NULL, DestTuplestore}};
 	uint64		amount = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -131,19 +121,6 @@ changes_batch_rows(PG_FUNCTION_ARGS)
 
 	(void) return_changes(&found, fcinfo, row_type);
 	return (Datum) 0;
-}
-
-/* As PG_FUNCTION_INFO_V1(changes_read): see feed_read */
-extern PGDLLEXPORT Datum changes_read(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_changes_read(void);
-
-const Pg_finfo_record *
-pg_finfo_changes_read(void)
-{
-	static const Pg_finfo_record info = {1};
-
-	watch_runs();
-	return &info;
 }
 
 /* changes_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof (op, version, changed) */

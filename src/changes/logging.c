@@ -20,9 +20,8 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/partition.h"
 #include "catalog/pg_am_d.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
@@ -36,10 +35,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
+#include "names.h"
 #include "ports/guard.h"
 #include "ports/restored.h"
 #include "ports/state.h"
@@ -57,7 +56,7 @@ typedef struct Log
 	int64		base;
 	char		op;
 	int			columns;		/* of the primary key of the other table */
-	AttrNumber	numbers[INDEX_MAX_KEYS];	/* these columns */
+	int			numbers[INDEX_MAX_KEYS];	/* these columns */
 	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* that wait to be written */
 	int			count;
 	TupleTableSlot *row;
@@ -67,9 +66,14 @@ typedef struct Log
 static void
 refuse_log(Relation table)
 {
-	Value		relation = value_of(ObjectIdGetDatum(RelationGetRelid(table)), REGCLASSOID);
+	Oid			number = RelationGetRelid(table);
+	Oid			root = table->rd_rel->relispartition ? llast_oid(get_partition_ancestors(number)) : number;
 
-	owner_error("say_no_log", 1, &relation);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the owner of table %s has no log of its changes", relation_name(number)),
+			 errdetail("The log, or the function of its name, was dropped, renamed, restored, or given to another role."),
+			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root)))));
 }
 
 static bool
@@ -83,33 +87,12 @@ static Relation
 open_log(TriggerData *data)
 {
 	Oid			owner = data->tg_relation->rd_rel->relowner;
-	Oid			number = data->tg_trigger->tgnargs == 1 ? (Oid) strtoul(data->tg_trigger->tgargs[0], NULL, 10) : InvalidOid;
+	Oid			number = data->tg_trigger->tgnargs > 0 ? (Oid) strtoul(data->tg_trigger->tgargs[0], NULL, 10) : InvalidOid;
 	Relation	log = owner_of_table(number) == owner ? try_table_open(number, RowExclusiveLock) : NULL;
 
 	if (log == NULL || log->rd_rel->relowner != owner)
 		refuse_log(data->tg_relation);
 	return log;
-}
-
-/* The primary key of a table, in the order of its index; of no column if there is none */
-static void
-find_key(Relation table, Log *log)
-{
-	List	   *indexes = RelationGetIndexList(table);
-	ListCell   *cell;
-
-	foreach(cell, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(cell), AccessShareLock);
-
-		if (index->rd_index->indisprimary)
-		{
-			log->columns = index->rd_index->indnkeyatts;
-			memcpy(log->numbers, index->rd_index->indkey.values, sizeof(AttrNumber) * log->columns);
-		}
-		index_close(index, AccessShareLock);
-	}
-	list_free(indexes);
 }
 
 static Form_pg_attribute
@@ -135,9 +118,10 @@ is_plain_log(const Log *log, Relation table)
 		is_plain = TupleDescAttr(row, i)->attgenerated == '\0';
 	for (int i = 0; is_plain && i < log->columns; i++)
 	{
-		Form_pg_attribute from = key_column(log, RelationGetDescr(table), i);
+		Form_pg_attribute from = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
+			key_column(log, RelationGetDescr(table), i) : NULL;
 
-		is_plain = TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
+		is_plain = from != NULL && TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
 			TupleDescAttr(row, i + 1)->atttypmod == from->atttypmod;
 	}
 	return is_plain;
@@ -148,15 +132,17 @@ static Relation
 open_only_index(Relation log)
 {
 	List	   *indexes = RelationGetIndexList(log);
-	Relation	index = list_length(indexes) == 1 ? index_open(linitial_oid(indexes), RowExclusiveLock) : NULL;
-	Form_pg_index form = index != NULL ? index->rd_index : NULL;
+	Relation	index;
+	Form_pg_index form;
 
-	list_free(indexes);
-	if (index != NULL && form->indisprimary && form->indimmediate && form->indisready && form->indnatts == 1 &&
+	if (list_length(indexes) != 1)
+		return NULL;
+	index = index_open(linitial_oid(indexes), RowExclusiveLock);
+	form = index->rd_index;
+	if (form->indisprimary && form->indimmediate && form->indisready && form->indnatts == 1 &&
 		form->indkey.values[0] == 1 && index->rd_rel->relam == BTREE_AM_OID)
 		return index;
-	if (index != NULL)
-		index_close(index, RowExclusiveLock);
+	index_close(index, RowExclusiveLock);
 	return NULL;
 }
 
@@ -213,7 +199,7 @@ is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 		Datum		was = slot_getattr(former, column->attnum, &was_null);
 		Datum		is = slot_getattr(present, column->attnum, &is_null);
 
-		if (!datum_image_eq(was, is, column->attbyval, column->attlen))
+		if (was_null || is_null || !datum_image_eq(was, is, column->attbyval, column->attlen))
 			return false;
 	}
 	return true;
@@ -271,10 +257,12 @@ log_keys(Log *log, TriggerData *data)
 static bool
 log_changes(TriggerData *data, Relation table)
 {
-	Log			log = {.table = table};
+	Log			log = {.table = table, .columns = Min(data->tg_trigger->tgnargs - 1, INDEX_MAX_KEYS)};
 	Trigger		guard;
 
-	find_key(data->tg_relation, &log);
+	/* The key for which the trigger was made: what has another one meanwhile may have this again when it is read */
+	for (int i = 0; i < log.columns; i++)
+		log.numbers[i] = atoi(data->tg_trigger->tgargs[i + 1]);
 	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA || !has_only_guard(table, &guard, &log.base) ||
 		!is_plain_log(&log, data->tg_relation) || (log.index = open_only_index(table)) == NULL)
 		return false;
@@ -309,7 +297,7 @@ call_function(TriggerData *data, Relation log)
 	(void) FunctionCallInvoke(call);
 }
 
-/* changes_trigger() -> trigger, with the number of the log as its argument */
+/* changes_trigger() -> trigger, with the number of the log as its argument, and those of the columns of the key */
 Datum
 changes_trigger(PG_FUNCTION_ARGS)
 {

@@ -27,6 +27,7 @@
 #include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(feed_peek);
+WATCHING_FUNCTION_INFO_V1(feed_read);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
@@ -151,19 +152,6 @@ read_next(FoundRows *found, FunctionCallInfo fcinfo, bool moves)
 		return return_rows(found, fcinfo, 1, NULL, 0);
 	/* By what reads it: its last row ends the batch */
 	return return_rows(found, fcinfo, 1, next_batch(found), PG_GETARG_INT32(2));
-}
-
-/* As PG_FUNCTION_INFO_V1(feed_read), which a session calls before it runs the first query with feed_read */
-extern PGDLLEXPORT Datum feed_read(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_feed_read(void);
-
-const Pg_finfo_record *
-pg_finfo_feed_read(void)
-{
-	static const Pg_finfo_record info = {1};
-
-	watch_runs();
-	return &info;
 }
 
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */

@@ -45,6 +45,8 @@ WRITES = (
     "DELETE FROM t WHERE id IN (3, 21)",
     "INSERT INTO t VALUES (3, 'again')",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7",
+    # Of a row that MERGE moves to another partition no trigger for its statement has anything, without other actions.
+    "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
     "INSERT INTO t VALUES (2, 'twice'), (51, 'twice') ON CONFLICT (id) DO UPDATE SET note = excluded.note",
@@ -181,6 +183,63 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
         run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
         copy.follow(fresh)
     assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
+
+
+@pytest.mark.parametrize("other", ["other", "other, id"])
+def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
+    """What was the key when a feed began is logged, whatever is the key when a row changes."""
+    run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
+        "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
+    copy = Copy(keys=("id", "other"))
+    copy.follow(fresh)
+    run(fresh, "ALTER TABLE t DROP CONSTRAINT k", f"ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY ({other})",
+        "UPDATE t SET note = 'x' WHERE id < 5", "DELETE FROM t WHERE id = 6", "INSERT INTO t VALUES (30, 130)")  # fmt: skip
+    assert state(fresh, READ) == GROUND
+    run(fresh, "ALTER TABLE t DROP CONSTRAINT k", "ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY (id, other)")
+    copy.follow(fresh)
+
+
+def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
+    run(fresh, "CREATE TABLE t (id text PRIMARY KEY, note text)", "INSERT INTO t VALUES ('a', 'first')", *ENABLE)
+    copy = Copy()
+    copy.follow(fresh)
+    run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ALTER id DROP NOT NULL",
+        "INSERT INTO t VALUES (NULL, 'x')", "UPDATE t SET note = 'y'", "UPDATE t SET id = 'z' WHERE id IS NULL",
+        "ALTER TABLE t ADD PRIMARY KEY (id)", "SELECT changes_resync('t')")  # fmt: skip
+    copy.follow(fresh)
+    assert len(copy.rows) == 2
+
+
+def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None:
+    """It keeps nobody from repairing the log, who could not drop it."""
+    with roles(fresh, "changes_owner", "mallory_of_logs"):
+        run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
+            "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
+            "RESET ROLE")  # fmt: skip
+        run(fresh, "SET ROLE mallory_of_logs", "CREATE TABLE hers.t (id int PRIMARY KEY)",
+            "CREATE FUNCTION hers.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE TRIGGER zz_inorder_changes_insert AFTER INSERT ON hers.t "
+            f"EXECUTE FUNCTION hers.f('{number_of(fresh, 'kept.t_changes')}')",
+            "RESET ROLE", "SET ROLE changes_owner", "SELECT changes_resync('kept.t')")  # fmt: skip
+
+
+def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> None:
+    copy = prepare(fresh, *PARTS)
+    copy.follow(fresh)
+    run(fresh, "ALTER TABLE t DETACH PARTITION low")
+    assert state(fresh, "SELECT changes_enable('low')") == "42P07"
+    run(
+        fresh,
+        "SELECT changes_disable('low')",
+        "SELECT changes_enable('low')",
+        "TRUNCATE t",
+        "INSERT INTO t VALUES (101)",
+    )
+    run(fresh, "SELECT changes_resync('t')")
+    copy.follow(fresh)
+    run(fresh, "DELETE FROM low", "TRUNCATE t")
+    copy.follow(fresh)
+    assert scalar(fresh, "SELECT count(*) FROM low_changes WHERE op = 'D'") == 1
 
 
 def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
