@@ -111,7 +111,7 @@ BEGIN
     END IF;
     -- One that had the name before is no longer logged.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
-    WHERE g.tgname = 'zz_inorder_changes_insert' AND to_regclass(inorder_internal.log_name(g.tgrelid)) = log;
+    WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF other IS NOT NULL THEN
         RAISE 'table % is the log of the changes of %', log, other
         USING ERRCODE = 'duplicate_table',

@@ -185,6 +185,23 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
     assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE op = 'R'") == 1
 
 
+def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
+    """What applies them fires no statement trigger. The publisher is not there: the catalog says what it would."""
+    copy = prepare(fresh, *PARTS)
+    copy.follow(fresh)
+    run(fresh, "SET client_min_messages = error",
+        "CREATE SUBSCRIPTION of_changes CONNECTION 'dbname=none' PUBLICATION p "
+        "WITH (connect = false, slot_name = NONE)")  # fmt: skip
+    try:
+        run(fresh, "SET allow_system_table_mods = on", "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) "
+            "SELECT oid, 'low'::regclass, 'r' FROM pg_subscription WHERE subname = 'of_changes'")  # fmt: skip
+        assert state(fresh, READ) == GROUND
+        assert state(fresh, "SELECT changes_resync('t')") == "42809"
+    finally:
+        run(fresh, "DROP SUBSCRIPTION of_changes")
+    copy.follow(fresh)
+
+
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
     """What was the key when a feed began is logged, whatever is the key when a row changes."""
@@ -193,7 +210,8 @@ def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -
     copy = Copy(keys=("id", "other"))
     copy.follow(fresh)
     run(fresh, "ALTER TABLE t DROP CONSTRAINT k", f"ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY ({other})",
-        "UPDATE t SET note = 'x' WHERE id < 5", "DELETE FROM t WHERE id = 6", "INSERT INTO t VALUES (30, 130)")  # fmt: skip
+        "UPDATE t SET note = 'x' WHERE id < 5", "DELETE FROM t WHERE id = 6",
+        "INSERT INTO t VALUES (30, 130)")  # fmt: skip
     assert state(fresh, READ) == GROUND
     run(fresh, "ALTER TABLE t DROP CONSTRAINT k", "ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY (id, other)")
     copy.follow(fresh)
