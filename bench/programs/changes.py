@@ -1,7 +1,8 @@
 """What writers pay for a log of changes: in the C extension and in the SQL edition, against a table without one.
 
 Run by script/price --changes. CPU time of the server process, in rounds: in each every statement runs on every table,
-in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows.
+in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows. Tables by
+partitions are compared with one by partitions.
 """
 
 import random
@@ -20,19 +21,30 @@ from sql_edition import create
 # Full-page images would be those of the checkpoints.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS |= {"full_page_writes": "off", "autovacuum": "off"}
-NONE, C, PARTS, SQL = "no log", "C extension", "C, log by partitions", "SQL edition"
-SIDES = (NONE, C, PARTS, SQL)
 ROWS, MANY = 60_000, 600
-TABLE = (
-    "CREATE TABLE t (id int PRIMARY KEY, n int, body text) WITH (fillfactor = 45)",
-    f"INSERT INTO t SELECT n, 0, repeat('x', 130) FROM generate_series(1, {ROWS}) AS n",
-    "VACUUM ANALYZE t",
-)
+COLUMNS, SPARSE = "(id int PRIMARY KEY, n int, body text)", "WITH (fillfactor = 45)"
+FILL = (f"INSERT INTO t SELECT n, 0, repeat('x', 130) FROM generate_series(1, {ROWS}) AS n", "VACUUM ANALYZE t")
+TABLE = (f"CREATE TABLE t {COLUMNS} {SPARSE}", *FILL)
+PARTED = (
+    f"CREATE TABLE t {COLUMNS} PARTITION BY RANGE (id)",
+    f"CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO ({ROWS // 2}) {SPARSE}",
+    f"CREATE TABLE t_2 PARTITION OF t DEFAULT {SPARSE}", *FILL,
+)  # fmt: skip
 LOG = (
     'CREATE TABLE t_changes (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL) '
     "PARTITION BY RANGE (change)",
     "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
 )
+# Of each: the edition, if there is a log; the statements before changes_enable(); what it is compared with.
+SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "no log": ("", TABLE, ""),
+    "C extension": ("c", TABLE, "no log"),
+    "C, log by partitions": ("c", TABLE + LOG, "no log"),
+    "SQL edition": ("sql", TABLE, "no log"),
+    "table by partitions, no log": ("", PARTED, ""),
+    "the same, C extension": ("c", PARTED, "table by partitions, no log"),
+    "the same, SQL edition": ("sql", PARTED, "table by partitions, no log"),
+}
 # Of each: how many calls are one sample, rows of a call, the statement; %s is a number that grows.
 STATEMENTS = {
     "UPDATE of no row": (200, 0, "UPDATE t SET n = n + 1 WHERE id = -%s::int"),
@@ -87,14 +99,15 @@ class Side:
 
 @contextmanager
 def opened(cluster: Cluster, name: str) -> Iterator[Side]:
-    database = f"changes_{SIDES.index(name)}"
+    edition, statements, _ = SIDES[name]
+    database = f"changes_{[*SIDES].index(name)}"
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE {database}")
     with connect(f"{cluster.dsn} dbname={database}") as connection:
-        if name != NONE:
-            create(connection, "sql" if name == SQL else "c")
-        execute(connection, *TABLE, *(LOG if name == PARTS else ()))
-        if name != NONE:
+        if edition:
+            create(connection, edition)
+        execute(connection, *statements)
+        if edition:
             execute(connection, "SELECT changes_enable('t')")
         yield Side(name, connection)
 
@@ -114,20 +127,25 @@ def print_changes(rounds: int) -> None:
 
 
 def table(sides: list[Side]) -> list[str]:
-    """Medians, and the medians of the ratios to the table without a log, of the same round."""
+    """Medians, and the medians of the ratios to a table without a log, of the same round."""
     lines = [f"| | {' | '.join(SIDES)} |", f"|---|{'---:|' * len(sides)}"]
-    base = sides[0]
+    by_name = {side.name: side for side in sides}
     for name in STATEMENTS:
-        cells = [f"{estimate(base.cpu[name]).median:.1f} µs"]
-        cells += [f"{paired_ratio(side.cpu[name], base.cpu[name]).median:.2f} ×" for side in sides[1:]]
-        lines.append(f"| {name}, CPU | {' | '.join(cells)} |")
-        if name in base.wal:
+        lines.append(f"| {name}, CPU | {' | '.join(price(side, by_name, name) for side in sides)} |")
+        if name in sides[0].wal:
             cells = [f"{estimate(side.wal[name]).median:.0f}" for side in sides]
             lines.append(f"| bytes of WAL of a row | {' | '.join(cells)} |")
-    hot = "100.0 * n_tup_hot_upd / n_tup_upd FROM pg_stat_user_tables WHERE relname = 't'"
+    hot = "100.0 * sum(n_tup_hot_upd) / sum(n_tup_upd) FROM pg_stat_user_tables WHERE relname ~ '^t(_[12])?$'"
     lines.append(f"| HOT updates, % | {' | '.join(f'{side.settled(hot):.1f}' for side in sides)} |")
     lines.append(f"| MB of temporary files, UPDATE of all | {' | '.join(f'{temporary(side):.1f}' for side in sides)} |")
     return lines
+
+
+def price(side: Side, sides: dict[str, Side], statement: str) -> str:
+    base = sides.get(SIDES[side.name][2])
+    if base is None:
+        return f"{estimate(side.cpu[statement]).median:.1f} µs"
+    return f"{paired_ratio(side.cpu[statement], base.cpu[statement]).median:.2f} ×"
 
 
 def temporary(side: Side) -> float:
