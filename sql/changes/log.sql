@@ -175,9 +175,8 @@ BEGIN
 ', t.event, CASE t.event WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, columns, t.kind)
             ELSE format('%s SELECT %s, %L::pg_catalog."char" FROM (SELECT c.*, %s AS piece FROM (%s) AS c) AS k '
                         'GROUP BY k.piece', target, keys.arrays, t.kind, pieces, (
-                SELECT string_agg(format('SELECT %s FROM %s AS e', keys.texts, r.rows), ' UNION ' ORDER BY r.rows)
-                FROM unnest('{new_rows, old_rows}'::text[]) AS r(rows)
-                WHERE strpos(t.referencing, r.rows) > 0)) END), '')
+                SELECT string_agg(format('SELECT %s FROM %s AS e', keys.texts, r), ' UNION ' ORDER BY r)
+                FROM unnest('{new_rows, old_rows}'::text[]) AS r WHERE strpos(t.referencing, r) > 0)) END), '')
     FROM inorder_internal.logging_triggers() AS t WHERE t.event <> 'MOVE'), '    END IF;
     RETURN NULL;
 END
