@@ -1,0 +1,84 @@
+"""The recipe of docs/spark.md by which Spark merges changes into a table of Delta: the copy is the table."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection
+
+from conftest import ROOT, text
+from ground import run
+from tail_runs import Tail
+
+PYTHON = ROOT / "build" / "delta" / "bin" / "python"
+if not PYTHON.exists():
+    pytest.skip("no Spark that has Delta: script/engines installs it, and runs this", allow_module_level=True)
+pytest.importorskip("pyarrow", reason="the extra 'arrow' is not installed: script/engines installs it, and runs this")
+
+pytestmark = pytest.mark.server
+
+SECTION = text("docs/spark.md").partition("## Changes: MERGE")[2]
+COMMAND = SECTION.partition("inorder tail ")[2].partition("\n")[0].split()
+TABLE = ("CREATE TABLE customers (id int PRIMARY KEY, name text)", "SELECT changes_enable('customers')")
+STEPS = (
+    ["INSERT INTO customers SELECT n, 'first' FROM generate_series(1, 20) AS n"],
+    ["UPDATE customers SET name = 'second' WHERE id <= 5", "DELETE FROM customers WHERE id IN (1, 7)"],
+    ["INSERT INTO customers VALUES (7, 'again')", "DELETE FROM customers WHERE id = 8",
+     "INSERT INTO customers VALUES (8, 'again')", "UPDATE customers SET id = id + 100 WHERE id > 18"],
+    ["TRUNCATE customers", "INSERT INTO customers VALUES (3, 'after')", "UPDATE customers SET name = 'last'"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def merged(tmp_path: Path) -> Iterator["Merged"]:
+    recipe = tmp_path / "recipe.py"
+    recipe.write_text(SECTION.partition("```python\n")[2].partition("```")[0])
+    program = [PYTHON, ROOT / "test" / "python" / "engines" / "merge.py", recipe]
+    pipe = subprocess.PIPE
+    with (
+        (tmp_path / "spark.log").open("w") as log,
+        subprocess.Popen(program, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe, stderr=log) as process,
+    ):
+        yield Merged(tmp_path, process)
+    assert process.returncode == 0
+
+
+class Merged:
+    """The recipe in a Spark of its own."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
+        self.folder, self.process = folder, process
+        assert self.line() == "ready"
+
+    def line(self) -> object:
+        assert self.process.stdout is not None
+        found = self.process.stdout.readline()
+        assert found, (self.folder / "spark.log").read_text()[-3000:]
+        return json.loads(found)
+
+    def copy(self) -> object:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def forget_last_batch(self) -> None:
+        """As if Spark had been killed after the merge: the batch comes again."""
+        commits = [path for path in (self.folder / "lake.checkpoint/commits").glob("[0-9]*")]
+        last = max(commits, key=lambda path: int(path.name))
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_the_copy_in_delta_is_the_table(tail: Tail, fresh: Connection, merged: Merged) -> None:
+    run(fresh, *TABLE)
+    for step in STEPS:
+        for statement in step:
+            run(fresh, statement)
+            tail(*COMMAND)  # each a file
+        there = [list(row) for row in fresh.execute("SELECT id, name FROM customers ORDER BY id").fetchall()]
+        assert merged.copy() == there
+        merged.forget_last_batch()
+        assert merged.copy() == there
