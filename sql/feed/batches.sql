@@ -8,20 +8,21 @@ RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    k record := inorder_internal.shares_of(feed);
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    shares int := (SELECT (f.shared_by).shares FROM inorder_internal.feed AS f WHERE f.id = state.feed);
 BEGIN
-    IF k.shares IS NOT NULL THEN
-        RETURN QUERY SELECT b.* FROM generate_series(0, k.shares - 1) AS s(share)
+    IF shares IS NOT NULL THEN
+        RETURN QUERY SELECT b.* FROM generate_series(0, shares - 1) AS s(share)
             CROSS JOIN LATERAL (SELECT w.* FROM inorder_internal.worker_batch AS w
-                                WHERE w.feed = unfinished_batches.feed AND w.share = s.share AND w.written_here
-                                  AND w.place >= coalesce(k.places[s.share + 1], -9223372036854775808)
+                                WHERE w.feed = state.feed AND w.share = s.share AND w.written_here
+                                  AND w.place >= coalesce(state.places[s.share + 1], -9223372036854775808)
                                 ORDER BY w.place) AS b;
     ELSE
         RETURN QUERY SELECT b.* FROM inorder_internal.worker_batch AS b
-            WHERE b.feed = unfinished_batches.feed AND b.set_aside IS NOT NULL AND b.written_here
+            WHERE b.feed = state.feed AND b.set_aside IS NOT NULL AND b.written_here
             UNION ALL SELECT b.* FROM inorder_internal.worker_batch AS b
-            WHERE b.feed = unfinished_batches.feed AND b.set_aside IS NULL AND b.written_here
-              AND b.number >= inorder_internal.first_batch(unfinished_batches.feed);
+            WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+              AND b.number >= coalesce(state.first_batch, -9223372036854775808);
     END IF;
 END $$;
 
