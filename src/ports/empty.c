@@ -154,8 +154,9 @@ is_state_current(const Look *look)
 }
 
 /*
- * Whether a look would find nothing again, in the active snapshot.  The lock
- * makes the server process invalidations.
+ * Whether a look would find nothing again, in the active snapshot.
+ * Invalidations are processed although this transaction may have the lock from
+ * before: it keeps nobody from changing the triggers of the table.
  */
 static bool
 is_still_empty(const Look *look)
@@ -163,6 +164,7 @@ is_still_empty(const Look *look)
 	if (look->table == (Datum) 0)
 		return false;
 	LockRelationOid(look->relation, AccessShareLock);
+	AcceptInvalidationMessages();
 	return look->table != (Datum) 0 && role_may_read(look->caller, look->relation) && is_state_current(look) &&
 		look->table != (Datum) 0 && is_idle_table(look->table, look->position, look->caller, look->call.counts);
 }

@@ -244,6 +244,14 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
     assert count(reader) == 3
 
 
+def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
+    """Its lock on the table keeps nobody from taking the guard away, and does not show that somebody did."""
+    execute(fresh, "SELECT exact_count_start('s.t')")
+    execute(reader, "BEGIN", COUNT, COUNT)
+    execute(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")
+    assert count(reader) == "55000"
+
+
 def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
     execute(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
     execute(reader, "SET track_functions = 'all'", COUNT, COUNT)
