@@ -240,11 +240,14 @@ RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    shares int := (SELECT (f.shared_by).shares FROM inorder_internal.feed AS f WHERE f.id = feed);
-    places bigint[] := (inorder_internal.state_of(feed)).places;
+    shares int;
+    places bigint[];
     candidate bigint;
     found_batch inorder_internal.worker_batch;
 BEGIN
+    SELECT (f.shared_by).shares, n.places INTO shares, places
+    FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS n ON n.feed = f.id
+    WHERE f.id = share_batch.feed ORDER BY n.seq DESC LIMIT 1;
     -- A share is its last worker's, until others have had twice as many turns as there are shares.
     FOR candidate IN
         SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b

@@ -57,15 +57,15 @@ BATCHES = (
 # What makes text, for a table t whose key is in key; and whether it is a query over the table.
 QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
-    *(f"inorder_internal.batch_query(t, NULL, {b}::feed_batch, '''1''::pg_catalog.int4', {order})"
+    *(f"inorder_internal.batch_query(t, NULL, {b}::public.feed_batch, '''1''::pg_catalog.int4', {order})"
       for b in BATCHES for order in ("true", "false")),
-    *(f"inorder_internal.cut_query(t, NULL, {b}::feed_batch, 7)" for b in BATCHES),
+    *(f"inorder_internal.cut_query(t, NULL, {b}::public.feed_batch, 7)" for b in BATCHES),
     f"inorder_internal.stored_query(t, {GAPS}::int8multirange, 7)",
     f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
-    f"inorder_internal.joined_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, '{{}}', NULL)::feed_batch, "
+    f"inorder_internal.joined_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, '{{}}', NULL)::public.feed_batch, "
     "inorder_internal.members(t), 10)",
-    f"inorder_internal.probe_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, '{{}}', NULL)::feed_position, "
-    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::feed_batch, 'reader'::regrole)",
+    f"inorder_internal.probe_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, '{{}}', NULL)::public.feed_position, "
+    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::public.feed_batch, 'reader'::regrole)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",
@@ -194,7 +194,7 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
-    connection.execute("SET search_path = pg_catalog, public")
+    connection.execute("SET search_path = pg_catalog, pg_temp")  # as what becomes the owner sets it
     for maker in makers:
         made = connection.execute(
             f"SELECT {maker} FROM inorder_internal.feed_table AS t,"
