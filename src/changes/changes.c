@@ -37,7 +37,10 @@ typedef struct Composing
 	MemoryContext memory;		/* of one row */
 } Composing;
 
-/* The columns of the query after the first two, which are those of the table but for what was dropped, as a row of it */
+/*
+ * A row of the query: op, version, and the columns of the table but for what was
+ * dropped, which become a row of it.
+ */
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)
 {
