@@ -1,10 +1,10 @@
 -- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
 --
--- Statement triggers write it, on the table and on each of its partitions, by one function for each table, which has
--- the name and schema of the log. The columns of a log are known by their places, since a key may have columns of any
--- name: the transaction number, the primary key, the kind of the change. A row has up to 32 keys of a statement, as an
--- array for each column: what a row and its place in the index cost would be most of the price. A row without keys is a
--- marker: whatever the table had before, it now has the rows that it has.
+-- Triggers write it (logging_triggers()), on the table and on each of its partitions, by one function for each table,
+-- which has the name and schema of the log. The columns of a log are known by their places, since a key may have
+-- columns of any name: the transaction number, the primary key, the kind of the change. A row has up to 32 keys of a
+-- statement, as an array for each column: what a row and its place in the index cost would be most of the price. A row
+-- without keys is a marker: whatever the table had before, it now has the rows that it has.
 
 -- A type, such as that of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid)

@@ -1,9 +1,9 @@
 /*
  * caller.c
- *	  Who takes the rows of feed_read, and whether all of them.
+ *	  Who takes the rows of feed_read and changes_read, and whether all of them.
  *
- * feed_read moves the position over all rows that it returns, before the first
- * of them is taken: those that are never taken would be lost.  So a caller that
+ * These move the position over all rows that they return, before the first one
+ * is taken: those that are never taken would be lost.  So a caller that
  * may stop early is refused, before anything is locked or moved: LIMIT or
  * EXISTS above the call, a cursor, and a caller that runs its query for so many
  * rows, as SELECT INTO of PL/pgSQL does.  A caller that takes all rows and
@@ -11,8 +11,8 @@
  *
  * How many rows a query is run for (a fetch size, SELECT INTO) is an argument of
  * ExecutorRun, and kept nowhere: only its hook sees it.  It is set when a session
- * looks up feed_read, so no other session has it; it notes the run, and calls what
- * was there.  Which call of a plan this one is, is known by its expression, which
+ * looks up one of them, so no other session has it; it notes the run, and calls
+ * what was there.  Which call of a plan this one is, is known by its expression, which
  * the executor does not copy.
  */
 #include "postgres.h"
