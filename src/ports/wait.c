@@ -45,7 +45,7 @@ PG_FUNCTION_INFO_V1(await_look);
 /* When the last look began: transactions that had ended, and CPU that this session had used */
 static uint64 ended_before;
 static double used_before;
-static double used_first;		/* CPU of the dearest look of this call, if it was a usual one */
+static double used_most;		/* CPU of the dearest look of this call, at most that of a usual one */
 
 uint64
 ended_count(void)
@@ -103,8 +103,8 @@ wait_for_look(double start, double end)
 	double		used = cpu_ms() - used_before;
 	double		next;
 
-	used_first = Max(used_first, Min(used, USUAL_CHECK_MS));
-	next = now + check_pause(Max(used, used_first), now - start);
+	used_most = Max(used_most, Min(used, USUAL_CHECK_MS));
+	next = now + check_pause(Max(used, used_most), now - start);
 	do
 	{
 		if (now >= end)
@@ -120,7 +120,7 @@ Datum
 await_look(PG_FUNCTION_ARGS)
 {
 	if (PG_GETARG_BOOL(2))
-		used_first = 0;
+		used_most = 0;
 	else if (!wait_for_look(PG_GETARG_TIMESTAMPTZ(0) / 1000.0, PG_GETARG_TIMESTAMPTZ(1) / 1000.0))
 		PG_RETURN_BOOL(false);
 	ended_before = ended_count();
