@@ -8,7 +8,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from attack import execute, value
+from attack import execute, refusal, value
 from waiting import wait_for
 
 pytestmark = pytest.mark.server
@@ -92,6 +92,17 @@ def test_the_next_poll_sees(reader: Connection, fresh: Connection, owner: str, c
     for statement in change.split("; "):
         execute(fresh, statement)
     assert poll(reader, owner) == expected
+
+
+def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: Connection) -> None:
+    execute(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
+            "SELECT feed_create('c', 's.c_changes'), feed_grant('c', 'reader')",
+            "GRANT SELECT ON s.c, s.c_changes TO reader")  # fmt: skip
+    read = "SELECT count(*) FROM changes_read('c', null::s.c, owner => 'postgres')"
+    assert [value(reader, read) for _ in range(3)] == [1, 0, 0]
+    execute(fresh, "ALTER TABLE s.c DISABLE TRIGGER ALL", "INSERT INTO s.c VALUES (1)")
+    for _ in range(2):
+        assert refusal(reader, read) == "55000"
 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
