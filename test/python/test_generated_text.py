@@ -65,7 +65,8 @@ QUERIES = (
     f"inorder_internal.joined_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, '{{}}', NULL)::public.feed_batch, "
     "inorder_internal.members(t), 10)",
     f"inorder_internal.probe_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, '{{}}', NULL)::public.feed_position, "
-    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::public.feed_batch, 'reader'::regrole)",
+    "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::public.feed_batch, "
+    "'reader'::regrole)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",
