@@ -199,10 +199,6 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
----------------------------------------------------------------------------
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
----------------------------------------------------------------------------
-
 -- The next call of a count in which nothing is new, of a table without partitions, need not look: see found_empty().
 -- VOLATILE: what is kept is read in a new snapshot, after the members.
 CREATE FUNCTION inorder_internal.note_count(asked text, t inorder_internal.feed_table, caller oid)
@@ -224,6 +220,10 @@ BEGIN
     k.at_position.transactions := counted;
     PERFORM inorder_internal.note_empty(asked, k, amount);
 END $$;
+
+---------------------------------------------------------------------------
+-- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
+---------------------------------------------------------------------------
 
 -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass)
