@@ -12,8 +12,7 @@ BEGIN
     IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
-        RAISE 'columns of % were changed after this query began', relation
-        USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+        PERFORM inorder_internal.say_columns_changed(relation, 'Its snapshot does not see them.');
     END IF;
 END $$;
 

@@ -1,7 +1,5 @@
--- What a read stands on, in the SQL edition: what ground.c and files.c do with C.
---
--- Everything is read from the catalog in the snapshot in which rows are looked for, under locks on the table and all of
--- its partitions, and is not kept: so each proof costs what it costs, for each read that finds something new.
+-- What a read stands on, instead of ground.c and files.c: read from the catalog in the snapshot in which rows are looked for,
+-- under locks on the table and all of its partitions, and not kept. So each proof costs what it costs.
 
 -- Lock a table with all its partitions, for which privileges on the table suffice.
 CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
@@ -66,15 +64,4 @@ BEGIN
         USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
     END IF;
     RETURN known;
-END $$;
-
--- The error about rows that have other columns than the result of the query that asked for them.
-CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, found text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- The server noticed it: the result has the columns that the table had when the query of the caller was planned.
-    RAISE 'columns of % were changed after this query began', relation
-    USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
 END $$;

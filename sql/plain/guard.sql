@@ -1,17 +1,16 @@
--- The guard: the server evaluates the WHEN clauses of its triggers for each row, and calls feed_guard() only for what these
--- refuse. The triggers fire AFTER, so no other trigger changes a row that they have looked at.
+-- The guard: the WHEN clauses of its triggers are evaluated for each row, and feed_guard() is called only for what these
+-- refuse. They fire AFTER, so no other trigger changes a row that they have looked at.
 --
--- Numbers are compared with guarded_number(). It is labelled immutable, as xact_id_generated() is, and its arguments are
--- constants: so it is called once for each statement, when the server plans the clause, of which no plan is kept. For keys
--- is_foreign() is called for each row: a clause that compares them with such a constant, their version too, takes 3 to 6 us
--- more for each statement, and 0.4 us less for each row.
+-- guarded_number() is labelled immutable, as xact_id_generated() is, and its arguments are constants: it is called once for
+-- each statement, when the server plans the clause, of which no plan is kept. For keys is_foreign() is called for each row:
+-- a clause that compares them with such a constant takes 3 to 6 us more for each statement, and 0.4 us less for each row.
 --
 -- A WHEN clause has the table both by name and by number. After a restore the name leads to a table of another number, and
 -- the trigger fires for each row until feed_rebase() makes it anew. If the number happens to be the same, the state shows it:
 -- each session looks there once, and keeps in a setting that it has.
 --
--- Not in SQL, which would be inlined, and the server reads, plans and prepares the clause for each statement: 0.7 us for each
--- function, operator and constant. Without settings, which take 0.2 us for each call: so everything is qualified.
+-- Not in SQL, which would be inlined and planned for each statement: 0.7 us for each function, operator and constant. Without
+-- settings, which take 0.2 us for each call: so everything is qualified.
 
 -- Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.
 CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text)
@@ -95,13 +94,8 @@ AS $$
 BEGIN
     RETURN CASE WHEN NOT is_uuid THEN key::bigint
                 WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'
-                THEN inorder_internal.uuid_xact_id(key::uuid) END;
+                THEN concat('x', left(replace(key, '-', ''), 12))::bit(48)::bigint END;
 END $$;
-
-CREATE FUNCTION inorder_internal.uuid_xact_id(id uuid)
-RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN concat('x'::text, left(replace(id::text, '-'::text, ''::text), 12))::bit(48)::bigint;
 
 ---- feed_guard: plpgsql
 DECLARE

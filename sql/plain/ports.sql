@@ -93,10 +93,25 @@ RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN NULL::text[];
 
+-- A setting has what a call found, when (tens of seconds), and a snapshot not newer than the one in which it looked. While no
+-- transaction ends it finds that again. Not a count: it may be part of a parallel query, where no setting can be changed.
 CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean)
 RETURNS bigint
-LANGUAGE sql IMMUTABLE
-RETURN NULL::bigint;
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    setting text := concat('inorder.empty_', hashtext(asked) & 15);
+    call text := concat(' ', (date_part('epoch', clock_timestamp()) / 10)::bigint, ' ', pg_current_snapshot(), ' ', asked);
+    known text := current_setting(setting, true);
+BEGIN
+    IF counts OR pg_current_xact_id_if_assigned() IS NOT NULL OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN NULL;
+    ELSIF substr(known, strpos(known, ' ')) = call THEN
+        RETURN split_part(known, ' ', 1)::bigint;
+    END IF;
+    PERFORM set_config(setting, '-1' || call, false);
+    RETURN -1;
+END $$;
 
 CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS int8multirange
@@ -137,11 +152,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
 RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN inorder_internal.may_read(caller, relation);
-END $$;
+LANGUAGE sql STABLE
+RETURN inorder_internal.may_read(caller, relation);
 
 CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
 RETURNS void
@@ -206,10 +218,9 @@ END $$;
 -- feed_is_table() notices it, while the query runs.
 CREATE FUNCTION inorder_internal.check_names(relation regclass)
 RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+END;
 
 -- A query would wait for locks and plan over the table, for roles that may not read it: so it is not known.
 CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)

@@ -16,6 +16,15 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Whether a table was dropped: then any role may delete what else the state has of it than feeds.
+CREATE FUNCTION inorder_internal.is_gone(relation regclass)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
+END $$;
+
 GRANT USAGE ON SCHEMA @extschema@ TO PUBLIC;
 GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO PUBLIC;
@@ -36,15 +45,6 @@ BEGIN
                                                             AND c.relkind <> 'c') LOOP
         EXECUTE format('GRANT USAGE ON TYPE %s TO PUBLIC', type);
     END LOOP;
-END $$;
-
--- Whether a table was dropped: then any role may delete what else the state has of it than feeds.
-CREATE FUNCTION inorder_internal.is_gone(relation regclass)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
 
 -- Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.
@@ -99,7 +99,6 @@ END $$;
 CREATE TRIGGER keep_state AFTER UPDATE ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_state();
 REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given(), inorder_internal.keep_state() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.is_gone(regclass) TO PUBLIC;
 
 ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
 ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;

@@ -129,3 +129,13 @@ BEGIN
             'have passed.');
     END IF;
 END $$;
+
+-- The error about columns that are not those for which the query of the caller was planned.
+CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, found text)
+RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE 'columns of % were changed after this query began', relation
+    USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
+END $$;

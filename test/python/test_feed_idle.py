@@ -133,6 +133,41 @@ def test_no_other_look_is_made(reader: Connection, fresh: Connection) -> None:
     assert poll(reader, "reader") == 1
 
 
+@pytest.mark.editions("sql")
+def test_no_other_look_is_made_while_no_transaction_ends(reader: Connection, fresh: Connection) -> None:
+    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
+    execute(reader, "SET track_functions = 'all'")
+    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'look_next'"
+    looks = []
+    for begin in ("SELECT 1", "SELECT pg_current_xact_id()", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"):
+        settle(reader, fresh, "reader")
+        execute(reader, "BEGIN", begin)
+        before = int(str(value(reader, calls)))
+        assert [poll(reader, "reader") for _ in range(3)] == [None] * 3
+        looks.append(int(str(value(reader, calls))) - before)
+        execute(reader, "ROLLBACK")
+    assert looks[0] <= 1 and looks[1:] == [3, 3]  # one more each ten seconds
+    execute(fresh, "INSERT INTO s.t DEFAULT VALUES")
+    assert poll(reader, "reader") == 1
+
+
+@pytest.mark.editions("sql")
+def test_a_transaction_that_ends_while_a_call_looks(fresh: Connection, cluster: Cluster) -> None:
+    execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "SELECT feed_create('f', 't')")
+    asks = "SELECT inorder_internal.found_empty('call', false)"
+    notes = (
+        "SELECT inorder_internal.note_empty('call', inorder_internal.look_at(f.id, f.relation, 10, true), 5) "
+        "FROM inorder_internal.feed AS f"
+    )
+    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as poller:
+        for ends, found in ((True, -1), (False, 5)):
+            assert value(poller, asks) == -1
+            if ends:
+                execute(fresh, "SELECT pg_current_xact_id()")
+            assert value(poller, notes) is False
+            assert value(poller, asks) == found
+
+
 def test_another_row_in_the_place_of_the_state(reader: Connection, fresh: Connection) -> None:
     for _ in range(2):  # a version made by a HOT update: its place is free as soon as the next one has come
         execute(fresh, "INSERT INTO s.t DEFAULT VALUES")
