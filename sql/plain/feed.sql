@@ -136,7 +136,6 @@ DECLARE
 BEGIN
     PERFORM set_config('geqo_seed', '0', true), set_config('row_security', hides, true),
             set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
-    -- From here on names are found by the path of the caller.
     PERFORM inorder_internal.check_statement(text_over_batch, row_type);
     EXECUTE text_over_batch USING row_type;
     GET DIAGNOSTICS processed = ROW_COUNT;

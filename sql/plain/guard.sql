@@ -62,7 +62,6 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on
 AS $$
 BEGIN
-    -- An older snapshot does not see a table that was enabled since.
     RETURN current_setting('session_replication_role') = 'replica'
        AND current_setting('transaction_isolation') = 'read committed'
        AND (SELECT bool_and(t.written_here IS TRUE) IS NOT TRUE FROM inorder_internal.feed_table AS t

@@ -209,9 +209,12 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT is_first THEN
+    WHILE NOT is_first AND clock_timestamp() < ends LOOP
         PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
-    END IF;
+        -- While no transaction ends, a look finds what the last one has found.
+        EXIT WHEN pg_current_snapshot()::text IS DISTINCT FROM current_setting('inorder.looked', true);
+    END LOOP;
+    PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false);
     RETURN is_first OR clock_timestamp() < ends;
 END $$;
 
