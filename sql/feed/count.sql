@@ -74,25 +74,30 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- A table that is counted, with the rows of the state that say so, of a table without partitions: see found_empty().
 CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
-RETURNS inorder_internal.feed_table
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    t inorder_internal.feed_table;
+    k inorder_internal.taken;
 BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
         PERFORM inorder_internal.check_reader(caller, relation);
     END IF;
     -- A count remains correct after a restore: numbers of any server partition the rows.
-    SELECT e.* INTO t FROM inorder_internal.counted_table AS k
-    JOIN inorder_internal.feed_table AS e ON e.relation = k.relation WHERE k.relation = count_of_table.relation;
-    IF t.relation IS NULL THEN
+    SELECT caller, c.relation, e, ARRAY[c.tableoid, p.tableoid, e.tableoid],
+           CASE WHEN p.part IS NOT NULL THEN ARRAY[c.ctid, p.ctid, e.ctid] END, ARRAY[c.xmin, p.xmin, e.xmin]
+    INTO k.caller, k.relation, k.t, k.tables, k.places, k.writers
+    FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
+    LEFT JOIN inorder_internal.count_part AS p ON p.relation = c.relation AND p.part = c.relation
+    WHERE c.relation = count_of_table.relation;
+    IF k.relation IS NULL THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    RETURN t;
+    RETURN k;
 END $$;
 
 -- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
@@ -199,28 +204,6 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
--- The next call of a count in which nothing is new, of a table without partitions, need not look: see found_empty().
--- VOLATILE: what is kept is read in a new snapshot, after the members.
-CREATE FUNCTION inorder_internal.note_count(asked text, t inorder_internal.feed_table, caller oid)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    k inorder_internal.taken;
-    counted int8multirange;
-    amount bigint;
-BEGIN
-    k.at_position.members := inorder_internal.proved_members(t, caller);
-    SELECT caller, e.relation, e, ARRAY[c.tableoid, p.tableoid, e.tableoid], ARRAY[c.ctid, p.ctid, e.ctid],
-           ARRAY[c.xmin, p.xmin, e.xmin], p.counted, p.rows
-    INTO k.caller, k.relation, k.t, k.tables, k.places, k.writers, counted, amount
-    FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
-    JOIN inorder_internal.count_part AS p ON p.relation = c.relation AND p.part = c.relation
-    WHERE c.relation = t.relation AND (inorder_internal.known_part(e, p.part)).part IS NOT NULL;
-    k.at_position.transactions := counted;
-    PERFORM inorder_internal.note_empty(asked, k, amount);
-END $$;
-
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
@@ -231,18 +214,20 @@ RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    counted inorder_internal.taken;
     t inorder_internal.feed_table;
     members inorder_internal.next_found.members%TYPE;
     k record;
     wanted boolean[];
     asked text := concat(caller, ' count ', relation::oid);
     amount bigint := inorder_internal.found_empty(asked, true);
-    is_noted boolean := amount < 0;
+    is_new boolean := amount < 0;
 BEGIN
     IF amount >= 0 THEN
         RETURN amount;
     END IF;
-    t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
+    counted := inorder_internal.count_of_table(relation, caller);
+    t := inorder_internal.locked(counted.t, caller);
     members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
     wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
@@ -251,8 +236,11 @@ BEGIN
                        t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
                    ELSE k.stored END;
     members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
-    IF is_noted AND wanted = '{f}' THEN
-        PERFORM inorder_internal.note_count(asked, t, caller);
+    IF is_new AND cardinality(k.leaves) = 1 THEN
+        counted.at_position.members := members;
+        counted.at_position.transactions := inorder_internal.others(k.others[1])
+            + inorder_internal.ended_transactions(t.base);
+        is_new := inorder_internal.note_empty(asked, counted, amount);
     END IF;
     RETURN amount;
 END $$;
@@ -290,7 +278,7 @@ BEGIN
     WHERE p.relation = exact_count_fold.relation
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
-    t := inorder_internal.locked(inorder_internal.count_of_table(relation, caller), caller);
+    t := inorder_internal.locked((inorder_internal.count_of_table(relation, caller)).t, caller);
     FOR f IN SELECT * FROM inorder_internal.fold_counts(t, caller) LOOP
         folded := folded + f.more;
         IF f.more > 0 OR (f.step).fewer_gaps THEN

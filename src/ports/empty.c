@@ -12,7 +12,7 @@
  * A version is known by its place and by the transaction that wrote it, as long
  * as nothing has copied the table that it is in.
  *
- * An exact count is a call that found nothing, too: no row but those that are
+ * An exact count is a call that found nothing, too: no row but those that it has
  * counted.  It looks in the snapshot of its statement, which may be older than
  * the last call.
  */

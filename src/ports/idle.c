@@ -90,14 +90,14 @@ is_idle(Table *table, HeapTupleHeader position)
 	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set, NULL));
 }
 
-/* Or that there are no rows but those of the position, whatever their numbers are, in the active snapshot */
+/* Or that the active snapshot sees all rows of the position, and no others, whatever their numbers are */
 static bool
 has_no_other(Table *table, HeapTupleHeader position)
 {
 	Range		all = {0, XACT_NUMBER_MAX};
 	Numbers		read;
 
-	return is_between(position, table, &read) &&
+	return is_between(position, table, &read) && without(read, ended_numbers(table_base(table))).count == 0 &&
 		has_none(table, position, without((Numbers) {1, &all}, read), GetActiveSnapshot());
 }
 
