@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
-JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 300_000, 30_000_000, 10
+JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
 PART_ROWS, MOST_PARTS = 100_000, 10_000  # of a batch that jobs read
 
