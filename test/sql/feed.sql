@@ -1,7 +1,7 @@
 \set SHOW_CONTEXT never
 -- Feeds: every committed row exactly once, on each form of table.
 
--- Five transactions of 7, 14, … 35 rows, read 10 at a time in every way there is: all deliver the same rows in the same
+-- Five transactions of 7, 14, … 35 rows, read 14 at a time in every way there is: all deliver the same rows in the same
 -- pieces, and each piece can be read again at the end.
 CREATE TABLE got (piece int, place bigint, number bigint, n int);
 CREATE TABLE pieces (piece int, batch feed_batch, rows int[]);
@@ -32,14 +32,14 @@ BEGIN
         COMMIT;
     END LOOP;
     FOR piece IN 1 .. 100 LOOP
-        next := reader_next_batch('events', kept, 10);
-        EXECUTE format('WITH e AS MATERIALIZED (SELECT row_number() OVER () AS place, * FROM feed_read(''read'', null::events, 10)),
+        next := reader_next_batch('events', kept, 14);
+        EXECUTE format('WITH e AS MATERIALIZED (SELECT row_number() OVER () AS place, * FROM feed_read(''read'', null::events, 14)),
                         i AS (INSERT INTO got SELECT %s, place, %s, n FROM e) SELECT array_agg(n ORDER BY place) FROM e', piece, number) INTO read_rows;
         EXECUTE 'SELECT array_agg(n) FROM reader_batch_rows(''events'', $1, null::events)' INTO other USING next;
         same := same AND read_rows IS NOT DISTINCT FROM other;
         INSERT INTO pieces VALUES (piece, next, other);
         kept := reader_advance(kept, next);
-        batch := feed_next_batch('steps', 10);
+        batch := feed_next_batch('steps', 14);
         COMMIT;
         IF batch IS NOT NULL THEN
             same := same AND batch = feed_next_batch('steps', 1) AND batch = piece;
@@ -48,7 +48,7 @@ BEGIN
             same := same AND changed AND read_rows = other;
         END IF;
         DELETE FROM applied;
-        PERFORM feed_apply('applied', 'INSERT INTO applied SELECT n FROM batch', 10);
+        PERFORM feed_apply('applied', 'INSERT INTO applied SELECT n FROM batch', 14);
         same := same AND read_rows IS NOT DISTINCT FROM (SELECT array_agg(a.n) FROM applied AS a);
         EXIT WHEN read_rows IS NULL;
         sizes := sizes || cardinality(read_rows);

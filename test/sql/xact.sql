@@ -81,7 +81,7 @@ SELECT a.id > b.id AS later_transaction_later_key FROM t a, t b WHERE a.step = '
 -- and savepoints, and they are version 8.
 CREATE TABLE made (n bigserial, id uuid);
 BEGIN;
-INSERT INTO made (id) SELECT uuid_xact_nextval() FROM generate_series(1, 30000);
+INSERT INTO made (id) SELECT uuid_xact_nextval() FROM generate_series(1, 20000);
 SAVEPOINT a;
 INSERT INTO made (id) SELECT uuid_xact_nextval() FROM generate_series(1, 1000);
 RELEASE a;
