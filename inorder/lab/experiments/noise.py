@@ -178,7 +178,7 @@ RESOLUTION = (
         for rounds in ROUNDS
     ),
     Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),
-           value=lambda line: rounds_for(line[1])),
+           value=lambda line: rounds_for(tuple(line[1]))),
 )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def verdicts(result: Result, plan: NoisePlan, question: str) -> Sequence[Verdict
     if not rounds or not smallest:
         return []
     found = max((one for one in smallest if one is not None), default=None)
-    needed = [rounds_for(some) for some in logs]
+    needed = [rounds_for(tuple(some)) for some in logs]
     most = None if None in needed else max(one for one in needed if one)
     return [
         Verdict(

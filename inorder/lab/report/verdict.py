@@ -215,6 +215,6 @@ def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
     if decided(found):
         return f"{found.rounds} rounds: an interval of 95 % or more."
     middle = log(found.median)
-    needed = rounds_for([log(value) - middle for value in ratios.values() if value > 0])
+    needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
     how = f"--rounds {needed}." if needed else STEADIER
     return f"{found.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"
