@@ -52,11 +52,12 @@ with Cluster(find_installation()) as cluster:
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def servers_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     clusters.made_anew(monkeypatch)
 
 
+@pytest.mark.usefixtures("servers_are_made_anew")
 def test_nothing_is_left(server: Installation) -> None:
     with Cluster(server) as cluster:
         cluster.start()
@@ -239,6 +240,7 @@ def listing(*folders: Path) -> set[tuple[str, int]]:
     return {(str(path), path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*")}
 
 
+@pytest.mark.usefixtures("servers_are_made_anew")
 def test_system_folders_are_not_written(server: Installation) -> None:
     before = listing(server.sharedir, server.pkglibdir, server.bindir)
     with Cluster(server) as cluster:
@@ -247,6 +249,7 @@ def test_system_folders_are_not_written(server: Installation) -> None:
     assert listing(server.sharedir, server.pkglibdir, server.bindir) == before
 
 
+@pytest.mark.usefixtures("servers_are_made_anew")
 def test_the_callers_environment_leads_nowhere(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +271,7 @@ def test_the_callers_environment_leads_nowhere(
     assert {name: os.environ[name] for name in told} == told
 
 
+@pytest.mark.usefixtures("servers_are_made_anew")
 def test_a_narrow_umask_and_an_odd_folder(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

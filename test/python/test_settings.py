@@ -23,8 +23,6 @@ ODD = (
         "IntervalStyle": "sql_standard", "TimeZone": "'-13:45'", "bytea_output": "escape", "extra_float_digits": "-15",
         "quote_all_identifiers": "on", "xmlbinary": "hex", "xmloption": "document", "lc_messages": "'C'",
         "lc_numeric": "'C'", "lc_time": "'C'", "default_toast_compression": "pglz", "escape_string_warning": "on",
-    },
-    {
         "constraint_exclusion": "on", "geqo_threshold": "2", "from_collapse_limit": "1", "join_collapse_limit": "1",
         "work_mem": "'64kB'", "enable_seqscan": "off", "enable_indexscan": "off", "enable_bitmapscan": "off",
         "enable_sort": "off", "enable_nestloop": "off", "enable_hashjoin": "off", "enable_partition_pruning": "off",
