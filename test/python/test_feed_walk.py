@@ -58,7 +58,7 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     position = value(fresh, "SELECT reader_start('t', 'beginning')::jsonb::text")
     with connect(dsn) as a, connect(dsn) as b, connect(dsn) as c:
-        for piece in range(150):
+        for piece in range(90):
             write([a, b, c], chance, kind != "dropped")
             limit = chance.randrange(1, 12)
             execute(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
@@ -82,7 +82,7 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
         for session in (a, b, c):
             session.commit()
     execute(fresh, "RESET track_functions")
-    while value(fresh, "SELECT feed_apply('query', 'INSERT INTO got SELECT 150, batch::text FROM batch', 50)"):
+    while value(fresh, "SELECT feed_apply('query', 'INSERT INTO got SELECT 90, batch::text FROM batch', 50)"):
         pass
     twice = "EXISTS (SELECT FROM got GROUP BY row_of HAVING count(*) > 1)"
     assert value(fresh, f"SELECT NOT {twice} AND NOT EXISTS (SELECT t::text FROM t EXCEPT SELECT row_of FROM got)")

@@ -101,10 +101,15 @@ def brightness(colour: str) -> int:
     return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
 
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(results())
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_in_a_browser(tmp_path: Path, dark: bool) -> None:
-    found, complaints = looked_at(tmp_path, render(results()), dark)
+def test_the_page_in_a_browser(tmp_path: Path, page: str, dark: bool) -> None:
+    found, complaints = looked_at(tmp_path, page, dark)
     assert complaints == "[]"
     for width in map(str, WIDTHS):
         assert (found[width]["overflow"], found[width]["wide"], found[width]["outside"]) == (0, [], [])

@@ -19,7 +19,7 @@ from soak.world import TABLES, diary, tokens_in
 from study_pages import with_parts
 from waiting import wait_for
 
-SECONDS = 3.0
+SECONDS = 1.5
 
 
 def servers(folder: Path) -> list[str]:
@@ -40,7 +40,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
         try:
             wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))
             (found,) = folder.glob("soak-*")
-            wait_for(lambda: len(tokens_in(found / "committed.s_uuid")) > known + 1000)
+            wait_for(lambda: len(tokens_in(found / "committed.s_uuid")) > known + 300)
             assert any("\0tail\0" in line for line in servers(found))
             process.send_signal(how)
             code = process.wait(120)
