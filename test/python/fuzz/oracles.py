@@ -71,7 +71,7 @@ LOOK = (
 
 def fingerprint(world: World, queries: dict[str, str]) -> dict[str, str]:
     filled = [text.replace("{OTHERS}", OTHERS) for text in queries.values()]
-    texts = [f"(SELECT md5(string_agg(x, E'\\n' ORDER BY x)) FROM ({text}) AS q(x))" for text in filled]
+    texts = [f"(SELECT sum(hashtextextended(x, 0)) FROM ({text}) AS q(x))" for text in filled]
     row = world.admin.execute(f"SELECT {', '.join(texts)}".encode()).fetchone()
     assert row is not None
     return dict(zip(queries, map(str, row), strict=True))
