@@ -35,6 +35,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -125,10 +126,16 @@ plain_column(Node *node)
 	return node != NULL && IsA(node, Var) && ((Var *) node)->varattno > 0 ? (Var *) node : NULL;
 }
 
-/* The range table of the query so many levels up, or NIL. */
+/*
+ * The range table of the query so many levels up, or NIL.  Once the planner has
+ * made its relations, the expressions of the query are simplified; then come those of
+ * tables, whose columns are all said to be of the first entry: CHECK constraints.
+ */
 static List *
 range_table(PlannerInfo *root, Index levels)
 {
+	if (root != NULL && root->simple_rel_array != NULL)
+		return NIL;
 	while (root != NULL && levels-- > 0)
 		root = root->parent_root;
 	return root == NULL ? NIL : root->parse->rtable;
