@@ -272,13 +272,14 @@ DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     next bigint := inorder_internal.next_transaction(t.base);
     highest bigint := greatest(upper(p.transactions) - 1, upper((p.ordering).frozen) - 1, p.partial);
+    are_others boolean := inorder_internal.differ(p.members, members);
 BEGIN
     IF (highest >= next) IS TRUE AND NOT pg_is_in_recovery()
        AND NOT inorder_internal.has_begun(highest - t.base) THEN
         PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
     -- The members of this table are none of another one.
-    IF inorder_internal.differ(p.members, members) THEN
+    IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
     batch := inorder_internal.no_batch(p);
@@ -286,22 +287,22 @@ BEGIN
     batch.cut := NULL;
     batch.cut_after := NULL;
     -- A standby may be behind the server that the position is from.
-    IF isempty(batch.transactions)
-       OR NOT isempty(inorder_internal.minus(inorder_internal.one(p.partial), batch.transactions))
-       OR NOT isempty(inorder_internal.minus(batch.transactions, ended)) THEN
+    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial
+       OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(batch.transactions, ended)) THEN
         batch := NULL;
         RETURN;
-    END IF;
-    IF p.partial IS NOT NULL AND inorder_internal.differ(p.members, members) THEN
-        PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
     IF (p.ordering).column_name IS NOT NULL THEN
         batch.ordering.next_value := NULL;
     END IF;
     batch.members := members;
+    IF NOT are_others THEN
+        RETURN;
+    ELSIF p.partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    END IF;
     -- Partitions in the position may not yet exist on the standby: keep them.
-    IF inorder_internal.differ(p.members, members)
-       AND NOT isempty(inorder_internal.minus(p.transactions, ended)) THEN
+    IF NOT isempty(inorder_internal.minus(p.transactions, ended)) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
