@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -22,6 +23,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodes.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "utils/array.h"
@@ -112,13 +114,51 @@ is_walked(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_walkable_table(&table) && is_walkable_batch(PG_GETARG_HEAPTUPLEHEADER(1)));
 }
 
-static bool
-pass_row(Passing *passing, IndexScanDesc scan)
+/*
+ * Rows of one page from an entry on, read under one lock of it, as a scan of the
+ * table reads them; the entry that follows.  The lock is not held while the index
+ * is read: who checks a key there has a lock on the index, and waits for the page.
+ */
+static ItemPointer
+pass_page(Passing *passing, IndexScanDesc scan, ItemPointer place)
 {
-	if (!index_getnext_slot(scan, ascending(scan), passing->leaf.slot))
-		return false;
-	(void) passing->rows->receiveSlot(passing->leaf.slot, passing->rows);
-	return true;
+	BlockNumber block = ItemPointerGetBlockNumber(place);
+	Buffer		page = ReadBuffer(passing->leaf.table, block);
+	ItemPointerData places[MaxHeapTuplesPerPage];
+	HeapTupleData rows[MaxHeapTuplesPerPage];
+	int			count = 0;
+	int			seen = 0;
+
+	while (place != NULL && ItemPointerGetBlockNumber(place) == block && count < Min(passing->left, lengthof(places)))
+	{
+		places[count++] = *place;
+		place = index_getnext_tid(scan, ascending(scan));
+	}
+	LockBuffer(page, BUFFER_LOCK_SHARE);
+	for (int i = 0; i < count; i++)
+		seen += heap_hot_search_buffer(&places[i], passing->leaf.table, page, scan->xs_snapshot, &rows[seen], NULL, true);
+	LockBuffer(page, BUFFER_LOCK_UNLOCK);
+	for (int i = 0; i < seen; i++)
+	{
+		pgstat_count_heap_fetch(scan->indexRelation);
+		(void) passing->rows->receiveSlot(ExecStoreBufferHeapTuple(&rows[i], passing->leaf.slot, page), passing->rows);
+	}
+	ReleaseBuffer(page);
+	passing->left -= seen;
+	return place;
+}
+
+/* The next entry is read with those before it, so also the one after the last row. */
+static void
+pass_pages(Passing *passing, IndexScanDesc scan)
+{
+	ItemPointer place = index_getnext_tid(scan, ascending(scan));
+
+	while (passing->left > 0 && place != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		place = pass_page(passing, scan, place);
+	}
 }
 
 /* Whether the active snapshot sees the row of an entry, as a scan of the index alone finds out */
@@ -149,11 +189,14 @@ pass_entry(Passing *passing, IndexScanDesc scan)
 static void
 pass_rows(Passing *passing, IndexScanDesc scan)
 {
-	while (passing->left > 0 && (passing->rows == NULL ? pass_entry(passing, scan) : pass_row(passing, scan)))
-	{
-		CHECK_FOR_INTERRUPTS();
-		passing->left--;
-	}
+	if (passing->rows != NULL)
+		pass_pages(passing, scan);
+	else
+		while (passing->left > 0 && pass_entry(passing, scan))
+		{
+			CHECK_FOR_INTERRUPTS();
+			passing->left--;
+		}
 	index_endscan(scan);
 }
 
