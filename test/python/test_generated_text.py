@@ -66,11 +66,11 @@ QUERIES = (
     "inorder_internal.members(t), 10)",
     f"inorder_internal.probe_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, '{{}}', NULL)::public.feed_position, "
     "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, inorder_internal.members(t), NULL)::public.feed_batch, "
-    "'reader'::regrole)",
+    "'text_reader'::regrole)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {ONE}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
-    f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'reader'::regrole)",
-    "inorder_internal.passed_parts_query(t, 10)", "inorder_internal.passed_parts_query(t, 'reader'::regrole)",
+    f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'text_reader'::regrole)",
+    "inorder_internal.passed_parts_query(t, 10)", "inorder_internal.passed_parts_query(t, 'text_reader'::regrole)",
     "(SELECT string_agg(f.query, ' UNION ALL ') FROM inorder_internal.fold_steps(t, 10) AS f)",
     "(SELECT inorder_internal.count_query(t, 10, k.leaves, k.others, k.stored, NULL)"
     " FROM inorder_internal.known_parts(t) AS k)",
@@ -181,8 +181,8 @@ def test_the_checker_sees_what_is_not_exact(text: str) -> None:
 def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
     """A database with tables of every form, read by a role that may not read their partitions."""
     with copy_of(template, cluster, "texts") as connection:
-        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'reader'").rowcount == 0:
-            connection.execute("CREATE ROLE reader")
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'text_reader'").rowcount == 0:
+            connection.execute("CREATE ROLE text_reader")
         connection.execute("CREATE SCHEMA o")
         for statements in TABLES.values():
             connection.execute(statements.encode())
