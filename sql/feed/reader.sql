@@ -1,22 +1,5 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by reader.c.
 
-CREATE FUNCTION inorder_internal.start_position(
-    t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF start IS NULL OR start NOT IN ('beginning', 'now') THEN
-        RAISE 'start must be ''beginning'' or ''now'', not %', coalesce(quote_literal(start), 'null')
-        USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    at_position.format := inorder_internal.position_format();
-    at_position.transactions := CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}' END;
-    at_position.ordering := inorder_internal.new_order(t.relation, order_column);
-    at_position.members := inorder_internal.members(t);
-    at_position.origin := inorder_internal.server_origin();
-END $$;
-
 -- Error if transaction numbers are of another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text)
 RETURNS void
@@ -72,15 +55,24 @@ BEGIN
 END $$;
 
 -- A position to begin with, in the order of a column if one is given.
-CREATE FUNCTION inorder_internal.first_position(t inorder_internal.feed_table, start text, order_column name)
-RETURNS @extschema@.feed_position
+CREATE FUNCTION inorder_internal.first_position(
+    t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
+)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF order_column IS NOT NULL THEN
         PERFORM inorder_internal.prove_column(t, order_column, false);
     END IF;
-    RETURN inorder_internal.start_position(t, start, order_column);
+    IF start IS NULL OR start NOT IN ('beginning', 'now') THEN
+        RAISE 'start must be ''beginning'' or ''now'', not %', coalesce(quote_literal(start), 'null')
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    at_position.format := inorder_internal.position_format();
+    at_position.transactions := CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}' END;
+    at_position.ordering := inorder_internal.new_order(t.relation, order_column);
+    at_position.members := inorder_internal.members(t);
+    at_position.origin := inorder_internal.server_origin();
 END $$;
 
 ---------------------------------------------------------------------------
