@@ -121,7 +121,9 @@ is_plain_log(const Log *log, Relation table)
 		Form_pg_attribute from = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
 			key_column(log, RelationGetDescr(table), i) : NULL;
 
-		is_plain = from != NULL && TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
+		/* A column that was dropped has no type, and nor have arrays of some others. */
+		is_plain = from != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
+			TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
 			TupleDescAttr(row, i + 1)->atttypmod == from->atttypmod;
 	}
 	return is_plain;
