@@ -289,7 +289,7 @@ def test_which_states_a_crash_of_the_host_may_take_back(
 
 @pytest.mark.parametrize(
     ("full", "size", "asked"),
-    [(7, 700, 70), (50_000, 5_000_000, 300_000), (10, 10_000, 100), (900, 900_000, 9000), (10, 10**8, 7)],
+    [(7, 700, 70), (200_000, 20_000_000, 1_000_000), (10, 10_000, 100), (900, 900_000, 9000), (10, 10**9, 7)],
 )
 def test_small_batches_into_a_file_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int, size: int, asked: int
