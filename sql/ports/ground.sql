@@ -131,11 +131,11 @@ BEGIN
 END $$;
 
 -- The error about columns that are not those for which the query of the caller was planned.
-CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, found text)
+CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, why text)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE 'columns of % were changed after this query began', relation
-    USING ERRCODE = 'serialization_failure', DETAIL = found, HINT = 'Try again.';
+    USING ERRCODE = 'serialization_failure', DETAIL = why, HINT = 'Try again.';
 END $$;
