@@ -31,7 +31,7 @@ from sql_edition import BUILT, TESTED
 from standby import Standby
 from waiting import PATIENCE
 
-ROWS = 5_000_000 if LONG_RUN else 150_000
+ROWS = 5_000_000 if LONG_RUN else 300_000
 # Without autovacuum, which would leave statistics where none are wanted.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",
