@@ -209,12 +209,12 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
     with tail.started(*CHANGES, *POLL, to="out", held_after=[BEGUN, 2 * BEGUN]) as running:
-        assert 0 < (whole := out.stat().st_size) - BEGUN < BEGUN
+        assert BEGUN <= out.stat().st_size < 1.5 * BEGUN
         end_sessions(fresh)
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < whole  # it was cut to nothing, and written again
+        assert out.stat().st_size < 1.5 * BEGUN  # twice that was written, and the first half taken back
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
