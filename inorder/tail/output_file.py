@@ -166,6 +166,7 @@ class FileSink(Sink):
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, known, begun = source, source.output(), source.begun
+        source.asks_ahead = True
         try:
             self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
         except MismatchError as reason:

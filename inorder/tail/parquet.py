@@ -84,6 +84,7 @@ class ParquetSink(Sink):
         """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
+        source.asks_ahead = True
         if self.request.target_file_size is not None:
             source.max_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
         known = source.output()

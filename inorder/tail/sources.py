@@ -64,6 +64,7 @@ class Source:
     max_rows: int  # of the next batch
     is_new = False  # whether this run begins to read
     is_behind = False  # the last batch was full
+    asks_ahead = False  # for the next batch while one is read: what takes the rows never waits for another program
     is_fixed = True  # a batch has the same rows each time
     begun: str | None = None  # how the batch begins that is half in a file, as the last run left it
 
@@ -141,6 +142,7 @@ class TableSource(Source):
         self.stream: Stream | None = None  # with the next batch, or the one just handed out
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
         self.max_rows = self.asked = request.batch_rows  # in the next, and in that
+        self.joined_rows = 0  # in the next, into a file
         self.part_rows = PART_ROWS
 
     def lock(self) -> int:
@@ -234,16 +236,22 @@ class TableSource(Source):
         """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
         if self.arrow is not None:
             self.end_question()
-            yield from self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
+            of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
+            for rows in of_batch:
+                # Not before rows come: who waits to change the table would wait for this lock, and the other for him.
+                if self.stream is None and self.asks_ahead and self.is_behind:
+                    self.ask_ahead(batch)
+                yield rows
             return
         stream, self.stream = self.stream, None
         of_changes = self.request.changes
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """The rows are read elsewhere: end the transaction in which the batch was found."""
+        """End the transaction in which a batch was looked for: its rows are read elsewhere, or it is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
+            stream.begin()
             stream.send(b"COMMIT")
             stream.begin()
 
@@ -285,13 +293,24 @@ class TableSource(Source):
         return PartReader(self.session, self.table, self.request)
 
     def expect(self, batch: Batch, size: int) -> None:
-        """One transaction, which may end by an error: next() reports it."""
-        assert batch.after is not None
         # A job that is a part ahead of the output does not wait.
         self.part_rows = max(1, min(PART_ROWS, AHEAD_BYTES * batch.full // size))
-        joined = self.request.jobs * min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
+        most = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
+        self.joined_rows = self.request.jobs * most
+        if self.stream is None:
+            self.ask_ahead(batch)
+
+    def ask_ahead(self, batch: Batch) -> None:
+        """One transaction, which may end by an error: next() reports it."""
+        assert batch.after is not None
         with suppress(psycopg.OperationalError):
-            self.stream = self.ask(batch.after, max(joined, self.max_rows))
+            self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
+
+    def forget_ahead(self) -> None:
+        """After a batch that was not full: who asks later finds more."""
+        if not self.is_behind:
+            with suppress(psycopg.Error):  # next() will ask
+                self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Write the batch into the file: whatever happens, the next run begins with it, or with one before.
@@ -318,6 +337,7 @@ class TableSource(Source):
             self.save(state)
         else:
             self.state, self.unsaved = state, True
+        self.forget_ahead()
 
     def flush(self) -> None:
         """Write where the last batch ended, or where the one that was cut off began."""
@@ -327,6 +347,7 @@ class TableSource(Source):
     def skip(self, batch: Batch) -> None:
         assert batch.after is not None
         self.state = replace(self.present, position=batch.after, pending=None)
+        self.forget_ahead()
 
     def wait(self) -> None:
         self.session.row(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))

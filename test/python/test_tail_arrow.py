@@ -1,11 +1,19 @@
 """inorder tail --format arrow: one stream of Arrow, whatever it goes into, with each row once."""
 
 import os
+from contextlib import closing
 from functools import partial
 
 import pyarrow as pa
 import pytest
+from inorder.arrow import connection
 from inorder.connection.database import Connection
+from inorder.connection.session import Session
+from inorder.lab.server.cluster import Cluster
+from inorder.tail.position import PositionFile
+from inorder.tail.request import Request
+from inorder.tail.sources import TableSource
+from psycopg.conninfo import make_conninfo
 
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
@@ -111,3 +119,34 @@ def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail:
         running.terminate()
         assert running.wait(PATIENCE) == 0
     assert numbers(file(tail)) == list(range(1, 42))
+
+
+def test_the_next_batch_is_looked_for_while_one_is_read(
+    fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before its connection has locked the table: who is between the two locks to change it would wait for ever."""
+    begin, begun, ahead, found = connection.Connection.begin, list[bool](), list[bool](), list[int]()
+
+    def begin_alone(self: connection.Connection, *arguments: object) -> None:
+        begun.append(source.stream is None)
+        begin(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connection.Connection, "begin", begin_alone)
+    insert(fresh, 25)
+    dsn = make_conninfo(cluster.dsn, dbname="tail")
+    request = Request(dsn, "events", tail.folder / "p", None, output="arrow", batch_rows=10)
+    with PositionFile(tail.folder / "p") as file, closing(Session(dsn)) as session:
+        source = TableSource(request, "events", file, None, lambda: None)
+        source.asks_ahead = True
+        source.attach(session)
+        while batch := source.next():
+            count = len(found)
+            for rows in source.rows(batch):
+                found += rows.column("n").to_pylist()
+                ahead.append(source.stream is not None)
+            source.is_behind = len(found) == count + batch.full
+            source.finish(batch, None)
+            if len(found) == 25:
+                insert(fresh, 1, 26)  # what was found ahead of a batch that was not full is not believed
+        source.close()
+    assert (found, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)
