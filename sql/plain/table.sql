@@ -1,8 +1,8 @@
 ---- is_plain: plpgsql keys
 BEGIN
-    -- Not if the snapshot sees two rows, an older one and this transaction's own: then seen_members() refuses it.
+    -- Not if the snapshot sees two rows, an older one and this transaction's own, which seen_members() refuses. 2 is a heap.
     RETURN (SELECT count(*) = 1 AND bool_and(c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
-                                             AND c.relam = (SELECT a.oid FROM pg_am AS a WHERE a.amname = 'heap'))
+                                             AND c.relam = 2::oid)
             FROM pg_class AS c WHERE c.oid = relation);
 END
 ---- hides_rows: plpgsql keys
