@@ -80,7 +80,7 @@ class Reader:
     """A table on a server, in a session that is opened at the first question and again after it was lost.
 
     Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
-    Readers of several tables of a server may share a line.
+    Readers of several tables of a server may share a session.
     """
 
     def __init__(self, at: str | LazySession, table: str, accept_origin: bool = False) -> None:
