@@ -12,12 +12,12 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder. Its contents may change in any version.';
 
--- What the text of reader_batch_query calls, which its reader runs: in the schema of public functions others might
--- create a function that matches better. Nobody but a superuser creates objects here, and there is no state to be
--- locked.
+-- What the text of reader_batch_query calls, which its reader runs, and functions of anyelement that the tool calls: in
+-- the schema of public functions others might create a function that matches better. Nobody but a superuser creates
+-- objects here, and there is no state to be locked.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
-'What texts of queries of the extension inorder call.';
+'What texts of queries of the extension inorder, and of its tool, call.';
 
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid)

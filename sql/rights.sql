@@ -21,7 +21,7 @@ END $$;
 
 -- A function is executable by PUBLIC, unless default privileges are others.
 GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_text.feed_is_table(anyelement, oid) TO PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 
 -- Called by the public functions and the view: these functions read the catalog, and return nothing that it does not
 -- show.

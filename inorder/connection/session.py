@@ -82,6 +82,7 @@ class Session:
         """The schema of the extension, or of its SQL edition, and whether the server is a standby."""
         with self.transaction():
             row = self.connection.execute(query("extension_schema")).fetchone()
+            self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
             if row is None:
                 row = self.connection.execute(query("sql_edition_schema")).fetchone()
             other = None if row else self.connection.execute(query("sql_edition_other")).fetchone()
@@ -103,7 +104,7 @@ class Session:
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
-        return text.format(inorder=self.schema, **values)
+        return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
     def rows(self, text: sql.SQL, **parts: object) -> list[tuple[object, ...]]:
         """The rows of a query, in a transaction of its own that is committed; tried again after a conflict."""

@@ -89,7 +89,7 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     clauses += [] if "keys" in settings else ["row_security = on"]
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
     clauses += [WRITES, BY_INDEX] if "writes" in settings else []
-    clauses += PINNED if head.startswith("@extschema@") and "keys" not in settings else []
+    clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses)
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
 

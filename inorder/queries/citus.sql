@@ -18,7 +18,7 @@ WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND NOT a.attisd
 ORDER BY a.attnum
 
 -- citus_is_readable: A position in a shard, which is an error unless it is readable.
-SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now')
+SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text, NULL::pg_catalog.name)
 
 -- citus_is_there: Whether the extension citus is in this database.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'citus')
@@ -51,10 +51,12 @@ ORDER BY s.shardid, p.groupid
 -- shard_has: Which of these primary keys a table has.
 SELECT k.key
 FROM (SELECT pg_catalog.concat(ROW({key})) AS key
-      FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
-      CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
-      CROSS JOIN LATERAL {inorder}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (NULL::{name}[])[1]) AS e) AS k
+      FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
+                                  NULL::pg_catalog.name) AS p
+      CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
+                                                     NULL::pg_catalog.int4, false) AS b
+      CROSS JOIN LATERAL {inorder_text}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
+                                                          (NULL::{name}[])[1]) AS e) AS k
 JOIN pg_catalog.unnest({keys}::pg_catalog.text[]) AS v(key) ON v.key OPERATOR(pg_catalog.=) k.key COLLATE pg_catalog."C"
 
 -- shard_key_columns: The columns of the primary key of a table.
@@ -69,19 +71,23 @@ ORDER BY k.place
 -- shard_numbers: The transactions of a set that have rows in a table, how many, and the primary key of one of them. The
 -- extension reads the rows, so that nothing runs that the owner of the table has put in its place.
 SELECT e.{column}, pg_catalog.count(*), pg_catalog.min(pg_catalog.concat(ROW({key})) COLLATE pg_catalog."C")
-FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
-CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
-CROSS JOIN LATERAL {inorder}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (NULL::{name}[])[1]) AS e
+FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
+                            NULL::pg_catalog.name) AS p
+CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
+                                               NULL::pg_catalog.int4, false) AS b
+CROSS JOIN LATERAL {inorder_text}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
+                                                    (NULL::{name}[])[1]) AS e
 WHERE e.{column} OPERATOR(pg_catalog.<@) {transactions}::pg_catalog.int8multirange
 GROUP BY e.{column}
 
 -- shard_rows: The rows of a table.
 SELECT pg_catalog.count(*)
-FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning') AS p
-CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p) AS b
-CROSS JOIN LATERAL {inorder}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                               (NULL::{name}[])[1]) AS e
+FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'beginning'::pg_catalog.text,
+                            NULL::pg_catalog.name) AS p
+CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
+                                               NULL::pg_catalog.int4, false) AS b
+CROSS JOIN LATERAL {inorder_text}.reader_batch_rows({table}::pg_catalog.oid::pg_catalog.regclass, b,
+                                                    (NULL::{name}[])[1]) AS e
 
 -- shard_without: A set of transactions without some of them.
 SELECT ({transactions}::pg_catalog.int8multirange OPERATOR(pg_catalog.-) coalesce(

@@ -15,7 +15,9 @@ SELECT pg_catalog.format(
                     WHERE l.relnamespace OPERATOR(pg_catalog.=) c.relnamespace
                       AND l.relname OPERATOR(pg_catalog.=) pg_catalog.concat(c.relname, '_changes')::pg_catalog.name)))
          THEN 'SELECT %1$I.changes_enable(%2$L::pg_catalog.regclass)'
-         ELSE 'SELECT %1$I.feed_create(%3$L::pg_catalog.text, %1$I.changes_enable(%2$L::pg_catalog.regclass))' END,
+         ELSE 'SELECT %1$I.feed_create(%3$L::pg_catalog.text, %1$I.changes_enable(%2$L::pg_catalog.regclass), '
+              '''beginning''::pg_catalog.text, NULL::pg_catalog.name, NULL::pg_catalog.name, false, '
+              'NULL::pg_catalog.name, NULL::pg_catalog.int4)' END,
     {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text)
 
 -- prepare_lacks: What the role lacks for the statements, a line each: for those on the table and its partitions, for

@@ -13,7 +13,8 @@ SELECT {inorder}.reader_changes_query(
     {table}::pg_catalog.oid::pg_catalog.regclass,
     {position}::pg_catalog.jsonb::{inorder}.feed_position,
     {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog.regclass,
-                                {position}::pg_catalog.jsonb::{inorder}.feed_position)) IS NOT NULL
+                                {position}::pg_catalog.jsonb::{inorder}.feed_position, NULL::pg_catalog.int4,
+                                false)) IS NOT NULL
 
 -- reader_columns: The columns of a table: name, type as in SQL, then the name of the type below its domains if it is
 -- one of the server's, its modifier, and likewise the type of an array's elements; whether it is in the primary key;
@@ -70,7 +71,8 @@ SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({until}::pg_catalog.jsonb AS {inorder}.feed_position) AS u
-CROSS JOIN {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS latest
+CROSS JOIN {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text,
+                                  NULL::pg_catalog.name) AS latest
 CROSS JOIN LATERAL {inorder}.reader_next_batch(
     {table}::pg_catalog.oid::pg_catalog.regclass,
     pg_catalog.jsonb_set(
@@ -98,4 +100,4 @@ SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass
 
 -- reader_start: A position kept by the reader to begin with, as JSON.
 SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass,
-                            {start}::pg_catalog.text)::pg_catalog.jsonb::pg_catalog.text
+                            {start}::pg_catalog.text, NULL::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text

@@ -22,7 +22,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch({log}::pg_catalog.oid::pg_catalog
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 CROSS JOIN LATERAL {inorder}.reader_changes_query(t.relation, p, b) AS q(text)
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
-CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text) AS latest
+CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text,
+                                  NULL::pg_catalog.name) AS latest
 WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
 
 -- tail_changes_again: The query for the changes of a batch kept by the reader, and what of them is wanted.
@@ -31,7 +32,7 @@ FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
 -- tail_ended: The transactions that have ended on a node.
-SELECT {inorder}.ended_transactions(0)::pg_catalog.text
+SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
 -- tail_feed: The table of a feed, its owner, whether it has an order column, and whether no other session tails it: an
 -- advisory lock says so, which the server gives back when this session ends.
@@ -47,12 +48,12 @@ SELECT {inorder}.feed_next_batch({name}::pg_catalog.text, {max_rows}::pg_catalog
 
 -- tail_feed_finish: Move a feed over its unfinished batch.
 SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8,
-                                   owner => {owner}::pg_catalog.oid::pg_catalog.regrole)
+                                   NULL::pg_catalog.int8, {owner}::pg_catalog.oid::pg_catalog.regrole)
 
 -- tail_feed_rows: The rows of a feed's unfinished batch. Their type is that of the table. If its name has become that
 -- of a domain, this evaluates no condition of it, as NULL::domain does.
-{inorder}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
-                          (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
+{inorder_text}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
+                               (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
 
 -- tail_feed_wait: Wait until a feed has rows, for a second, or half of a shorter statement_timeout.
 SELECT {inorder}.feed_wait({name}::pg_catalog.text, least(

@@ -63,8 +63,8 @@ RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN format('CREATE TABLE %s (%I pg_catalog.uuid PRIMARY KEY DEFAULT %s.uuid_xact_nextval(), %s, '
-                  '%I pg_catalog."char" NOT NULL)',
+    RETURN format('CREATE TABLE %s (%I pg_catalog.uuid PRIMARY KEY '
+                  'DEFAULT %s.uuid_xact_nextval(''0''::pg_catalog.int8), %s, %I pg_catalog."char" NOT NULL)',
                   log, inorder_internal.name_beside('change', array_agg(k.name)), inorder_internal.public_schema(),
                   string_agg(format('%I %s', k.name, k.definition), ', ' ORDER BY k.place),
                   inorder_internal.name_beside('op', array_agg(k.name)))

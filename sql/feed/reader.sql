@@ -293,6 +293,10 @@ COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_bat
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
+-- What the tool calls: see inorder_text.feed_batch_rows().
+CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.query_of_batch(
     relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean

@@ -31,6 +31,7 @@ from install_script import (
     relation_name,
     statements,
     text_body,
+    type_name,
     walk,
 )
 
@@ -276,13 +277,15 @@ def exact_calls(script: str) -> Found:
     """In the user's schema there may be functions of the same names that fit a call better, unless it is exact."""
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
-        amounts.setdefault(dotted(statement.node.funcname), set()).add(len(inputs(statement.node)))
+        types = [type_name(each) for each in inputs(statement.node)]
+        # One with the type of an argument fits better than one with anyelement.
+        amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.FuncCall) and node.funcname[0].sval == PUBLIC:
                 name, given = dotted(node.funcname), node.args or ()
                 if len(given) not in amounts.get(name, {len(given)}):
-                    yield piece.line, piece.subject, f"{name} is called without all of its arguments"
+                    yield piece.line, piece.subject, f"{name} is called without all of its arguments, or takes any type"
             elif isinstance(node, ast.A_Expr) and len(node.name) > 1 and node.name[0].sval == PUBLIC:
                 name, given = dotted(node.name), (node.lexpr, node.rexpr)
             else:

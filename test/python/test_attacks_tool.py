@@ -1,0 +1,76 @@
+"""Attacks on a run of the tool, by a role that may create objects in the schema of the extension."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+import preloaded
+from attack import ATTACK, database, execute
+from conftest import scalar
+from waiting import PATIENCE
+
+pytestmark = pytest.mark.server
+
+TABLES = """
+CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval(), n int);
+CREATE TABLE public.old (id int PRIMARY KEY);
+CREATE TABLE public.changed (id int PRIMARY KEY);
+INSERT INTO public.events (n) VALUES (1), (2);
+INSERT INTO public.changed VALUES (1);
+SELECT evil.feed_create('f', 'public.events'), evil.exact_count_start('public.events');
+"""
+# Functions that fit a call as well as one of the extension, or better: with no more arguments than the call has; with
+# the type of a table instead of anyelement.
+OVERLOADS = """
+SELECT format('CREATE FUNCTION evil.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
+              'BEGIN PERFORM evil.attack(); RETURN%s; END$$',
+              p.proname, array_to_string(a.types, ', '), CASE WHEN p.proretset THEN 'SETOF ' END,
+              CASE WHEN p.prorettype = 'anyelement'::regtype THEN t.named ELSE p.prorettype::regtype::text END,
+              CASE WHEN NOT p.proretset AND p.prorettype <> 'void'::regtype THEN ' NULL' END)
+FROM pg_proc AS p
+CROSS JOIN unnest('{public.events,public.changed}'::text[]) AS t(named)
+CROSS JOIN generate_series(p.pronargs - p.pronargdefaults::int, p.pronargs) AS n(given)
+CROSS JOIN LATERAL (
+    SELECT ARRAY(SELECT concat(p.proargnames[k.place], ' ',
+                               CASE WHEN k.type = 'anyelement'::regtype THEN t.named ELSE k.type::regtype::text END)
+                 FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS k(type, place)
+                 WHERE k.place <= n.given OR p.proargnames[k.place] = 'owner' ORDER BY k.place) AS types) AS a
+WHERE p.pronamespace = 'evil'::regnamespace AND p.proowner <> 'mallory'::regrole AND p.prokind = 'f'
+  AND p.proargnames IS NOT NULL
+  AND (cardinality(a.types) < p.pronargs OR 'anyelement'::regtype = ANY (p.proargtypes::oid[]))
+GROUP BY 1
+"""
+COMMANDS = (
+    "tail public.events --position p", "tail public.events --position c --format csv", "tail --feed f",
+    "count public.events --fold", "feeds", "prepare public.old --method btree", "tail public.old --position o",
+    "prepare public.changed --changes --feed g", "tail public.changed --changes --position x",
+    "tail public.events --position a --format arrow", "prepare public.old --undo --drop-column",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def attacked(server: Installation) -> Iterator[Cluster]:
+    with Cluster(server) as running:
+        running.start({"fsync": "off"})
+        yield running
+
+
+def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+        with connect(dsn) as admin:
+            execute(admin, TABLES)
+            database_name = scalar(admin, "SELECT current_database()")
+        with connect(f"{dsn} user=mallory") as mallory:
+            planted = [str(one) for (one,) in mallory.execute(OVERLOADS.encode()).fetchall()]
+            assert len(planted) > 30
+            for one in planted:
+                execute(mallory, one)
+        environment = attacked.environment() | {"PGDATABASE": str(database_name), "PGUSER": "postgres"}
+        said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
+        assert [done.returncode for done in said] == [0] * len(COMMANDS), said
