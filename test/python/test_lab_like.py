@@ -34,6 +34,8 @@ from tool import LabRun, inorder
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
+OBEYED = '"a\x1b[2J\nHINT: b"'  # by a terminal, if a name is shown as it is
+NAMED = f"shop.{OBEYED.replace('a', 't', 1)}"
 TABLES = f"""
 CREATE SCHEMA shop;
 CREATE TYPE shop.state AS ENUM ('new', 'paid', 'it''s sent');
@@ -44,7 +46,7 @@ CREATE TABLE shop."Weird ""Orders"" 1" (
     number bigint GENERATED ALWAYS AS IDENTITY, sku varchar(20), body jsonb,
     twice numeric GENERATED ALWAYS AS (total * 2) STORED, EXCLUDE USING btree (id WITH =));
 CREATE INDEX ON shop."Weird ""Orders"" 1" (created_at);
-CREATE INDEX ON shop."Weird ""Orders"" 1" (customer);
+CREATE INDEX {OBEYED} ON shop."Weird ""Orders"" 1" (customer);
 CREATE UNIQUE INDEX ON shop."Weird ""Orders"" 1" (lower(email::text));
 CREATE UNIQUE INDEX ON shop."Weird ""Orders"" 1" (number);
 CREATE INDEX ON shop."Weird ""Orders"" 1" (sku) WHERE state = 'new';
@@ -71,6 +73,8 @@ CREATE TABLE shop.keyless (a int, b int);
 CREATE TABLE shop.two (a int, b int, PRIMARY KEY (a, b));
 CREATE TABLE shop.small (id integer PRIMARY KEY);
 CREATE TABLE shop.odd (id uuid PRIMARY KEY, at shop.keyless);
+CREATE TABLE shop.named (id uuid PRIMARY KEY, {OBEYED} shop.keyless);
+CREATE TABLE {NAMED} ();
 CREATE VIEW shop.view AS SELECT 1 AS id;
 CREATE ROLE shop_reader LOGIN;
 GRANT USAGE ON SCHEMA shop TO shop_reader;
@@ -78,6 +82,7 @@ INSERT INTO shop.keyless VALUES (1, 2);
 INSERT INTO shop.two VALUES (1, 2);
 INSERT INTO shop.small VALUES (1);
 INSERT INTO shop.odd VALUES (gen_random_uuid(), (1, 2));
+INSERT INTO shop.named SELECT * FROM shop.odd;
 """
 PLAN = LikePlan(rows=6000, sample=1000, transactions=300, clients=2, memory_bytes=2**27)
 
@@ -186,6 +191,8 @@ def test_the_table_is_only_read(shop: str) -> None:
         ("shop.nothing", {}, "there is no such table in the database 'postgres'"),
         ("shop.view", {}, "is a view, not a table"),
         ("shop.empty", {}, "has no rows"),
+        (NAMED, {}, "has no rows"),
+        ("shop.named", {}, "the column a.* is of the type shop.keyless.*--leave-out a"),
         ("shop.keyless", {}, "it has no primary key"),
         ("shop.two", {}, r"its primary key is \(a, b\)"),
         ("shop.two", {"key": "b"}, "no index that begins with it"),
@@ -197,14 +204,18 @@ def test_the_table_is_only_read(shop: str) -> None:
     ],
 )
 def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=words) as found:
         plan_of(shop, table, replace(PLAN, **changes))  # type: ignore[arg-type]
+    assert str(found.value).isprintable()
 
 
 @pytest.mark.server
 def test_without_the_right_to_read_it(shop: str) -> None:
     with pytest.raises(InputError, match=r"the role 'shop_reader' has no SELECT privilege on shop\.texts"):
         plan_of(f"{shop} user=shop_reader", "shop.texts")
+    with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as found:
+        plan_of(f"{shop} user=shop_reader", NAMED)
+    assert str(found.value).isprintable()
     left = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
     assert left.found and [column.name for column in left.found.shape.columns] == ["id"]
 
@@ -425,6 +436,7 @@ def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Installation
         assert run.metrics["hot"] <= run.metrics["updated"] and run.metrics["updated"] > 300
     shown = {one["label"]: one for one in json.loads(reported(tmp_path, file)) if one["table"] == "like_model"}
     assert shown["random"]["wal"] == pytest.approx(shown["random"]["wal_model"], rel=0.3)
+    assert r"a\x1b[2J\nHINT: b" in done.stdout and "\x1b[2J" not in done.stdout + done.stderr
     assert "What would ordered keys save here?" in done.stdout and "20,000 rows like shop" in done.stdout
     found = result.plan["found"]
     other = {**result.plan, "found": {**found, "shape": {**found["shape"], "key": "other"}}}

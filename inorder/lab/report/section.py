@@ -11,6 +11,7 @@ from typing import Any, Literal
 from inorder.lab.analysis.figures import Judged, Metric, Reading
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.report.plots import Chart
+from inorder.text import one_line
 
 Value = Estimate | float | int | str | None
 
@@ -164,7 +165,14 @@ class Section:
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
-        return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+        """The cells; names in them may come from a server that is not trusted.
+
+        >>> Section("s", "S", [Column("a", "")], [["n\\x1b[2J"]]).shown()
+        [['n\\\\x1b[2J']]
+        """
+        return [
+            [one_line(column.show(value)) for column, value in zip(self.columns, row, strict=True)] for row in self.rows
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as data: an estimate becomes three columns.

@@ -8,6 +8,7 @@ from inorder.errors import InputError
 from inorder.lab.experiments.like.sample import FIRST_NUMBER, NEWEST, SAMPLE, N, Sample, base_type, scrambled
 from inorder.lab.experiments.like.shape import Shape, ShapeColumn
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
+from inorder.text import one_line
 
 UUID = "uuid DEFAULT "
 TEXT = ("text", "character varying", "character")
@@ -49,7 +50,9 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
     if len(fit) < 2:
         every = [kind for kind in KEY_KINDS if KEY_KINDS[kind].index_kind == "primary" and key_column(kind, column)]
         there = f"there are {', '.join(every)}" if len(every) > 1 else "the lab has no two kinds of key of that type"
-        raise InputError(f"--keys: two or more are compared; {column.name} is {column.type}, of which {there}")
+        raise InputError(
+            f"--keys: two or more are compared; {one_line(f'{column.name} is {column.type}')}, of which {there}"
+        )
     return fit
 
 
@@ -179,4 +182,6 @@ def newest_of(rows: int) -> int:
 def require_no_variables(shape: Shape) -> None:
     for column in shape.columns:
         if re.search(r":\w", column.name):
-            raise InputError(f"pgbench takes a part of the column {column.name} for a variable; HINT: --leave-out it")
+            raise InputError(
+                f"pgbench takes a part of the column {one_line(column.name)} for a variable; HINT: --leave-out it"
+            )
