@@ -134,10 +134,28 @@ BEGIN
                 AS v(version));
 END $$;
 
+-- What the function that logs changes looks at first. If the log that the triggers name was dropped or renamed, another
+-- role may have put a table in its place; if it was given away without the function, its triggers would run as the
+-- owner of this one. Of another table of the owner, on which others may have made a trigger, nothing is logged: its
+-- types may have casts that they made.
+CREATE FUNCTION inorder_internal.logging_checks(relation regclass, log regclass)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
+    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
+        AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) TG_ARGV[0]
+        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
+    IF NOT FOUND THEN
+        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''insufficient_privilege'';
+    ELSIF TG_RELID OPERATOR(pg_catalog.<>) %3$L::pg_catalog.oid AND NOT EXISTS (
+        SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a(relation)
+        WHERE a.relation::pg_catalog.oid OPERATOR(pg_catalog.=) %3$L::pg_catalog.oid) THEN
+        RETURN NEW;
+    END IF;
+'::text, log, 'table % is not the log of the changes of %'::text, relation::oid);
+
 -- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
--- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made. If the log
--- that the triggers name was dropped or renamed, another role may have put a table in its place; if it was given away
--- without the function, its triggers would run as the owner of this one.
+-- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -159,17 +177,11 @@ BEGIN
 #variable_conflict use_column
 BEGIN
     -- Made by inorder for ', inorder_internal.fingerprint(relation), '.
-', format('    PERFORM FROM pg_catalog.pg_class AS c
-    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
-        AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) TG_ARGV[0]
-        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
-    IF NOT FOUND THEN
-        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''insufficient_privilege'';
-    END IF;
-    IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
-        %3$s VALUES (%4$s, ''U'');
+', inorder_internal.logging_checks(relation, log), format(
+'    IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
+        %s VALUES (%s, ''U'');
         RETURN NEW;
-', log, 'table % is not the log of the changes of %', target, keys.changed), (
+', target, keys.changed), (
     SELECT string_agg(format('    ELSIF TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
         %s;
 ', t.event, CASE t.event WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, columns, t.kind)

@@ -164,12 +164,11 @@ BEGIN ATOMIC
         FROM inorder_internal.changed_key(relation) AS k
         JOIN pg_attribute AS a ON a.attrelid = m::oid AND a.attname = k.name) AS k
     CROSS JOIN LATERAL (VALUES
-        (CASE WHEN t.event <> 'MOVE'
-              THEN format('CREATE %s TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION %s(%L%s)',
-                          'OR REPLACE', t.name, t.event, m, t.referencing, inorder_internal.trigger_function(log),
-                          log::oid, k.numbers)
-              ELSE format('CREATE %s TRIGGER %I BEFORE UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION %s(%L)',
-                          'OR REPLACE', t.name, m, k.changes, log, log::oid) END),
+        (format('CREATE %s TRIGGER %I %s EXECUTE FUNCTION %s(%L%s)', 'OR REPLACE', t.name,
+                CASE WHEN t.event <> 'MOVE'
+                     THEN format('AFTER %s ON %s %s FOR EACH STATEMENT', t.event, m, t.referencing)
+                     ELSE format('BEFORE UPDATE ON %s FOR EACH ROW WHEN (%s)', m, k.changes) END,
+                inorder_internal.trigger_function(log), log::oid, k.numbers)),
         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', m, t.name))) AS s(statement)
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;

@@ -8,7 +8,8 @@
  * the guard, which wants the number of this transaction, and the index of the
  * primary key: no code that a user made.  So it is written here, straight from the
  * rows of the statement, and nobody needs another role for that.  For any other
- * log, and for TRUNCATE, that function is called.
+ * log, for TRUNCATE, and for a row that moves to another partition, that function is
+ * called.
  *
  * Whoever may write into the table may not write into its log, so who makes a trigger
  * of this must be who owns the log: else it does not even get a lock.
@@ -282,7 +283,7 @@ log_changes(TriggerData *data, Relation table)
 }
 
 /* The function of the log, which the owner of table and log has made; it runs as he */
-static void
+static Datum
 call_function(TriggerData *data, Relation log)
 {
 	LOCAL_FCINFO(call, 0);
@@ -297,7 +298,7 @@ call_function(TriggerData *data, Relation log)
 	fmgr_info(form->oid, &function);
 	ReleaseSysCache(tuple);
 	InitFunctionCallInfoData(*call, &function, 0, InvalidOid, (Node *) data, NULL);
-	(void) FunctionCallInvoke(call);
+	return FunctionCallInvoke(call);
 }
 
 /* changes_trigger() -> trigger, with the number of the log as its argument, and those of the columns of the key */
@@ -305,17 +306,20 @@ Datum
 changes_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	Datum		result = PointerGetDatum(NULL);
 	Relation	log;
+	bool		has_rows;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(data->tg_event) || TRIGGER_FIRED_FOR_ROW(data->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) || TRIGGER_FIRED_BEFORE(data->tg_event) == TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("changes_trigger() must be called as a trigger after a statement")));
-	if (!TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable))
-		return PointerGetDatum(NULL);
+				 errmsg("changes_trigger() must be called as a trigger after a statement, or before a row is updated")));
+	has_rows = TRIGGER_FIRED_FOR_STATEMENT(data->tg_event) && !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event);
+	if (has_rows && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable))
+		return result;
 	log = open_log(data);
-	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) || !log_changes(data, log))
-		call_function(data, log);
+	if (!has_rows || !log_changes(data, log))
+		result = call_function(data, log);
 	table_close(log, NoLock);
-	return PointerGetDatum(NULL);
+	return result;
 }

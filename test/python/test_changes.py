@@ -332,7 +332,7 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection) -> None:
         run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper", "SET ROLE changes_owner", enable)
 
 
-def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connection) -> None:
+def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connection, edition_name: str) -> None:
     """It would cast a value of any type to that of the key, as the owner of the log: by a function of another role."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')")
@@ -348,7 +348,14 @@ def test_the_function_of_the_log_is_no_trigger_of_another_table(fresh: Connectio
         assert state(fresh, trigger) == "42501"
         run(fresh, "RESET ROLE", "GRANT EXECUTE ON FUNCTION t_changes() TO mallory_of_logs",
             "SET ROLE mallory_of_logs", trigger, "INSERT INTO hers.x VALUES (ROW(7))", "RESET ROLE")  # fmt: skip
-        assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = '{7}'") == 1  # so much does EXECUTE allow
+        assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = '{7}'") == 0
+        # Nor is what any role may make a trigger of, on another table of the owner.
+        function = "public.changes_trigger" if edition_name == "c" else "public.t_changes"
+        run(fresh, "CREATE TABLE other (id hers.key)", "GRANT INSERT, TRIGGER ON other TO mallory_of_logs",
+            "SET ROLE mallory_of_logs",
+            trigger.replace("hers.x", "other").replace("public.t_changes", function),
+            "INSERT INTO other VALUES (ROW(7))", "RESET ROLE")  # fmt: skip
+        assert scalar(fresh, "SELECT count(*) FROM t_changes WHERE id = '{7}'") == 0
         run(fresh, "SELECT changes_resync('t')", "SET ROLE mallory_of_logs", "DROP TRIGGER t ON hers.x")
         assert state(fresh, trigger) == "42501"
 
@@ -394,6 +401,15 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
         trigger = "CREATE OR REPLACE TRIGGER t AFTER INSERT ON x REFERENCING NEW TABLE AS new_rows"
         run(fresh, f"{trigger} FOR EACH STATEMENT EXECUTE FUNCTION public.changes_trigger('{log}', {column})")
         assert state(fresh, "INSERT INTO x (again) VALUES (NULL)") == GROUND
+
+
+def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
+    """Its triggers go with it, also what logs a row that moves to another partition."""
+    if edition_name == "sql":
+        pytest.skip("its triggers are the functions of the logs")
+    prepare(fresh, *PARTS)
+    run(fresh, "DROP EXTENSION inorder CASCADE", *WRITES)
+    assert scalar(fresh, "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == 0
 
 
 ODD_LOGS = (
