@@ -78,7 +78,11 @@ WITH member (classid, objid) AS (
     SELECT DISTINCT d.classid, d.objid, d.objsubid, coalesce(a.adrelid, g.tgrelid, r.ev_class, k.conrelid, p.polrelid,
                                                              i.indrelid, c.oid, 0) AS relation,
            a.adnum, g.tgname, coalesce(g.tgparentid, 0) AS parent, g.tgfoid
-    FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
+    FROM (SELECT d.classid, d.objid, d.objsubid
+          FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
+          -- In the SQL edition what logs changes is of the owners of the tables.
+          UNION ALL SELECT 'pg_trigger'::regclass, g.oid, 0 FROM pg_trigger AS g
+          WHERE g.tgname LIKE 'zz\_inorder\_changes\_%') AS d
     LEFT JOIN pg_attrdef AS a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
     LEFT JOIN pg_trigger AS g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid
     LEFT JOIN pg_rewrite AS r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid

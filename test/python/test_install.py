@@ -135,6 +135,19 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
     assert "removed inorder" in tool.install("--uninstall", "--yes")
 
 
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str) -> None:
+    """It would write into the log for ever, or let each write fail."""
+    tool.install("--edition", edition)
+    rows(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
+         "SELECT inorder.changes_enable('public.t')")  # fmt: skip
+    refused = tool.install("--uninstall", "--yes", "--drop-columns", code=2)
+    assert "these depend on it: " in refused and "trigger zz_inorder_changes_insert on table public.t" in refused
+    rows(empty, "SELECT inorder.changes_disable('public.t')")
+    tool.install("--uninstall", "--yes", "--drop-columns")
+
+
 WITH_VALUES = (
     "CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",
     "CREATE TABLE public.log (xact bigint NOT NULL DEFAULT inorder.xact_id(), n int) PARTITION BY LIST (n)",
