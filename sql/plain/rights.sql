@@ -194,7 +194,7 @@ DECLARE
     t record;
     grantee oid;
 BEGIN
-    FOR t IN SELECT c.relname AS name, pg_get_expr(p.polqual, p.polrelid) AS condition,
+    FOR t IN SELECT c.relname AS name, 'removable_' || c.relname AS view, pg_get_expr(p.polqual, p.polrelid) AS condition,
                     (SELECT string_agg(format('%I', a.attname), ', ') FROM pg_attribute AS a
                      WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attgenerated = '') AS columns,
                     (SELECT string_agg(format('t.%1$I = OLD.%1$I', a.attname), ' AND ') FROM pg_index AS i
@@ -204,21 +204,21 @@ BEGIN
              WHERE c.relnamespace = 'inorder_internal'::regnamespace AND p.polname IN ('own', 'remove') LOOP
         EXECUTE format('GRANT SELECT, INSERT (%1$s), UPDATE (%1$s) ON inorder_internal.%2$I TO PUBLIC', t.columns, t.name);
         EXECUTE format('CREATE OR REPLACE VIEW inorder_internal.%I WITH (security_barrier) AS '
-                       'SELECT false AS removed, %2$I.* FROM inorder_internal.%2$I WHERE %3$s',
-                       'removable_' || t.name, t.name, t.condition);
+                       'SELECT false AS removed, %2$I.* FROM inorder_internal.%2$I WHERE %3$s', t.view, t.name, t.condition);
         EXECUTE format('CREATE OR REPLACE RULE remove AS ON UPDATE TO inorder_internal.%I '
-                       'DO INSTEAD (%s DELETE FROM inorder_internal.%I AS t WHERE %s)', 'removable_' || t.name,
-                       CASE t.name WHEN 'feed' THEN format('DELETE FROM inorder_internal.%I AS s WHERE s.feed = OLD.id;',
-                                                           'feed_state') END,
-                       t.name, t.same);
+                       'DO INSTEAD (%s DELETE FROM inorder_internal.%I AS t WHERE %s%s)', t.view,
+                       CASE t.name WHEN 'feed' THEN
+                           'DELETE' || ' FROM inorder_internal.feed_state AS s WHERE s.feed = OLD.id;' END,
+                       -- A condition of who deletes may hold for the second one only: the number would not be kept.
+                       t.name, t.same, CASE t.name WHEN 'feed' THEN ' AND NOT EXISTS (SELECT FROM '
+                           'inorder_internal.feed_state AS s WHERE s.feed = OLD.id)' END);
         FOR grantee IN SELECT a.grantee FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-                       WHERE c.relnamespace = 'inorder_internal'::regnamespace AND c.relname = 'removable_' || t.name
-                         AND a.grantee <> c.relowner LOOP
-            EXECUTE format('REVOKE ALL ON inorder_internal.%I FROM %s', 'removable_' || t.name,
+                       WHERE c.oid = format('inorder_internal.%I', t.view)::regclass AND a.grantee <> c.relowner LOOP
+            EXECUTE format('REVOKE ALL ON inorder_internal.%I FROM %s', t.view,
                            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
         END LOOP;
-        EXECUTE format('GRANT SELECT, UPDATE (removed) ON inorder_internal.%I TO PUBLIC', 'removable_' || t.name);
-        EXECUTE format('COMMENT ON VIEW inorder_internal.%I IS %L', 'removable_' || t.name,
+        EXECUTE format('GRANT SELECT, UPDATE (removed) ON inorder_internal.%I TO PUBLIC', t.view);
+        EXECUTE format('COMMENT ON VIEW inorder_internal.%I IS %L', t.view,
                        'Internal view. Rows of ' || t.name || ' that the caller may delete: an UPDATE deletes them.');
     END LOOP;
 END $$;

@@ -195,6 +195,21 @@ def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> 
 
 
 @pytest.mark.server
+def test_a_feed_does_not_go_without_its_state(edition: Connection) -> None:
+    """Its number would not be kept: a sink that remembers it would leave out batches of the next feed of the name."""
+    as_role(edition, "plain_reader")
+    run(edition, "SELECT feed_create('own', 'events')", "SELECT feed_next_batch('own')")
+    as_role(edition, "plain_owner")
+    run(edition, "CREATE SEQUENCE app.looks")
+    for place in (0, 1):  # true of the first or of the second that the rule deletes
+        condition = f"name = 'own' AND nextval('app.looks') % 2 = {place}"
+        with edition.transaction(force_rollback=True):
+            run(edition, "SELECT setval('app.looks', 1)",
+                f"UPDATE inorder_internal.removable_feed SET removed = true WHERE {condition}")  # fmt: skip
+            assert run(edition, "SELECT count(*) FROM inorder_internal.feed WHERE name = 'own'") == [(1,)]
+
+
+@pytest.mark.server
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
