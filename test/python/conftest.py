@@ -258,13 +258,12 @@ def idle() -> Iterator[list[Connection]]:
 @pytest.fixture
 def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
     made = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
-    with connect(cluster.dsn) as admin:
-        admin.execute(f"CREATE SCHEMA {made.schema}".encode())
-        yield made
-        made.end()
-        run(admin, "SET client_min_messages = error", "SELECT feed_drop(name) FROM feeds")
-        run(admin, "DELETE FROM inorder_internal.gone_feed")  # so that each test begins with batch 1
-        admin.execute(f"DROP SCHEMA {made.schema} CASCADE".encode())
+    made.once(f"CREATE SCHEMA {made.schema}")
+    yield made
+    made.end()
+    # The second so that each test begins with batch 1.
+    drop = "SELECT feed_drop(name) FROM feeds", "DELETE FROM inorder_internal.gone_feed"
+    made.once("SET client_min_messages = error", *drop, f"DROP SCHEMA {made.schema} CASCADE")
 
 
 @pytest.fixture

@@ -93,8 +93,13 @@ class Place:
         self.sessions.append(opened)
         return opened
 
+    def once(self, *statements: str) -> None:
+        run(self.session(), *statements)
+        self.end()
+
     def end(self) -> None:
-        for session in self.sessions:
+        while self.sessions:
+            session = self.sessions.pop()
             try:
                 run(session, *FORGET)
                 self.idle.append(session)
