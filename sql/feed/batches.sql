@@ -14,7 +14,7 @@ BEGIN
     IF shares IS NOT NULL THEN
         RETURN QUERY SELECT b.* FROM generate_series(0, shares - 1) AS s(share)
             CROSS JOIN LATERAL (SELECT w.* FROM inorder_internal.worker_batch AS w
-                                WHERE w.feed = state.feed AND w.share = s.share AND w.written_here
+                                WHERE w.feed_share = state.feed * 1024 + s.share AND w.written_here
                                   AND w.place >= coalesce(state.places[s.share + 1], -9223372036854775808)
                                 ORDER BY w.place) AS b;
     ELSE

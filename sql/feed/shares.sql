@@ -168,7 +168,7 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     SELECT w.*, inorder_internal.page_of(w.ctid) AS in_page INTO last FROM inorder_internal.worker_batch AS w
-    WHERE w.feed = feed AND w.share = share AND w.written_here
+    WHERE w.feed_share = feed * 1024 + share AND w.written_here
       AND w.place >= coalesce(first_place, -9223372036854775808)
     ORDER BY w.place DESC LIMIT 1;
     place := coalesce(last.place, first_place, -4611686018427387904 + share) + 1024;
@@ -194,7 +194,7 @@ BEGIN
     IF place > last.place THEN
         UPDATE inorder_internal.feed_state AS s
         SET places[share + 1] = (SELECT min(w.place) FROM inorder_internal.worker_batch AS w
-                                 WHERE w.feed = feed AND w.share = share AND w.written_here
+                                 WHERE w.feed_share = feed * 1024 + share AND w.written_here
                                    AND w.place >= coalesce(first_place, -9223372036854775808)),
             seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
         WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
@@ -213,7 +213,7 @@ BEGIN ATOMIC
     SELECT f.*
     FROM generate_series(0, shares - 1) AS s(share)
     CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
-                        WHERE b.feed = first_batches.feed AND b.share = s.share AND b.written_here
+                        WHERE b.feed_share = first_batches.feed * 1024 + s.share AND b.written_here
                           AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
                         ORDER BY b.place LIMIT 1::bigint) AS f
     WHERE f.set_aside IS NULL;
@@ -226,7 +226,7 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT EXISTS (SELECT FROM generate_series(0, shares - 1) AS s(share)
                    CROSS JOIN LATERAL (SELECT b.is_open FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed = has_open.feed AND b.share = s.share AND b.written_here
+                                       WHERE b.feed_share = has_open.feed * 1024 + s.share AND b.written_here
                                          AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
                                        ORDER BY b.place DESC LIMIT 1::bigint) AS last
                    WHERE last.is_open);

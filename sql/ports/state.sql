@@ -182,13 +182,16 @@ CREATE TABLE inorder_internal.worker_batch (
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
     -- Whether the extension wrote the batch here; others count only once feed_rebase() has accepted their feed
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
+    -- Feed and share in one, by which alone the batches of a share are found. By an index that begins with the feed, as
+    -- the primary key does, the planner may take either for the other's, going by how large VACUUM found both.
+    feed_share bigint GENERATED ALWAYS AS (feed * 1024 + share) STORED,
     CHECK ((place IS NULL) = (share IS NULL)),
     PRIMARY KEY (feed, number)
 ) WITH (fillfactor = 50);
 CREATE INDEX ON inorder_internal.worker_batch (feed, number) WHERE set_aside IS NULL;
 CREATE INDEX ON inorder_internal.worker_batch (feed) WHERE set_aside IS NOT NULL;
-CREATE INDEX ON inorder_internal.worker_batch (feed, share, place) WHERE share IS NOT NULL;
-ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER share SET STATISTICS 0,
+CREATE INDEX ON inorder_internal.worker_batch (feed_share, place) WHERE feed_share IS NOT NULL;
+ALTER TABLE inorder_internal.worker_batch ALTER feed SET STATISTICS 0, ALTER feed_share SET STATISTICS 0,
     ALTER place SET STATISTICS 0, ALTER number SET STATISTICS 0;  -- as in feed_state
 COMMENT ON TABLE inorder_internal.worker_batch IS
 'Unfinished batches of workers, which the position of the feed includes. The view feed_batches shows them.';
