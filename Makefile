@@ -58,6 +58,7 @@ SQL_SOURCES = \
     feed/retention.sql \
     feed/backlog.sql \
     feed/feeds.sql \
+    changes/trigger.sql \
     changes/log.sql \
     changes/logging.sql \
     changes/changes.sql \

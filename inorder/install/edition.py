@@ -4,23 +4,25 @@
 
 A body in sql/plain/NAME.sql, for sql/FOLDER/NAME.sql, begins with a line
 
-    ---- function: language [bare] [keys] [reads] [tables] [writes]
+    ---- function: language [LABELS] [bare] [keys] [reads] [tables] [writes] [SET ...]
 
-and has neither arguments nor a comment: these are those of the function in the other file. What stands above the first
-such line is put before the contents of that file. ``bare`` has no settings, which take time, so each name in it is
-qualified; ``keys`` has none but search_path, ``reads`` those of queries over tables, ``tables`` the one of these that
-keeps the planner from CHECK constraints, ``writes`` the one by which rows of the state are known to be written by
-inorder (see is_written_here). A function in C without a body is an error.
+and has neither arguments nor a comment: these are those of the function in the other file, as are labels such as STABLE
+unless it has others. What stands above the first such line is put before the contents of that file. ``bare`` has no
+settings, which take time, so each name in it is qualified; ``keys`` has none but search_path and, with one of the
+others, that; ``reads`` has those of queries over tables, ``tables`` the one of these that keeps the planner from CHECK
+constraints, ``writes`` the one by which rows of the state are known to be written by inorder (see is_written_here). A
+function in C without a body is an error.
 """
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from inorder.errors import InorderError
 
 # Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
 WITHOUT = {
-    "header", "after_random", "mask", "table_ref", "dump", "restoring", "ports", "uuid_v1", "time_bounds",
+    "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "uuid_v1", "time_bounds",
     "uuid_extras", "rights",
 }  # fmt: skip
 
@@ -57,7 +59,9 @@ WRITES = "geqo_seed = 0.716284"
 # With it the plan of a session that found the state small does not read all dead versions of it later: see state.c.
 BY_INDEX = "enable_seqscan = off"
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
-HEADER = re.compile(r"^---- (\w+): (sql|plpgsql)((?: bare| keys| reads| tables| writes)*)$", re.M)
+HEADER = re.compile(
+    r"^---- (\w+): (sql|plpgsql)((?: (?!SET )[A-Z]+)*)((?: bare| keys| reads| tables| writes)*)((?: SET .+)?)$", re.M
+)
 FUNCTION = re.compile(
     r"CREATE FUNCTION (?P<name>[@\w.]+)(?P<head>\((?:(?!CREATE FUNCTION).)*?)\n"
     r"(?:AS 'MODULE_PATHNAME'(?:, '(?P<symbol>\w+)')? LANGUAGE C(?P<labels>[A-Z ]*);"
@@ -66,21 +70,29 @@ FUNCTION = re.compile(
 )
 
 
-def bodies(sources: Path, name: str) -> tuple[str, dict[str, tuple[str, set[str], str]]]:
-    """What a file of sql/plain puts first, and its bodies: language, settings, text."""
+class Body(NamedTuple):
+    language: str
+    text: str
+    settings: frozenset[str] = frozenset()
+    labels: str = ""
+    more: str = ""
+
+
+def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
+    """What a file of sql/plain puts first, and its bodies."""
     path = sources / "sql" / "plain" / f"{name}.sql"
     if not path.exists():
         return "", {}
     first, *parts = HEADER.split(path.read_text(encoding="utf-8"))
     found = {}
-    for function, language, settings, text in zip(*[iter(parts)] * 4, strict=True):
-        found[function] = (language, set(settings.split()), text.strip())
+    for function, language, labels, settings, more, text in zip(*[iter(parts)] * 6, strict=True):
+        found[function] = Body(language, text.strip(), frozenset(settings.split()), labels, more)
     return first, found
 
 
-def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
-    language, settings, text = body
-    if language == "sql":
+def definition(head: str, labels: str, body: Body) -> str:
+    text, settings, labels = body.text, body.settings, body.labels or labels
+    if body.language == "sql":
         return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
     if "bare" in settings:
         return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels}\nAS $$\n{text}\n$$;"
@@ -90,16 +102,16 @@ def definition(head: str, labels: str, body: tuple[str, set[str], str]) -> str:
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
     clauses += [WRITES, BY_INDEX] if "writes" in settings else []
     clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
-    sets = " ".join(f"SET {clause}" for clause in clauses)
+    sets = " ".join(f"SET {clause}" for clause in clauses) + body.more
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
 
 
-def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
+def as_caller(name: str, head: str) -> Body:
     """The body of a function that runs as the owner in C (as_owner.c): a call of its twin in the internal schema.
 
     Not under the caller's collation, under which another name could be equal.
 
-    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean")[2]
+    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean").text
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
     """
     names = re.findall(r"[(,]\s*(OUT )?(\w+) (text\b)?", head)
@@ -107,11 +119,12 @@ def as_caller(name: str, head: str) -> tuple[str, set[str], str]:
     arguments = ", ".join(["inorder_internal.caller()", *passed])
     call = f"inorder_internal.{name}({arguments})"
     if results := ", ".join(name for is_result, name, _ in names if is_result):
-        return "plpgsql", {"writes"}, f"BEGIN\n    SELECT t.* INTO {results} FROM {call} AS t;\nEND"
-    if "\nRETURNS SETOF " in head:
-        return "plpgsql", {"writes"}, f"BEGIN\n    RETURN QUERY SELECT * FROM {call};\nEND"
-    verb = "PERFORM" if head.endswith("RETURNS void") else "RETURN"
-    return "plpgsql", {"writes"}, f"BEGIN\n    {verb} {call};\nEND"
+        statement = f"SELECT t.* INTO {results} FROM {call} AS t"
+    elif "\nRETURNS SETOF " in head:
+        statement = f"RETURN QUERY SELECT * FROM {call}"
+    else:
+        statement = f"{'PERFORM' if head.endswith('RETURNS void') else 'RETURN'} {call}"
+    return Body("plpgsql", f"BEGIN\n    {statement};\nEND", frozenset({"writes"}))
 
 
 def joined(sources: Path, source: str) -> str:

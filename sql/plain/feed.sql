@@ -22,58 +22,11 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE
 CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
-CREATE FUNCTION inorder_internal.begin_turn(feed bigint)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT concat(s.seq, ' ', s.xmin, s.ctid) FROM inorder_internal.feed_state AS s
-            WHERE s.feed = begin_turn.feed ORDER BY s.seq DESC LIMIT 1);
-END $$;
-
--- Make readers of one feed take turns; whether no other one had its turn since the row had this version, so that what
--- was found then is what follows.
-CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM FROM inorder_internal.feed_state AS s
-    WHERE s.feed = take_turn.feed AND s.seq = split_part(version, ' ', 1)::bigint
-      AND concat(s.seq, ' ', s.xmin, s.ctid) = version
-    FOR NO KEY UPDATE SKIP LOCKED;
-    IF FOUND THEN
-        RETURN true;
-    END IF;
-    PERFORM inorder_internal.lock_feed(feed);
-    RETURN false;
-END $$;
-
 CREATE FUNCTION inorder_internal.session_key(number oid)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE
 -- The first 32 bits are ''inor'' in ASCII.
 RETURN 1768845170::bigint << 32 | number::bigint;
-
--- A number by which this session is known while it lives, by an advisory lock on it.
-CREATE FUNCTION inorder_internal.this_session()
-RETURNS oid
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    number oid := nullif(current_setting('inorder.session', true), '')::oid;
-BEGIN
-    -- Who has the lock gets it once more, without a look at the locks of all sessions. It may be gone, after DISCARD ALL, or
-    -- be that of another session, which a pooler has given this setting.
-    IF number IS NULL OR NOT pg_try_advisory_lock(inorder_internal.session_key(number)) THEN
-        LOOP
-            number := (inorder_internal.random_bits(31) + 1)::oid;
-            EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
-        END LOOP;
-        PERFORM set_config('inorder.session', number::text, false);
-    END IF;
-    RETURN number;
-END $$;
 
 -- Error unless rows are of the type of the table.
 CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype)

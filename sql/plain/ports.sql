@@ -1,4 +1,6 @@
--- What sql/ports/ports.sql looks up in C. No index shows anything here but to a query.
+-- What sql/ports/ports.sql looks up in C. No index shows anything here but to a query. And what a read stands on, instead of
+-- ground.c and files.c: read from the catalog in the snapshot in which rows are looked for, under locks on the table and all
+-- of its partitions, and not kept. So each proof costs what it costs.
 
 CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
 RETURNS void
@@ -11,19 +13,12 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+---- locked: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
     RETURN t;
-END $$;
-
-CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
-RETURNS @extschema@.feed_member[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+END
+---- proved_members: plpgsql STABLE keys
 BEGIN
     -- First, since not all that is asked of a partition is answered for the snapshot.
     IF NOT inorder_internal.is_plain(t.relation) THEN
@@ -31,35 +26,50 @@ BEGIN
     END IF;
     PERFORM inorder_internal.prove_ground(t, caller);
     RETURN inorder_internal.members(t);
-END $$;
-
-CREATE FUNCTION inorder_internal.see_tree(relation regclass)
-RETURNS void
-LANGUAGE sql STABLE
+END
+---- seen_members: plpgsql STABLE keys
+DECLARE
+    seen regclass[];
+    fault text;
+BEGIN
+    -- Most tables have neither partitions nor children.
+    IF EXISTS (SELECT FROM pg_class AS c
+               WHERE c.oid = relation AND c.relkind = 'r' AND NOT c.relhassubclass
+                 AND c.relfilenode = pg_relation_filenode(c.oid)
+                 AND current_setting('transaction_isolation') = 'read committed') THEN
+        RETURN members;
+    END IF;
+    -- The tables as the snapshot sees them, each with its file then and now.
+    seen := inorder_internal.tree(relation);
+    -- What this transaction did to one since is another row of the catalog, which does not hide the one of the snapshot.
+    fault := (SELECT format('table %s was written anew', c.oid::regclass) FROM pg_class AS c
+              WHERE c.oid = ANY (seen) AND c.relkind = 'r'
+                AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
+    IF fault IS NULL AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind = 'p')
+       AND seen <> ARRAY(SELECT p.relid FROM pg_partition_tree(relation) AS p ORDER BY p.relid) THEN
+        fault := format('partitions of %s were attached, detached or dropped', relation);
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE '% after the snapshot of this transaction was taken', fault USING ERRCODE = 'serialization_failure',
+              DETAIL = 'The snapshot does not see the rows where they are now.',
+              HINT = 'Try again in a new transaction.';
+    END IF;
+    RETURN members;
+END
+---- check_names: sql IMMUTABLE
+-- feed_is_table() notices it, while the query runs.
+BEGIN ATOMIC
+END;
+---- see_tree: sql STABLE
 BEGIN ATOMIC
     SELECT inorder_internal.seen_members(relation, NULL::@extschema@.feed_member[]);
 END;
-
-CREATE FUNCTION inorder_internal.column_is_proved(
-    t inorder_internal.feed_table, column_name text, number smallint, divides boolean)
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
+---- column_is_proved: sql IMMUTABLE
 RETURN false;
-
-CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_table, number smallint, divides boolean)
-RETURNS void
-LANGUAGE sql IMMUTABLE
+---- keep_proof_of_column: sql IMMUTABLE
 BEGIN ATOMIC
 END;
-
-CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
-RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
-    SET constraint_exclusion = off SET max_parallel_workers_per_gather = 0 SET enable_seqscan = off
-    SET enable_bitmapscan = off SET enable_sort = on SET enable_incremental_sort = on
-    SET datestyle = 'ISO' SET timezone = 'UTC' SET intervalstyle = 'iso_8601'
-    SET extra_float_digits = 1 SET bytea_output = 'hex'
-AS $$
+---- as_caller: plpgsql STABLE keys reads SET enable_sort = on SET enable_incremental_sort = on
 DECLARE
     found text[];
 BEGIN
@@ -69,37 +79,26 @@ BEGIN
     END IF;
     EXECUTE query INTO found;
     RETURN found;
-END $$;
-
-CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS boolean[]
-LANGUAGE sql IMMUTABLE
+END
+---- count_as_caller: plpgsql STABLE keys tables SET jit = off SET enable_memoize = off SET enable_seqscan = on
+DECLARE
+    amount bigint;
+BEGIN
+    EXECUTE query INTO amount;
+    RETURN amount;
+END
+---- leaves_with: sql IMMUTABLE
+RETURN array_fill(true, ARRAY[cardinality(leaves)]);
+---- probe: sql IMMUTABLE
 RETURN NULL::boolean[];
-
+---- is_idle: sql STABLE
 -- Where no transaction has ended there is no row to prove anything for.
-CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extschema@.feed_position, caller oid)
-RETURNS boolean
-LANGUAGE sql STABLE
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
-
-CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN false;
-
-CREATE FUNCTION inorder_internal.walked_cut(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
-RETURNS text[]
-LANGUAGE sql IMMUTABLE
-RETURN NULL::text[];
-
--- A setting has what a call found, when (tens of seconds), and a snapshot not newer than the one in which it looked. While no
--- transaction ends it finds that again. Not a count: it may be part of a parallel query, where no setting can be changed.
-CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean)
-RETURNS bigint
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+---- found_empty: plpgsql STABLE STRICT keys
 DECLARE
+    -- It has what a call found, when (tens of seconds), and a snapshot not newer than the one in which it looked. While no
+    -- transaction ends it finds that again. Not a count: it may be part of a parallel query, where no setting can be changed.
     setting text := concat('inorder.empty_', hashtext(asked) & 15);
     call text := concat(' ', (date_part('epoch', clock_timestamp()) / 10)::bigint, ' ', pg_current_snapshot(), ' ', asked);
     known text := current_setting(setting, true);
@@ -111,103 +110,92 @@ BEGIN
     END IF;
     PERFORM set_config(setting, '-1' || call, false);
     RETURN -1;
-END $$;
-
-CREATE FUNCTION inorder_internal.ranges_with_rows(t inorder_internal.feed_table, numbers int8multirange, most bigint)
-RETURNS int8multirange
-LANGUAGE sql IMMUTABLE
+END
+---- is_walked: sql IMMUTABLE
+RETURN false;
+---- walked_cut: sql IMMUTABLE
+RETURN NULL::text[];
+---- ranges_with_rows: sql IMMUTABLE
 RETURN NULL::int8multirange;
-
-CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
-LANGUAGE sql IMMUTABLE
+---- parts_with_rows: sql IMMUTABLE
 RETURN NULL::text;
-
-CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numbers int8multirange, amount bigint)
-RETURNS bigint
-LANGUAGE sql IMMUTABLE
+---- large_first: sql IMMUTABLE
 RETURN NULL::bigint;
-
-CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
-RETURNS bigint
-LANGUAGE sql IMMUTABLE
+---- has_unread: sql IMMUTABLE
+-- A query would wait for locks and plan over the table, for roles that may not read it: so it is not known.
+RETURN NULL::boolean;
+---- count_by_index: sql IMMUTABLE
 RETURN NULL::bigint;
-
-CREATE FUNCTION inorder_internal.type_of_rows(relation regclass)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+---- sample: sql IMMUTABLE
+RETURN ROW(NULL::bigint[], NULL::bigint[]);
+---- unchanged_members: plpgsql STABLE keys SET @pinned@
+BEGIN
+    IF inorder_internal.members(t) IS DISTINCT FROM known THEN
+        RAISE 'partitions of % were attached, detached or changed while it was read', t.relation
+        USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+    END IF;
+    RETURN known;
+END
+---- type_of_rows: plpgsql STABLE keys
 BEGIN
     RETURN (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
-END $$;
-
-CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+END
+---- type_of_column: plpgsql STABLE keys
 BEGIN
     RETURN (SELECT a.atttypid FROM pg_attribute AS a
             WHERE a.attrelid = relation AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);
-END $$;
-
-CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
-RETURNS boolean
-LANGUAGE sql STABLE
+END
+---- lock_readable: sql STABLE
 RETURN inorder_internal.may_read(caller, relation);
-
-CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
-AS $$
-DECLARE
-    statement text;
+---- begin_turn: plpgsql STABLE keys
 BEGIN
-    FOREACH statement IN ARRAY statements LOOP
-        EXECUTE statement;
-    END LOOP;
-END $$;
-
--- Nobody reads by this edition on a standby, which may be promoted meanwhile.
-CREATE FUNCTION inorder_internal.expect_origin(origin text)
-RETURNS void
-LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-END;
-
-CREATE FUNCTION inorder_internal.passes_empty_batches()
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN false;
-
-CREATE FUNCTION inorder_internal.count_as_caller(
-    t inorder_internal.feed_table, query text, parallel boolean, caller oid
-)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_memoize = off
-    SET constraint_exclusion = off SET enable_seqscan = on
-AS $$
-DECLARE
-    amount bigint;
+    RETURN (SELECT concat(s.seq, ' ', s.xmin, s.ctid) FROM inorder_internal.feed_state AS s
+            WHERE s.feed = begin_turn.feed ORDER BY s.seq DESC LIMIT 1);
+END
+---- take_turn: plpgsql VOLATILE keys
 BEGIN
-    EXECUTE query INTO amount;
-    RETURN amount;
-END $$;
-
-CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
-RETURNS boolean[]
-LANGUAGE sql IMMUTABLE
-RETURN array_fill(true, ARRAY[cardinality(leaves)]);
-
-CREATE FUNCTION inorder_internal.sample(
-    t inorder_internal.feed_table, transactions int8multirange, OUT numbers bigint[], OUT rows bigint[]
-)
-LANGUAGE sql IMMUTABLE
-RETURN ROW(NULL::bigint[], NULL::bigint[]);
-
-CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+    PERFORM FROM inorder_internal.feed_state AS s
+    WHERE s.feed = take_turn.feed AND s.seq = split_part(version, ' ', 1)::bigint
+      AND concat(s.seq, ' ', s.xmin, s.ctid) = version
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM inorder_internal.lock_feed(feed);
+    RETURN false;
+END
+---- this_session: plpgsql VOLATILE keys
+DECLARE
+    -- A number on which this session has an advisory lock while it lives.
+    number oid := nullif(current_setting('inorder.session', true), '')::oid;
+BEGIN
+    -- Who has the lock gets it once more, without a look at the locks of all sessions. It may be gone, after DISCARD ALL, or
+    -- be that of another session, which a pooler has given this setting.
+    IF number IS NULL OR NOT pg_try_advisory_lock(inorder_internal.session_key(number)) THEN
+        LOOP
+            number := (inorder_internal.random_bits(31) + 1)::oid;
+            EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
+        END LOOP;
+        PERFORM set_config('inorder.session', number::text, false);
+    END IF;
+    RETURN number;
+END
+---- make_durable: plpgsql VOLATILE keys
+BEGIN
+    -- At once from version 17 on, before that when this transaction commits, which the trigger keep_commit sees to where the
+    -- transaction gives a batch away.
+    IF pg_is_in_recovery() THEN
+        RETURN true;
+    ELSIF current_setting('server_version_num')::int >= 170000 THEN
+        EXECUTE 'SELECT pg_catalog.pg_logical_emit_message(false, ''inorder'', ''''::pg_catalog.text, true)';
+    -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
+    ELSIF NOT keeps_commit THEN
+        PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text),
+                inorder_internal.force_commit();
+    END IF;
+    RETURN true;
+END
+---- await_look: plpgsql VOLATILE keys
 BEGIN
     WHILE NOT is_first AND clock_timestamp() < ends LOOP
         PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
@@ -216,17 +204,30 @@ BEGIN
     END LOOP;
     PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false);
     RETURN is_first OR clock_timestamp() < ends;
-END $$;
-
--- feed_is_table() notices it, while the query runs.
-CREATE FUNCTION inorder_internal.check_names(relation regclass)
-RETURNS void
-LANGUAGE sql IMMUTABLE
+END
+---- lock_tree: plpgsql VOLATILE keys
+BEGIN
+    -- For this, privileges on the table suffice.
+    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
+    -- By name, and so perhaps another table that had this name then.
+    IF NOT EXISTS (SELECT FROM pg_locks AS l
+                   WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
+                     AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN
+        RAISE 'table % was renamed while it was locked', relation USING ERRCODE = 'serialization_failure',
+              HINT = 'Try again.';
+    END IF;
+END
+---- run_statements: plpgsql VOLATILE keys SET client_min_messages = warning
+DECLARE
+    statement text;
+BEGIN
+    FOREACH statement IN ARRAY statements LOOP
+        EXECUTE statement;
+    END LOOP;
+END
+---- expect_origin: sql IMMUTABLE
+-- Nobody reads by this edition on a standby, which may be promoted meanwhile.
 BEGIN ATOMIC
 END;
-
--- A query would wait for locks and plan over the table, for roles that may not read it: so it is not known.
-CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN NULL::boolean;
+---- passes_empty_batches: sql IMMUTABLE
+RETURN false;

@@ -24,25 +24,6 @@ BEGIN
     EXECUTE query;
 END $$;
 
--- Flush the WAL, at once from version 17 on, before that when this transaction commits, which the trigger keep_commit
--- sees to where the transaction gives a batch away.
-CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF pg_is_in_recovery() THEN
-        RETURN true;
-    ELSIF current_setting('server_version_num')::int >= 170000 THEN
-        EXECUTE 'SELECT pg_catalog.pg_logical_emit_message(false, ''inorder'', ''''::pg_catalog.text, true)';
-    -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
-    ELSIF NOT keeps_commit THEN
-        PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text),
-                inorder_internal.force_commit();
-    END IF;
-    RETURN true;
-END $$;
-
 ---- xact_id_generated: plpgsql bare
 BEGIN
     IF base OPERATOR(pg_catalog.=) 0 THEN

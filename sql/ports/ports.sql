@@ -1,7 +1,7 @@
 -- What is looked up in a table, with C: everything else about a feed is written once, for both editions.
 --
--- sql/plain/ports.sql has these functions without C. They are called as the owner of the state; where the caller's
--- privileges count, the caller is an argument.
+-- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; where the
+-- caller's privileges count, the caller is an argument.
 
 -- A table, locked with its partitions, once it is proved that what is read of it is right; error unless it is
 -- (ground.c).
@@ -198,11 +198,3 @@ CREATE FUNCTION inorder_internal.passes_empty_batches()
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;
-
--- In the public schema, since triggers on users' tables, and dumps of these, refer to it (logging.c).
-CREATE FUNCTION @extschema@.changes_trigger()
-RETURNS trigger
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-COMMENT ON FUNCTION @extschema@.changes_trigger() IS
-'Internal function. Trigger on tables whose changes are logged: writes the keys of changed rows into the log whose OID '
-'is its argument, which must belong to the owner of the table. Created by changes_enable.';
