@@ -290,21 +290,3 @@ BEGIN
     WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
     RETURN b;
 END $$;
-
--- The number of the next batch of a feed, for a worker who gets the first one of a share, in this place.
-CREATE FUNCTION inorder_internal.number_batch(feed bigint, share int, place bigint)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-DECLARE
-    number bigint;
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
-        batch_origin = inorder_internal.server_origin(), places[share + 1] = place,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-    RETURNING s.batch INTO number;
-    RETURN number;
-END $$;

@@ -105,29 +105,6 @@ BEGIN
     RETURN b;
 END $$;
 
--- As joined(), for batches in the order of a column. Two whole sets are one: of a row and one written after its commit,
--- the first is in an earlier set or the same, and comes first in the union, too.
-CREATE FUNCTION inorder_internal.joined_order(b @extschema@.feed_batch, more @extschema@.feed_batch)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (b.ordering).next_value IS NOT NULL AND (more.ordering).from_value IS NOT NULL
-       AND b.transactions = more.transactions THEN
-        NULL;  -- the next piece of the same set
-    ELSIF num_nonnulls((b.ordering).from_value, (b.ordering).next_value, (more.ordering).from_value,
-                       (more.ordering).next_value) > 0 THEN
-        RETURN NULL;
-    ELSE
-        b.transactions := b.transactions + more.transactions;  -- two sets that have all of their rows
-    END IF;
-    b.ordering.next_value := (more.ordering).next_value;
-    b.ordering.up_to := (more.ordering).up_to;
-    b.ordering.walked_from := CASE WHEN (b.ordering).walked_from IS NOT NULL
-                                   THEN least((more.ordering).walked_from, (b.ordering).walked_from) END;
-    RETURN inorder_internal.by_number(b);
-END $$;
-
 -- The batch of a share that has the rows of two, of which the second follows and no worker has had the first; null if
 -- none has them in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
@@ -137,15 +114,29 @@ AS $$
 BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
-    ELSIF (b.ordering).column_name IS NOT NULL THEN
-        RETURN inorder_internal.joined_order(b, more);
+    ELSIF (b.ordering).column_name IS NULL THEN
+        -- A transaction in which the first one ends, or the second begins, has its other rows of the share in the other
+        -- one, or none: if a piece between them had any, it would be the first one.
+        b.transactions := b.transactions + more.transactions;
+        b.cut := more.cut;
+        b.cut_after := more.cut_after;
+        RETURN b;
+    ELSIF (b.ordering).next_value IS NOT NULL AND (more.ordering).from_value IS NOT NULL
+          AND b.transactions = more.transactions THEN
+        NULL;  -- the next piece of the same set
+    ELSIF num_nonnulls((b.ordering).from_value, (b.ordering).next_value, (more.ordering).from_value,
+                       (more.ordering).next_value) > 0 THEN
+        RETURN NULL;
+    ELSE
+        -- Two sets that have all of their rows are one: of a row and one written after its commit, the first is in an
+        -- earlier set or the same, and comes first in the union, too.
+        b.transactions := b.transactions + more.transactions;
     END IF;
-    -- A transaction in which the first one ends, or the second begins, has its other rows of the share in the other
-    -- one, or none: if a piece between them had any, it would be the first one.
-    b.transactions := b.transactions + more.transactions;
-    b.cut := more.cut;
-    b.cut_after := more.cut_after;
-    RETURN b;
+    b.ordering.next_value := (more.ordering).next_value;
+    b.ordering.up_to := (more.ordering).up_to;
+    b.ordering.walked_from := CASE WHEN (b.ordering).walked_from IS NOT NULL
+                                   THEN least((more.ordering).walked_from, (b.ordering).walked_from) END;
+    RETURN inorder_internal.by_number(b);
 END $$;
 
 -- Add the rows that a share has in a piece to its last batch, if no worker has had that and both have at most max_rows
@@ -285,18 +276,4 @@ BEGIN
         VALUES (b.feed, b.share, b.relation, b.worker, (inorder_internal.state_of(b.feed)).batch)
         ON CONFLICT DO NOTHING;
     END IF;
-END $$;
-
--- Note that workers have been given all rows that were committed, unless batches wait for one.
-CREATE FUNCTION inorder_internal.note_caught_up(feed bigint, shares int, asked timestamptz)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET caught_up_at = asked,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-      AND NOT inorder_internal.has_open(feed, shares, s.places);
 END $$;

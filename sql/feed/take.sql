@@ -339,7 +339,13 @@ BEGIN
         b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, 0);
     END IF;
     IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
-        PERFORM inorder_internal.note_caught_up(k.feed, (k.shared_by).shares, k.asked);
+        -- Workers have been given all rows that were committed, unless batches wait for one.
+        UPDATE inorder_internal.feed_state AS s
+        SET caught_up_at = k.asked,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+          AND NOT inorder_internal.has_open(k.feed, (k.shared_by).shares, s.places);
     END IF;
     RETURN b;
 END $$;
@@ -415,7 +421,19 @@ BEGIN
     IF (k.next).has_rows THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
         b.feed := k.feed;
-        b.number := inorder_internal.add_batch(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+        UPDATE inorder_internal.feed_state AS s
+        SET position = inorder_internal.advance(s.position, (k.next).batch), moved = clock_timestamp(),
+            polled = k.asked, caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
+            batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
+            -- Not at each end of a batch, for which the feed is not locked.
+            first_batch = coalesce((SELECT w.number FROM inorder_internal.worker_batch AS w
+                                    WHERE w.feed = k.feed AND w.set_aside IS NULL AND w.written_here
+                                      AND w.number >= coalesce(s.first_batch, -9223372036854775808)
+                                    ORDER BY w.number LIMIT 1), s.batch + 1),
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+        RETURNING s.batch INTO b.number;
         b.relation := k.relation::regclass;
         b.batch := (k.next).batch;
         b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries, session));
@@ -472,7 +490,14 @@ DECLARE
     b inorder_internal.worker_batch;
     session oid;
 BEGIN
-    worker := inorder_internal.checked_worker(worker, max_tries);
+    IF worker IS NULL THEN
+        RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF char_length(worker) NOT BETWEEN 1 AND 200 THEN
+        RAISE 'the name of a worker must have 1 to 200 characters, not %', char_length(worker)
+        USING ERRCODE = 'invalid_parameter_value';
+    ELSIF max_tries < 1 THEN
+        RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
     f := inorder_internal.find_feed(name, owner, caller);
     k := inorder_internal.look_for_work(f, caller, worker, max_rows);

@@ -24,49 +24,6 @@ BEGIN
     RETURN lease;
 END $$;
 
--- The name of a worker; error unless it can ask for a batch in this way.
-CREATE FUNCTION inorder_internal.checked_worker(worker text, max_tries int)
-RETURNS text
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF worker IS NULL THEN
-        RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
-    ELSIF char_length(worker) NOT BETWEEN 1 AND 200 THEN
-        RAISE 'the name of a worker must have 1 to 200 characters, not %', char_length(worker)
-        USING ERRCODE = 'invalid_parameter_value';
-    ELSIF max_tries < 1 THEN
-        RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    RETURN worker;
-END $$;
-
--- Move a feed over a batch, as move_feed() does, that a worker gets. Its number.
-CREATE FUNCTION inorder_internal.add_batch(
-    feed bigint, next_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
-)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_variable
-DECLARE
-    number bigint;
-BEGIN
-    UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.advance(s.position, next_batch), moved = clock_timestamp(), polled = asked,
-        caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
-        batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (next_batch).origin,
-        -- Not at each end of a batch, for which the feed is not locked.
-        first_batch = coalesce((SELECT b.number FROM inorder_internal.worker_batch AS b
-                                WHERE b.feed = feed AND b.set_aside IS NULL AND b.written_here
-                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808)
-                                ORDER BY b.number LIMIT 1), s.batch + 1),
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
-    RETURNING s.batch INTO number;
-    RETURN number;
-END $$;
-
 -- Leave the unfinished batch of a feed to its workers, under its number.
 CREATE FUNCTION inorder_internal.share_pending(feed bigint)
 RETURNS void
@@ -176,7 +133,13 @@ BEGIN
         -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
         -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
         IF b.is_open THEN
-            b.number := inorder_internal.number_batch(feed, b.share, b.place);
+            UPDATE inorder_internal.feed_state AS s
+            SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
+                batch_origin = inorder_internal.server_origin(), places[b.share + 1] = b.place,
+                seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+            WHERE s.feed = b.feed
+              AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = b.feed)
+            RETURNING s.batch INTO b.number;
         END IF;
         b := inorder_internal.given(b, worker, lease, max_tries, holder);
         UPDATE inorder_internal.worker_batch AS w
