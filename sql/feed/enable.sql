@@ -14,7 +14,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Make the triggers of the guard anew.
+-- Make the triggers of the guard anew. If they replace an intact guard, the feeds of the table remember the new one.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -23,6 +23,7 @@ DECLARE
     was inorder_internal.feed_table;
     stood boolean;
     before inorder_internal.next_found.members%TYPE;
+    after inorder_internal.next_found.members%TYPE;
 BEGIN
     SELECT * INTO was FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     stood := was.relation IS NOT NULL AND inorder_internal.unguarded_member(was) IS NULL;
@@ -34,7 +35,16 @@ BEGIN
         SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s), caller);
     PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
     IF stood THEN
-        PERFORM inorder_internal.renew_members(t.relation, before, inorder_internal.members(t));
+        after := inorder_internal.members(t);
+        UPDATE inorder_internal.feed_state AS s
+        SET position.members = inorder_internal.renewed((s.position).members, before, after)
+        WHERE s.relation = t.relation AND s.written_here;
+        UPDATE inorder_internal.feed_state AS s
+        SET pending.members = inorder_internal.renewed((s.pending).members, before, after)
+        WHERE s.relation = t.relation AND (s.pending).transactions IS NOT NULL;
+        UPDATE inorder_internal.worker_batch AS b
+        SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
+        WHERE b.relation = t.relation AND b.written_here;
     END IF;
 END $$;
 
@@ -46,7 +56,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     t inorder_internal.feed_table;
-    described record;
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.require_read_committed(
@@ -55,9 +64,11 @@ BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, CASE
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);
-    SELECT * INTO described FROM inorder_internal.describe_new(relation, key_column);
-    t := described.t;
-    PERFORM inorder_internal.find_fault(t, described.probe, caller);
+    t := inorder_internal.describe(relation, key_column);
+    PERFORM inorder_internal.check_alone(relation);
+    -- Rows that prevent that it is read.
+    PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
+                                                  inorder_internal.unnumbered_query(t)), caller);
     IF inorder_internal.unguarded_member(t) IS NOT NULL THEN
         PERFORM inorder_internal.make_guard(caller, t);
     END IF;
@@ -145,13 +156,25 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    named text;
+    member regclass;
 BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE');
-    named := inorder_internal.channel_of(relation, channel);
+    IF NOT EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = feed_notify.relation) THEN
+        RAISE 'table % is not readable by feeds', relation
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call feed_enable(%L) first.', relation);
+    ELSIF octet_length(channel) NOT BETWEEN 1 AND 63 THEN
+        RAISE 'channel must have 1 to 63 bytes, not %', octet_length(channel)
+        USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %L.', left(channel, 100));
+    END IF;
+    channel := coalesce(channel, (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
     PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.notify_statements(relation, named) AS s), caller);
-    PERFORM inorder_internal.check_notifying(relation, named);
+        SELECT s FROM inorder_internal.notify_statements(relation, channel) AS s), caller);
+    FOREACH member IN ARRAY inorder_internal.tree(relation) LOOP
+        IF NOT inorder_internal.is_notifying(member, channel) THEN
+            RAISE 'trigger inorder_notify of table % is not as feed_notify creates it', member
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
+        END IF;
+    END LOOP;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_unnotify(caller oid, relation regclass)
@@ -174,13 +197,26 @@ AS $$
 DECLARE
     t inorder_internal.feed_table;
 BEGIN
-    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column),
-            inorder_internal.check_division(shares, partition_by, whole_transactions),
-            inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
+    PERFORM inorder_internal.refuse_whole(whole_transactions, order_column);
+    IF shares IS NOT NULL AND partition_by IS NULL THEN
+        RAISE 'shares requires partition_by' USING ERRCODE = 'invalid_parameter_value',
+              HINT = 'Pass the column by which workers divide the feed as partition_by.';
+    ELSIF shares NOT BETWEEN 1 AND 1024 THEN
+        RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
+    ELSIF whole_transactions AND partition_by IS NOT NULL THEN
+        RAISE 'whole_transactions and partition_by exclude each other' USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
+    END IF;
+    PERFORM inorder_internal.check_name(name), inorder_internal.check_reader(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);
     t := inorder_internal.open_table(caller, relation);
     IF partition_by IS NOT NULL THEN
-        PERFORM inorder_internal.prove_new_share_column(t, partition_by);
+        PERFORM inorder_internal.prove_column(t, partition_by, true);
+        IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, partition_by)) IS NULL THEN
+            PERFORM inorder_internal.refuse_column(
+                t.relation, partition_by, true, 'is not a smallint, integer, bigint, uuid, text or varchar',
+                'Choose another column.');
+        END IF;
     END IF;
     PERFORM inorder_internal.create_feed(
         name, caller, relation, inorder_internal.first_position(t, coalesce(start, 'beginning'), order_column),

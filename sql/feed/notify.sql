@@ -72,39 +72,6 @@ BEGIN ATOMIC
     WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgfoid = inorder_internal.notifier();
 END;
 
--- The channel that a table will notify, by default its name without the schema; error if it is out of range, or if
--- feed_enable() was not called.
-CREATE FUNCTION inorder_internal.channel_of(relation regclass, channel text)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = channel_of.relation) THEN
-        RAISE 'table % is not readable by feeds', relation
-        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call feed_enable(%L) first.', relation);
-    ELSIF octet_length(channel) NOT BETWEEN 1 AND 63 THEN
-        RAISE 'channel must have 1 to 63 bytes, not %', octet_length(channel)
-        USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %L.', left(channel, 100));
-    END IF;
-    RETURN coalesce(channel, (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
-END $$;
-
--- Error if a table or a partition of it lacks the trigger that notifies.
-CREATE FUNCTION inorder_internal.check_notifying(relation regclass, channel text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    member regclass;
-BEGIN
-    FOREACH member IN ARRAY inorder_internal.tree(relation) LOOP
-        IF NOT inorder_internal.is_notifying(member, channel) THEN
-            RAISE 'trigger inorder_notify of table % is not as feed_notify creates it', member
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
-        END IF;
-    END LOOP;
-END $$;
-
 CREATE FUNCTION @extschema@.feed_notify(relation regclass, channel text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

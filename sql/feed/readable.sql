@@ -85,18 +85,6 @@ BEGIN
     END IF;
 END $$;
 
--- How a table will be read, and the query that finds rows which prevent it.
-CREATE FUNCTION inorder_internal.describe_new(relation regclass, key_column name, OUT t inorder_internal.feed_table,
-                                              OUT probe text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    t := inorder_internal.describe(relation, key_column);
-    PERFORM inorder_internal.check_alone(relation);
-    probe := format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
-                    inorder_internal.unnumbered_query(t));
-END $$;
-
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -137,24 +125,6 @@ BEGIN
     END LOOP;
     RETURN result;
 END $$;
-
--- Store in the feeds of a table, and in their batches, the guard by which feed_enable() replaced an intact one.
-CREATE FUNCTION inorder_internal.renew_members(
-    table_relation regclass, before @extschema@.feed_member[], after @extschema@.feed_member[]
-)
-RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    UPDATE inorder_internal.feed_state AS s
-    SET position.members = inorder_internal.renewed((s.position).members, before, after)
-    WHERE s.relation = table_relation AND s.written_here;
-    UPDATE inorder_internal.feed_state AS s
-    SET pending.members = inorder_internal.renewed((s.pending).members, before, after)
-    WHERE s.relation = table_relation AND (s.pending).transactions IS NOT NULL;
-    UPDATE inorder_internal.worker_batch AS b
-    SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
-    WHERE b.relation = table_relation AND b.written_here;
-END;
 
 -- Delete the description of a table; error while it has a feed or an exact count.
 CREATE FUNCTION inorder_internal.forget_table(relation regclass)

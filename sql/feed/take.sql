@@ -203,37 +203,6 @@ END $$;
 -- A divided feed
 ---------------------------------------------------------------------------
 
--- Error unless a feed can be divided by a column, or is not to be.
-CREATE FUNCTION inorder_internal.check_division(shares int, partition_by name, whole_transactions boolean)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF shares IS NOT NULL AND partition_by IS NULL THEN
-        RAISE 'shares requires partition_by' USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'Pass the column by which workers divide the feed as partition_by.';
-    ELSIF shares NOT BETWEEN 1 AND 1024 THEN
-        RAISE 'shares must be between 1 and 1024, not %', shares USING ERRCODE = 'invalid_parameter_value';
-    ELSIF whole_transactions AND partition_by IS NOT NULL THEN
-        RAISE 'whole_transactions and partition_by exclude each other' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'The rows of a transaction may be of several keys, which are in different batches.';
-    END IF;
-END $$;
-
--- Error unless a new feed can be divided by a column.
-CREATE FUNCTION inorder_internal.prove_new_share_column(t inorder_internal.feed_table, column_name name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.prove_column(t, column_name, true);
-    IF inorder_internal.share_kind(inorder_internal.type_of_column(t.relation, column_name)) IS NULL THEN
-        PERFORM inorder_internal.refuse_column(
-            t.relation, column_name, true, 'is not a smallint, integer, bigint, uuid, text or varchar',
-            'Choose another column.');
-    END IF;
-END $$;
-
 -- A feed that is divided; error if its column is not what it was, or keys may have other hashes.
 CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken)
 RETURNS inorder_internal.taken

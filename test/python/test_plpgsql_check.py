@@ -11,7 +11,6 @@ from conftest import copy_of, scalar
 # What may stay: function, a part of what is found in it, and why.
 BESIDE = "Callers read a row that is a result beside others by its name."
 ALLOWED: dict[tuple[str, str], str] = {
-    ("inorder_internal.describe_new(regclass,name)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner_name"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner"'): "for the trigger on names only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "system"'): "for the trigger on feeds only",
