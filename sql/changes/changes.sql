@@ -2,22 +2,8 @@
 -- A copy that takes each of them is the table, since the state of a key is read after its change was committed: the
 -- proof, and what checks its premises, are in docs/changes-proof.md.
 
--- Error if a table that is locked has other columns than the snapshot of the calling statement sees. Privileges are
--- looked up in the catalog as it is now, and are null for a column that is not there.
-CREATE FUNCTION inorder_internal.see_columns(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
-               OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
-        FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
-        PERFORM inorder_internal.say_columns_changed(relation, 'Its snapshot does not see them.');
-    END IF;
-END $$;
-
 -- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
--- calling statement sees its rows.
+-- calling statement sees its rows and columns.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid)
 RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -42,8 +28,13 @@ BEGIN
                        'changes_resync() was called last.',
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
-    PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.see_tree(relation),
-            inorder_internal.see_columns(relation);
+    PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.see_tree(relation);
+    -- Privileges are looked up in the catalog as it is now, and are null for a column that is not there.
+    IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
+               OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
+        FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
+        PERFORM inorder_internal.say_columns_changed(relation, 'Its snapshot does not see them.');
+    END IF;
     RETURN relation;
 END $$;
 

@@ -148,20 +148,6 @@ BEGIN
                   budget, inorder_internal.number_in(t, b.transactions));
 END $$;
 
--- The query for the rows of an ordered batch, in its order or not.
-CREATE FUNCTION inorder_internal.ordered_query(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN format('(SELECT %s %s%s)', columns,
-                  inorder_internal.piece(t, b, (b.ordering).walked_from,
-                                         coalesce((b.ordering).up_to, 9223372036854775807), NULL),
-                  CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
-END $$;
-
 -- The query for the lowest value in a set that is not below another.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
@@ -200,7 +186,10 @@ DECLARE
     query text;
 BEGIN
     IF (b.ordering).column_name IS NOT NULL AND NOT isempty(b.transactions) THEN
-        RETURN inorder_internal.ordered_query(t, b, columns, in_order);
+        RETURN format('(SELECT %s %s%s)', columns,
+                      inorder_internal.piece(t, b, (b.ordering).walked_from,
+                                             coalesce((b.ordering).up_to, 9223372036854775807), NULL),
+                      CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
     ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
         query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
     ELSE

@@ -84,7 +84,8 @@ BEGIN
     RETURN key_attnum;
 END $$;
 
-CREATE FUNCTION inorder_internal.prepare_statements(relation regclass, key_column name, method name)
+-- The body of a public function.
+CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
@@ -105,14 +106,6 @@ BEGIN
     RETURN NEXT format('SELECT %s.feed_enable(%L::pg_catalog.regclass, %L::pg_catalog.name)', schema, relation,
                        key_column);
 END $$;
-
--- The body of a public function.
-CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
-RETURNS SETOF text
-LANGUAGE sql STABLE STRICT
-BEGIN ATOMIC
-    SELECT s FROM inorder_internal.prepare_statements(relation, key_column, method) AS s;
-END;
 
 CREATE FUNCTION @extschema@.feed_prepare(
     relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin'

@@ -44,13 +44,6 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The text of a query that its reader runs, perhaps with casts of columns.
-CREATE FUNCTION inorder_internal.readers_query(t inorder_internal.feed_table, query text)
-RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue'::text, query,
-              inorder_internal.typed((t).relation, NULL::name[]));
-
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
 RETURNS text
 LANGUAGE sql STABLE

@@ -142,20 +142,6 @@ BEGIN
     RETURN n.batch;
 END $$;
 
--- Whether there are rows after a position.
-CREATE FUNCTION inorder_internal.has_rows_after(
-    caller oid, relation regclass, from_position @extschema@.feed_position
-)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
-BEGIN
-    PERFORM inorder_internal.check_position(from_position);
-    RETURN (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows;
-END $$;
-
 CREATE FUNCTION inorder_internal.reader_backlog(
     caller oid, relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
@@ -197,7 +183,7 @@ BEGIN
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
     PERFORM inorder_internal.check_names(relation), inorder_internal.expect_origin(origin);
-    query := inorder_internal.readers_query(k.t, k.query);
+    query := format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
     ordered := (k.t).ordered;
 END $$;
 
@@ -213,6 +199,7 @@ DECLARE
     since timestamptz := clock_timestamp();
     found boolean;
     k inorder_internal.taken;
+    t inorder_internal.feed_table;
 BEGIN
     IF timeout IS NULL THEN
         RAISE 'timeout must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -227,7 +214,9 @@ BEGIN
         -- this one is no error of the caller's.
         BEGIN
             IF NOT is_feed THEN
-                found := inorder_internal.has_rows_after(caller, relation, from_position) IS TRUE;
+                t := inorder_internal.readable_table(caller, relation);
+                PERFORM inorder_internal.check_position(from_position);
+                found := (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
             ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
                 k := inorder_internal.take_next(caller, feed, owner, NULL, NULL, false, false);
                 found := inorder_internal.is_batch_next(k) IS TRUE;

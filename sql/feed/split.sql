@@ -4,21 +4,6 @@
 -- (cut). It is divided along that order, before or inside a transaction. So each part is a batch, and every row of the
 -- batch is in exactly one.
 
-CREATE FUNCTION inorder_internal.say_unrelated(p @extschema@.feed_position, q @extschema@.feed_position)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'no batch leads from from_position to to_position' USING ERRCODE = 'invalid_parameter_value',
-          DETAIL = format('From: %s, then %s up to %s. To: %s, then %s up to %s.',
-                          inorder_internal.few_of(p.transactions),
-                          coalesce(p.partial::text, (p.ordering).column_name, 'none'),
-                          coalesce(left(p.last_key::text, 200), (p.ordering).next_value::text, 'none'),
-                          inorder_internal.few_of(q.transactions),
-                          coalesce(q.partial::text, (q.ordering).column_name, 'none'),
-                          coalesce(left(q.last_key::text, 200), (q.ordering).next_value::text, 'none'));
-END $$;
-
 -- The transactions between two positions in whole transactions or of ordered sets; null if the second does not follow
 -- the first.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
@@ -36,57 +21,6 @@ RETURN CASE
     WHEN (q).transactions = (p).transactions AND coalesce((p).ordering.frozen = (q).ordering.frozen, true)
          AND coalesce((p).ordering.next_value <= (q).ordering.next_value, true)
     THEN (q).ordering.frozen END;
-
-CREATE FUNCTION inorder_internal.between_positions(
-    p @extschema@.feed_position, q @extschema@.feed_position, OUT batch @extschema@.feed_batch
-)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM inorder_internal.check_position(p), inorder_internal.check_position(q);
-    IF p.partial = q.partial THEN
-        batch.transactions := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
-    ELSIF p.partial IS NOT NULL OR q.partial IS NOT NULL THEN
-        batch.transactions := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
-                                   THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
-                                                              inorder_internal.one(q.partial)) END;
-    ELSE
-        batch.transactions := inorder_internal.set_between(p, q);
-    END IF;
-    IF batch.transactions IS NULL OR NOT p.transactions <@ q.transactions OR p.transactions @> q.partial THEN
-        PERFORM inorder_internal.say_unrelated(p, q);
-    END IF;
-    batch.format := inorder_internal.position_format();
-    batch.resumed := p.partial;
-    batch.resumed_after := p.last_key;
-    batch.cut := q.partial;
-    batch.cut_after := q.last_key;
-    batch.ordering := q.ordering;
-    IF (q.ordering).column_name IS NOT NULL THEN
-        batch.ordering.frozen := NULL;
-        batch.ordering.from_value := (p.ordering).next_value;
-        batch.ordering.up_to := coalesce((p.ordering).up_to, (q.ordering).up_to);
-    END IF;
-    batch.members := q.members;
-    batch.origin := q.origin;
-END $$;
-
--- Error unless a batch can be divided into parts.
-CREATE FUNCTION inorder_internal.check_splittable(b @extschema@.feed_batch)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF (b.ordering).column_name IS NOT NULL THEN
-        RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'Readers in parallel keep no order.';
-    -- One of no transactions ends where it begins, perhaps inside of one: see no_batch().
-    ELSIF NOT isempty(b.transactions)
-          AND (NOT b.transactions @> inorder_internal.one(b.resumed) + inorder_internal.one(b.cut)
-               OR b.resumed = b.cut AND b.transactions <> inorder_internal.one(b.cut)) THEN
-        RAISE 'this batch is not one that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-END $$;
 
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
@@ -267,11 +201,45 @@ END $$;
 
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller.
 CREATE FUNCTION inorder_internal.reader_batch_between(
-    caller oid, from_position @extschema@.feed_position, to_position @extschema@.feed_position
+    caller oid, p @extschema@.feed_position, q @extschema@.feed_position, OUT batch @extschema@.feed_batch
 )
-RETURNS @extschema@.feed_batch
-LANGUAGE sql STABLE
-RETURN inorder_internal.between_positions(from_position, to_position);
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM inorder_internal.check_position(p), inorder_internal.check_position(q);
+    IF p.partial = q.partial THEN
+        batch.transactions := CASE WHEN p.transactions = q.transactions THEN inorder_internal.one(p.partial) END;
+    ELSIF p.partial IS NOT NULL OR q.partial IS NOT NULL THEN
+        batch.transactions := CASE WHEN p.partial IS NULL OR q.transactions @> p.partial
+                                   THEN inorder_internal.plus(inorder_internal.minus(q.transactions, p.transactions),
+                                                              inorder_internal.one(q.partial)) END;
+    ELSE
+        batch.transactions := inorder_internal.set_between(p, q);
+    END IF;
+    IF batch.transactions IS NULL OR NOT p.transactions <@ q.transactions OR p.transactions @> q.partial THEN
+        RAISE 'no batch leads from from_position to to_position' USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = format('From: %s, then %s up to %s. To: %s, then %s up to %s.',
+                              inorder_internal.few_of(p.transactions),
+                              coalesce(p.partial::text, (p.ordering).column_name, 'none'),
+                              coalesce(left(p.last_key::text, 200), (p.ordering).next_value::text, 'none'),
+                              inorder_internal.few_of(q.transactions),
+                              coalesce(q.partial::text, (q.ordering).column_name, 'none'),
+                              coalesce(left(q.last_key::text, 200), (q.ordering).next_value::text, 'none'));
+    END IF;
+    batch.format := inorder_internal.position_format();
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    batch.cut := q.partial;
+    batch.cut_after := q.last_key;
+    batch.ordering := q.ordering;
+    IF (q.ordering).column_name IS NOT NULL THEN
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+        batch.ordering.up_to := coalesce((p.ordering).up_to, (q.ordering).up_to);
+    END IF;
+    batch.members := q.members;
+    batch.origin := q.origin;
+END $$;
 
 CREATE FUNCTION inorder_internal.reader_split(
     caller oid, relation regclass, batch @extschema@.feed_batch, parts int
@@ -288,8 +256,16 @@ BEGIN
         RAISE 'parts must be between 1 and 10000, not %', coalesce(parts::text, 'null')
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.readable_batch(t, batch, members),
-            inorder_internal.check_splittable(batch);
+    PERFORM inorder_internal.check_kept_batch(batch), inorder_internal.readable_batch(t, batch, members);
+    IF (batch.ordering).column_name IS NOT NULL THEN
+        RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'Readers in parallel keep no order.';
+    -- One of no transactions ends where it begins, perhaps inside of one: see no_batch().
+    ELSIF NOT isempty(batch.transactions)
+          AND (NOT batch.transactions @> inorder_internal.one(batch.resumed) + inorder_internal.one(batch.cut)
+               OR batch.resumed = batch.cut AND batch.transactions <> inorder_internal.one(batch.cut)) THEN
+        RAISE 'this batch is not one that a server writes' USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
     RETURN QUERY SELECT * FROM inorder_internal.split(t, batch, parts, caller);
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members)),
             inorder_internal.expect_origin(origin);

@@ -102,8 +102,15 @@ DECLARE
     index oid := CASE WHEN inorder_internal.is_plain(t.relation) THEN inorder_internal.stands(t, caller) END;
 BEGIN
     IF index IS NULL THEN
-        PERFORM inorder_internal.check_table(t, caller), inorder_internal.prove_members(t),
-                inorder_internal.prove_columns(t);
+        PERFORM inorder_internal.check_table(t, caller);
+        IF NOT inorder_internal.is_plain(t.relation) THEN
+            PERFORM inorder_internal.refuse_leaf(
+                t.relation, m.unguarded, format('has lost the guard of column %I', t.key_column),
+                'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers '
+                'have passed.')
+            FROM inorder_internal.unguarded_member(t) AS m(unguarded) WHERE m.unguarded IS NOT NULL;
+        END IF;
+        PERFORM inorder_internal.prove_columns(t);
         RETURN inorder_internal.prove_indexes(t);
     END IF;
     -- A key of type uuid is the order.
@@ -111,23 +118,6 @@ BEGIN
         PERFORM inorder_internal.prove_order(t);
     END IF;
     RETURN ARRAY[index];
-END $$;
-
--- Error unless the partitions of a table have its guard, too.
-CREATE FUNCTION inorder_internal.prove_members(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    unguarded regclass := CASE WHEN NOT inorder_internal.is_plain(t.relation)
-                               THEN inorder_internal.unguarded_member(t) END;
-BEGIN
-    IF unguarded IS NOT NULL THEN
-        PERFORM inorder_internal.refuse_leaf(
-            t.relation, unguarded, format('has lost the guard of column %I', t.key_column),
-            'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers '
-            'have passed.');
-    END IF;
 END $$;
 
 -- The error about columns that are not those for which the query of the caller was planned.

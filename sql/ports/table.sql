@@ -137,21 +137,6 @@ BEGIN
           HINT = 'Have the query made again, in a new transaction.';
 END $$;
 
-CREATE FUNCTION inorder_internal.say_key_column(relation regclass, key_column name, amount bigint)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RAISE 'table % has % with the transaction number', relation,
-        CASE WHEN amount > 1 THEN 'several columns' WHEN key_column IS NOT NULL THEN format('no column %I', key_column)
-             ELSE 'no column' END
-    USING ERRCODE = CASE WHEN amount > 1 THEN 'ambiguous_column' ELSE 'undefined_column' END,
-          DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
-                   'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
-          HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
-                      ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
-END $$;
-
 -- Whether a btree index has the column first; false if only a BRIN index has, null if none.
 CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint)
 RETURNS boolean
@@ -188,7 +173,14 @@ BEGIN
     WHERE a.attrelid = relation AND (describe.key_column IS NULL OR a.attname = describe.key_column)
     ORDER BY a.attnum;
     IF amount IS DISTINCT FROM 1 THEN
-        PERFORM inorder_internal.say_key_column(relation, key_column, amount);
+        RAISE 'table % has % with the transaction number', relation,
+            CASE WHEN amount > 1 THEN 'several columns'
+                 WHEN key_column IS NOT NULL THEN format('no column %I', key_column) ELSE 'no column' END
+        USING ERRCODE = CASE WHEN amount > 1 THEN 'ambiguous_column' ELSE 'undefined_column' END,
+              DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
+                       'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
+              HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
+                          ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
     END IF;
     t.ordered := inorder_internal.has_order(relation, key_attnum);
     IF t.ordered IS NULL THEN
@@ -257,18 +249,6 @@ CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The default collation of this database, which is another one in another database.
-CREATE FUNCTION inorder_internal.default_collation()
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- The locale of providers other than libc is in daticulocale before version 17, in datlocale from then on.
-    RETURN (SELECT format('%I.%s', 'default', quote_ident(concat_ws('/', d.datlocprovider,
-                              coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale', d.datcollate))))
-            FROM pg_database AS d WHERE d.datname = current_database());
-END $$;
-
 -- The columns that distinguish rows of one transaction, with everything that determines their order.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
 RETURNS text[]
@@ -278,10 +258,16 @@ BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY[format('%I uuid', t.key_column)];
     END IF;
+    -- The default collation is another one in another database. The locale of providers other than libc is in
+    -- daticulocale before version 17, in datlocale from then on.
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                                 CASE WHEN a.attcollation = '"default"'::regcollation::oid
-                                     THEN concat(' COLLATE ', inorder_internal.default_collation())
+                                     THEN (SELECT format(' COLLATE %I.%s', 'default', quote_ident(concat_ws(
+                                               '/', d.datlocprovider, coalesce(
+                                                   to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale',
+                                                   d.datcollate))))
+                                           FROM pg_database AS d WHERE d.datname = current_database())
                                      WHEN a.attcollation <> 0::oid
                                      THEN concat(' COLLATE ', a.attcollation::regcollation) END) ORDER BY c.place)
         FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)

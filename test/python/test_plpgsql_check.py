@@ -10,13 +10,16 @@ from conftest import copy_of, scalar
 
 # What may stay: function, a part of what is found in it, and why.
 BESIDE = "Callers read a row that is a result beside others by its name."
+TO_TWINS = "Who calls is passed to each twin."
 ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner_name"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner"'): "for the trigger on names only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "system"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "relation"'): "for the triggers on tables only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
-    ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): "Who calls is passed to each twin.",
+    ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): TO_TWINS,
+    ("inorder_internal.feed_prepare(oid,regclass,name,name)", 'unused parameter "caller"'): TO_TWINS,
+    ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "feed"'): BESIDE,
     ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
