@@ -10,12 +10,6 @@ BEGIN
             FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r');
 END $$;
 
-CREATE TYPE inorder_internal.spread AS (bounds float8[], common float8[], shares float8[], last float8);
-COMMENT ON TYPE inorder_internal.spread IS
-'Internal type. The distribution of rows by number at the last ANALYZE: histogram bounds of all rows except those with '
-'common numbers; the common numbers, ascending, with the share of all rows that had that or a lower common number; and '
-'the last number.';
-
 CREATE FUNCTION inorder_internal.numbers_of(t inorder_internal.feed_table, keys text)
 RETURNS float8[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -52,72 +46,34 @@ BEGIN
                      WHEN s.stakind3 THEN s.stanumbers3 WHEN s.stakind4 THEN s.stanumbers4 END;
 END $$;
 
--- The distribution of the rows of a table by number at the last ANALYZE.
-CREATE FUNCTION inorder_internal.spread_of(t inorder_internal.feed_table)
-RETURNS inorder_internal.spread
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    found_spread inorder_internal.spread;
-    bounds text;
-    common text;
-    shares float8[];
-BEGIN
-    SELECT s.bounds, s.common, s.shares INTO bounds, common, shares FROM inorder_internal.statistics_of(t) AS s;
-    -- A hundred bins are sufficient.
-    found_spread.bounds := ARRAY(
-        SELECT n.number
-        FROM (SELECT b.number, row_number() OVER (ORDER BY b.number) - 1 AS place, count(*) OVER () AS amount
-              FROM unnest(inorder_internal.numbers_of(t, bounds)) AS b(number)) AS n
-        WHERE n.place % (n.amount / 101 + 1) = 0 OR n.place = n.amount - 1 ORDER BY n.number);
-    SELECT array_agg(c.number ORDER BY c.number), array_agg(c.share ORDER BY c.number)
-    INTO found_spread.common, found_spread.shares
-    FROM (SELECT k.number, sum(k.share) OVER (ORDER BY k.number) AS share
-          FROM ROWS FROM (unnest(inorder_internal.numbers_of(t, common)), unnest(shares)) AS k(number, share)) AS c;
-    found_spread.last := (SELECT max(n) FROM unnest(found_spread.bounds || found_spread.common) AS n);
-    RETURN found_spread;
-END $$;
-
--- The share of a histogram below a value, by linear interpolation between its bounds.
-CREATE FUNCTION inorder_internal.share_between(bounds float8[], number float8)
-RETURNS float8
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    parts int := cardinality(bounds) - 1;
-    part int;
-BEGIN
-    IF parts < 1 OR number <= bounds[1] THEN
-        RETURN 0;
-    ELSIF number > bounds[parts + 1] THEN
-        RETURN 1;
-    END IF;
-    part := least(width_bucket(number, bounds), parts);
-    RETURN (part - 1 + (number - bounds[part]) / greatest(bounds[part + 1] - bounds[part], 1)) / parts;
-END $$;
-
--- The estimated share of rows with lower numbers, given the share that was there at ANALYZE.
+-- The estimated share of rows with lower numbers: given are histogram bounds of all rows except those with common
+-- numbers; the common numbers, ascending, with the share of all rows that had that or a lower common number; the last
+-- number; the next one; and the share of rows that was there at ANALYZE.
 CREATE FUNCTION inorder_internal.share_below(
-    s inorder_internal.spread, next float8, analyzed float8, number float8
+    bounds float8[], common float8[], shares float8[], last float8, next float8, analyzed float8, number float8
 )
 RETURNS float8
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    all_common float8 := coalesce(s.shares[cardinality(s.shares)], 0);
-    common float8;
+    all_common float8 := coalesce(shares[cardinality(shares)], 0);
+    parts int := cardinality(bounds) - 1;
+    part int := least(width_bucket(number, bounds), parts);
+    lower_common float8;
 BEGIN
-    IF s.last IS NULL OR number > s.last THEN
+    IF last IS NULL OR number > last THEN
         -- Rows inserted since, assumed to be uniform up to the next number.
-        RETURN analyzed + (1 - analyzed)
-            * least(1, (number - coalesce(s.last, 0)) / greatest(next - coalesce(s.last, 0), 1));
+        RETURN analyzed + (1 - analyzed) * least(1, (number - coalesce(last, 0)) / greatest(next - coalesce(last, 0), 1));
     END IF;
     -- The lower ones of the common numbers: width_bucket() counts equal ones, too.
-    common := CASE WHEN all_common > 0 THEN coalesce(s.shares[width_bucket(number - 0.5, s.common)], 0) ELSE 0 END;
-    IF cardinality(s.bounds) < 2 THEN
-        RETURN analyzed * common / greatest(all_common, 1e-9);
+    lower_common := CASE WHEN all_common > 0 THEN coalesce(shares[width_bucket(number - 0.5, common)], 0) ELSE 0 END;
+    IF parts < 1 THEN
+        RETURN analyzed * lower_common / greatest(all_common, 1e-9);
     END IF;
-    RETURN analyzed * (common + (1 - all_common) * inorder_internal.share_between(s.bounds, number));
+    -- Of the histogram by linear interpolation between its bounds.
+    RETURN analyzed * (lower_common + (1 - all_common) * CASE
+        WHEN number <= bounds[1] THEN 0 WHEN number > bounds[parts + 1] THEN 1
+        ELSE (part - 1 + (number - bounds[part]) / greatest(bounds[part + 1] - bounds[part], 1)) / parts END);
 END $$;
 
 -- The estimated number of rows with numbers of a set, below the next number.
@@ -126,15 +82,29 @@ RETURNS float8
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    s inorder_internal.spread := inorder_internal.spread_of(t);
+    s record := inorder_internal.statistics_of(t);
+    -- A hundred bins are sufficient.
+    bounds float8[] := ARRAY(
+        SELECT n.number
+        FROM (SELECT b.number, row_number() OVER (ORDER BY b.number) - 1 AS place, count(*) OVER () AS amount
+              FROM unnest(inorder_internal.numbers_of(t, s.bounds)) AS b(number)) AS n
+        WHERE n.place % (n.amount / 101 + 1) = 0 OR n.place = n.amount - 1 ORDER BY n.number);
+    common float8[];
+    shares float8[];
+    last float8;
     total float8 := inorder_internal.rows_estimated(t.relation);
     counted float8 := (SELECT sum(c.reltuples) FROM unnest(inorder_internal.tree(t.relation)) AS m
                        JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r' AND c.reltuples > 0);
-    analyzed float8 := CASE WHEN total = 0 OR s.last IS NULL THEN 0
-                            ELSE least(coalesce(counted, 0) / total, 1) END;
+    analyzed float8;
 BEGIN
-    RETURN (SELECT coalesce(sum(total * (inorder_internal.share_below(s, next, analyzed, upper(r))
-                                         - inorder_internal.share_below(s, next, analyzed, lower(r)))), 0)
+    SELECT array_agg(c.number ORDER BY c.number), array_agg(c.share ORDER BY c.number) INTO common, shares
+    FROM (SELECT k.number, sum(k.share) OVER (ORDER BY k.number) AS share
+          FROM ROWS FROM (unnest(inorder_internal.numbers_of(t, s.common)), unnest(s.shares)) AS k(number, share)) AS c;
+    last := (SELECT max(n) FROM unnest(bounds || common) AS n);
+    analyzed := CASE WHEN total = 0 OR last IS NULL THEN 0 ELSE least(coalesce(counted, 0) / total, 1) END;
+    RETURN (SELECT coalesce(sum(total * (
+                inorder_internal.share_below(bounds, common, shares, last, next, analyzed, upper(r))
+                - inorder_internal.share_below(bounds, common, shares, last, next, analyzed, lower(r)))), 0)
             FROM unnest(numbers) AS r);
 END $$;
 

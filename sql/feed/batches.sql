@@ -164,9 +164,7 @@ RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS
-SELECT b.name, b.owner, b.relation, b.number, b.worker, b.pid, b.tries, b.max_tries, b.lease_end, b.failed, b.reason,
-       b.set_aside, b.transactions, b.share, b.rows
-FROM inorder_internal.seen_batches() AS b;
+SELECT * FROM inorder_internal.seen_batches();
 COMMENT ON VIEW @extschema@.feed_batches IS
 'Unfinished batches of workers, also those that are set aside. Shows those of the feeds that the view feeds shows.';
 COMMENT ON COLUMN @extschema@.feed_batches.number IS

@@ -119,14 +119,6 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
 
-CREATE FUNCTION inorder_internal.of_number(t inorder_internal.feed_table, number bigint)
-RETURNS text
-LANGUAGE sql STABLE
--- A bigint is compared by equality: then an index gives the rows by key, that of the primary key or one of number and
--- key, and a read that continues after a key begins there. With a range the planner would sort the whole transaction.
-RETURN CASE WHEN (t).is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
-            ELSE format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, number)) END;
-
 -- The query for rows of one transaction above one key and up to another; null means no bound.
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
@@ -138,7 +130,12 @@ AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    RETURN format('(SELECT %s FROM %s%s', columns, source, inorder_internal.of_number(t, number))
+    -- A bigint is compared by equality: then an index gives the rows by key, that of the primary key or one of number
+    -- and key, and a read that continues after a key begins there. With a range the planner would sort the whole
+    -- transaction.
+    RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
+                  WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one(number))
+                  ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)
         || CASE WHEN above IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.>) (%s)', key,
                   inorder_internal.literal_list(t, above)) END
         || CASE WHEN up_to IS NULL THEN '' ELSE format(' AND (%s) OPERATOR(pg_catalog.<=) (%s)', key,

@@ -82,11 +82,6 @@ RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN us / 1000 * 4096 + (us % 1000 * 4096 + 999) / 1000;
 
-CREATE FUNCTION inorder_internal.us_of(moment timestamptz)
-RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (extract(epoch FROM moment) * 1000000)::bigint;
-
 CREATE FUNCTION inorder_internal.number_above(base bigint)
 RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT
@@ -224,7 +219,8 @@ BEGIN
         RAISE 'timestamp % is outside the range of version-7 UUIDs', moment USING ERRCODE = 'datetime_field_overflow',
               DETAIL = 'They hold 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00.';
     END IF;
-    RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(inorder_internal.us_of(moment)), 0);
+    RETURN inorder_internal.v7_key(inorder_internal.v7_first_tick(
+        (extract(epoch FROM moment) * 1000000)::bigint), 0);
 END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE

@@ -100,15 +100,6 @@ CREATE TRIGGER keep_state AFTER UPDATE ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_state();
 REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given(), inorder_internal.keep_state() FROM PUBLIC;
 
-ALTER TABLE inorder_internal.feed_table ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.feed ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.feed_state ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.gone_feed ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.worker_batch ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.share_worker ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.counted_table ENABLE ROW LEVEL SECURITY;
-ALTER TABLE inorder_internal.count_part ENABLE ROW LEVEL SECURITY;
-
 -- How a table is read shows in the catalog, too.
 CREATE POLICY look ON inorder_internal.feed_table FOR SELECT USING (true);
 CREATE POLICY look ON inorder_internal.counted_table FOR SELECT USING (true);
@@ -202,6 +193,7 @@ BEGIN
                      WHERE i.indrelid = c.oid AND i.indisprimary) AS same
              FROM pg_policy AS p JOIN pg_class AS c ON c.oid = p.polrelid
              WHERE c.relnamespace = 'inorder_internal'::regnamespace AND p.polname IN ('own', 'remove') LOOP
+        EXECUTE format('ALTER TABLE inorder_internal.%I ENABLE ROW LEVEL SECURITY', t.name);
         EXECUTE format('GRANT SELECT, INSERT (%1$s), UPDATE (%1$s) ON inorder_internal.%2$I TO PUBLIC', t.columns, t.name);
         EXECUTE format('CREATE OR REPLACE VIEW inorder_internal.%I WITH (security_barrier) AS '
                        'SELECT false AS removed, %2$I.* FROM inorder_internal.%2$I WHERE %3$s', t.view, t.name, t.condition);

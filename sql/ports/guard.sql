@@ -67,9 +67,8 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    c record;
+    c record := inorder_internal.names_of(relation);
 BEGIN
-    SELECT * INTO c FROM inorder_internal.names_of(relation);
     RAISE '% % was not made by this transaction', CASE WHEN is_uuid THEN 'key' ELSE 'number' END, coalesce(key, 'NULL')
     USING ERRCODE = 'check_violation',
           DETAIL = format('The feed on "%s" delivers rows by the transaction number in column "%s"; this one says %s, '
@@ -87,9 +86,8 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    c record;
+    c record := inorder_internal.names_of(relation);
 BEGIN
-    SELECT * INTO c FROM inorder_internal.names_of(relation);
     RAISE 'column "%" of "%" must not change', changed, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
           HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: '
@@ -101,9 +99,8 @@ RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    c record;
+    c record := inorder_internal.names_of(relation);
 BEGIN
-    SELECT * INTO c FROM inorder_internal.names_of(relation);
     RAISE 'cannot % "%": it is insert-only', command, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
           HINT = 'Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or '
