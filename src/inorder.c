@@ -34,7 +34,6 @@
  *	  restored.c	what a restore brought, and nobody has accepted yet
  *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
- *	  tree.c		a table and all partitions below it
  *	  version.c		whether this library and the SQL fit together
  *	  state.c		calls of internal functions, as the owner of the state
  *	  as_owner.c	public functions whose bodies, in SQL, run as the owner of the state
@@ -42,7 +41,7 @@
  *	  query.c		queries over one table, with the rights of the caller
  *	  ground.c		what a read stands on, proved before it
  *	  proof.c		whether a table stands as it was made readable, without a query
- *	  files.c		whether a snapshot sees the files that are read
+ *	  files.c		a table with its partitions, and whether a snapshot sees the files that are read
  *	  versions.c	which version of its guard a table has
  *	  parts.c		queries over those partitions only that have rows
  *	  probe.c		whether a table has rows of some numbers, by its indexes

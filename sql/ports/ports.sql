@@ -155,7 +155,7 @@ AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL 
 -- over, by take_turn(): whether no other reader had its turn since this version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint)
 RETURNS text
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text)
 RETURNS boolean

@@ -11,9 +11,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "ports/files.h"
 #include "ports/ground.h"
 #include "ports/query.h"
-#include "ports/tree.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 PG_FUNCTION_INFO_V1(run_statements);

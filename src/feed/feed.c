@@ -211,12 +211,12 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 /*
  * reader_batch_rows(relation regclass, batch feed_batch, row_type anyelement) -> setof row_type
  *
- * A standby may be promoted in mid-call: what a call says is of the origin that it began on, or an error (origin.c).
+ * A standby may be promoted in mid-call: what a call says is of the timeline that it began on, or an error (origin.c).
  */
 Datum
 reader_batch_rows(PG_FUNCTION_ARGS)
 {
-	Origin		origin = origin_here();
+	TimeLineID	timeline = timeline_here();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
 	FoundRows	found;
 
@@ -228,6 +228,6 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				 errhint("Call the function in a query.")));
 	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
 	(void) return_rows(&found, fcinfo, 2, NULL, 0);
-	expect_origin(origin);
+	expect_timeline(timeline);
 	return (Datum) 0;
 }

@@ -33,7 +33,7 @@
 
 #include "names.h"
 #include "ports/citus.h"
-#include "ports/tree.h"
+#include "ports/files.h"
 
 PG_FUNCTION_INFO_V1(check_local);
 

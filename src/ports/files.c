@@ -31,6 +31,17 @@
 #define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
 #define NAME_OF_OTHERS "A query that names the table may have read another one."
 
+/*
+ * A table and all partitions below it.  The partitions are locked in this mode, unless it is NoLock, the table is not.
+ * None if it was dropped, perhaps while its lock was waited for: the server's
+ * function would end in an internal error.
+ */
+List *
+tree_of(Oid relation, LOCKMODE mode)
+{
+	return get_rel_relkind(relation) == '\0' ? NIL : find_all_inheritors(relation, mode, NULL);
+}
+
 /* Whether a table is the one that was proved, or a partition of it */
 bool
 in_tree(const Ground *ground, Oid relation)

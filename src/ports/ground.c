@@ -44,7 +44,6 @@
 #include "ports/parts.h"
 #include "ports/proof.h"
 #include "ports/rights.h"
-#include "ports/tree.h"
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);

@@ -23,16 +23,15 @@ PG_FUNCTION_INFO_V1(server_origin);
 PG_FUNCTION_INFO_V1(server_system);
 PG_FUNCTION_INFO_V1(expect_same_origin);
 
-Origin
-origin_here(void)
+TimeLineID
+timeline_here(void)
 {
-	Origin		here = {.system = GetSystemIdentifier()};
+	TimeLineID	timeline;
 
-	if (RecoveryInProgress())
-		(void) GetXLogReplayRecPtr(&here.timeline);
-	else
-		here.timeline = GetWALInsertionTimeLine();
-	return here;
+	if (!RecoveryInProgress())
+		return GetWALInsertionTimeLine();
+	(void) GetXLogReplayRecPtr(&timeline);
+	return timeline;
 }
 
 /*
@@ -41,16 +40,16 @@ origin_here(void)
  * was checked is of the old timeline, and what was read of the new one.
  */
 void
-expect_origin(Origin origin)
+expect_timeline(TimeLineID timeline)
 {
-	Origin		here = origin_here();
+	TimeLineID	here = timeline_here();
 
-	if (likely(here.timeline == origin.timeline))
+	if (likely(here == timeline))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("the server was promoted during this call"),
-			 errdetail("The call began on timeline %u, and this is timeline %u.", origin.timeline, here.timeline),
+			 errdetail("The call began on timeline %u, and this is timeline %u.", timeline, here),
 			 errhint("Try again: a position of the old timeline is then refused.")));
 }
 
@@ -58,18 +57,14 @@ expect_origin(Origin origin)
 Datum
 server_origin(PG_FUNCTION_ARGS)
 {
-	Origin		here = origin_here();
-
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) here.system, here.timeline)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu/%u", (unsigned long long) GetSystemIdentifier(), timeline_here())));
 }
 
 /* expect_origin(origin text) */
 Datum
 expect_same_origin(PG_FUNCTION_ARGS)
 {
-	const char *origin = text_to_cstring(PG_GETARG_TEXT_PP(0));
-
-	expect_origin((Origin) {.system = GetSystemIdentifier(), .timeline = (TimeLineID) strtoul(strchr(origin, '/') + 1, NULL, 10)});
+	expect_timeline((TimeLineID) strtoul(strchr(text_to_cstring(PG_GETARG_TEXT_PP(0)), '/') + 1, NULL, 10));
 	PG_RETURN_VOID();
 }
 

@@ -7,13 +7,7 @@
 
 #include "access/xlogdefs.h"
 
-typedef struct Origin
-{
-	uint64		system;
-	TimeLineID	timeline;
-} Origin;
-
-extern Origin origin_here(void);
-extern void expect_origin(Origin origin);
+extern TimeLineID timeline_here(void);
+extern void expect_timeline(TimeLineID timeline);
 
 #endif							/* INORDER_ORIGIN_H */

@@ -264,11 +264,9 @@ value_numbers(Value numbers)
 
 /* Only a btree is asked for little. */
 static bool
-can_count(const Table *table, Value numbers)
+can_count(const Table *table, const MultirangeType *numbers)
 {
-	uint64		ranges = DatumGetMultirangeTypeP(numbers.value)->rangeCount;
-
-	return table->ordered && (ranges + 1) * table->ground->leaf_count <= PROBES_MAX;
+	return table->ordered && ((uint64) numbers->rangeCount + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
 static bool
@@ -413,24 +411,29 @@ probe_numbers(PG_FUNCTION_ARGS)
 										  BOOLOID, 1, true, TYPALIGN_CHAR));
 }
 
-/* Of a set of transactions that have ended, the first so many ranges that have rows, if an index shows quickly which do */
-static bool
-find_ranges(const Table *table, Value numbers, int64 most, Value *found)
+/*
+ * ranges_with_rows(t feed_table, numbers int8multirange, most bigint) -> int8multirange
+ *
+ * Of a set of transactions that have ended, if an index shows quickly which ranges have rows.
+ */
+Datum
+ranges_with_rows(PG_FUNCTION_ARGS)
 {
-	MultirangeType *ranges = DatumGetMultirangeTypeP(numbers.value);
+	Table		table = described_table(fcinfo, -1);
+	MultirangeType *ranges = PG_GETARG_MULTIRANGE_P(1);
 	Known		known;
 	int			count = 0;
 
-	if (!table->ordered || ranges->rangeCount < MANY_RANGES || !is_bounded(ranges))
-		return false;
-	known = nothing_known(numbers_of(ranges), most);
+	if (!table.ordered || ranges->rangeCount < MANY_RANGES || !is_bounded(ranges))
+		PG_RETURN_NULL();
+	known = nothing_known(numbers_of(ranges), PG_GETARG_INT64(2));
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table->ground->leaf_count; i++)
+	for (int i = 0; i < table.ground->leaf_count; i++)
 	{
 		Opened		leaf;
 
 		CHECK_FOR_INTERRUPTS();
-		leaf = open_leaf(&table->ground->leaves[i]);
+		leaf = open_leaf(&table.ground->leaves[i]);
 		learn(&known, leaf);
 		close_leaf(leaf);
 	}
@@ -438,27 +441,13 @@ find_ranges(const Table *table, Value numbers, int64 most, Value *found)
 	for (int i = 0; i < known.set.count; i++)
 		if (known.has[i])
 			known.set.ranges[count++] = known.set.ranges[i];
-	*found = value_of(numbers_datum((Numbers) {count, known.set.ranges}), INT8MULTIRANGEOID);
-	return true;
-}
-
-/* ranges_with_rows(t feed_table, numbers int8multirange, most bigint) -> int8multirange */
-Datum
-ranges_with_rows(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, -1);
-	Value		numbers;
-
-	if (!find_ranges(&table, argument_value(fcinfo, 1, INT8MULTIRANGEOID), PG_GETARG_INT64(2), &numbers))
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(numbers.value);
+	PG_RETURN_DATUM(numbers_datum((Numbers) {count, known.set.ranges}));
 }
 
 /* The number of rows of these transactions, at most so many */
 static int64
-probe_count(const Table *table, Value numbers, int64 most)
+probe_count(const Table *table, Numbers set, int64 most)
 {
-	Numbers		set = value_numbers(numbers);
 	int64		found = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -478,11 +467,11 @@ Datum
 count_by_index(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
-	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
+	MultirangeType *numbers = PG_GETARG_MULTIRANGE_P(1);
 
 	if (!can_count(&table, numbers))
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(probe_count(&table, numbers, PG_GETARG_INT64(2)));
+	PG_RETURN_INT64(probe_count(&table, numbers_of(numbers), PG_GETARG_INT64(2)));
 }
 
 /* The first number of a set in the index of a leaf, of rows that are visible or not; or one above all */
@@ -504,40 +493,33 @@ first_number(Opened leaf, Numbers set)
 }
 
 /*
- * Whether the first of these transactions that has rows has so many; which one
- * that is.  False where it would take long to find out.
+ * large_first(t feed_table, numbers int8multirange, amount bigint) -> bigint
+ *
+ * The first of these transactions that has rows, if it has so many.  Null where it would take long to find out.
  */
-static bool
-first_is_large(const Table *table, Value numbers, int64 rows, int64 *number)
-{
-	Range		first;
-
-	if (!can_count(table, numbers))
-		return false;
-	*number = PG_INT64_MAX;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table->ground->leaf_count; i++)
-	{
-		Opened		leaf = open_leaf(&table->ground->leaves[i]);
-
-		*number = Min(*number, first_number(leaf, value_numbers(numbers)));
-		close_leaf(leaf);
-	}
-	PopActiveSnapshot();
-	if (*number == PG_INT64_MAX)
-		return false;
-	first = (Range) {*number, *number + 1};
-	return probe_count(table, value_of(numbers_datum((Numbers) {1, &first}), INT8MULTIRANGEOID), rows) == rows;
-}
-
-/* large_first(t feed_table, numbers int8multirange, amount bigint) -> bigint */
 Datum
 large_first(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, -1);
-	int64		number;
+	MultirangeType *numbers = PG_GETARG_MULTIRANGE_P(1);
+	int64		rows = PG_GETARG_INT64(2);
+	Range		first = {PG_INT64_MAX, PG_INT64_MAX};
 
-	if (!first_is_large(&table, argument_value(fcinfo, 1, INT8MULTIRANGEOID), PG_GETARG_INT64(2), &number))
+	if (!can_count(&table, numbers))
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(number);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table.ground->leaf_count; i++)
+	{
+		Opened		leaf = open_leaf(&table.ground->leaves[i]);
+
+		first.low = Min(first.low, first_number(leaf, numbers_of(numbers)));
+		close_leaf(leaf);
+	}
+	PopActiveSnapshot();
+	if (first.low == PG_INT64_MAX)
+		PG_RETURN_NULL();
+	first.high = first.low + 1;
+	if (probe_count(&table, (Numbers) {1, &first}, rows) < rows)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(first.low);
 }

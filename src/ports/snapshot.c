@@ -38,14 +38,6 @@ PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
-/* What a snapshot says, in 64 bits */
-typedef struct Ended
-{
-	uint64		end;			/* nothing from here on has ended */
-	int			open_count;
-	uint64	   *open;			/* in progress below the end, ascending */
-} Ended;
-
 /*
  * An id of a snapshot in 64 bits.  It is older than the next one to be handed
  * out, and by less than 2^32 (VACUUM sees to that), so the distance is known.
@@ -78,40 +70,35 @@ current_snapshot(void)
 }
 
 /*
+ * What has ended in the active snapshot, as numbers of a table with this base.
+ *
  * Our own transaction has not ended, though its snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id in
  * progress; when it says it overflowed, only ids of savepoints are missing.
  */
-static Ended
-ended_of(Snapshot snapshot)
-{
-	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
-	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-	bool		standby = snapshot->takenDuringRecovery;
-	TransactionId *ids = standby ? snapshot->subxip : snapshot->xip;
-	int			count = standby ? snapshot->subxcnt : (int) snapshot->xcnt;
-	Ended		ended = {widen(snapshot->xmax, next), 0, NULL};
-
-	ended.open = (uint64 *) palloc(sizeof(uint64) * (count + 1));
-	for (int i = 0; i < count; i++)
-		ended.open[ended.open_count++] = widen(ids[i], next);
-	if (own != 0 && own < ended.end)
-		ended.open[ended.open_count++] = own;
-	qsort(ended.open, ended.open_count, sizeof(uint64), compare_numbers);
-	return ended;
-}
-
-/* What has ended in the active snapshot, as numbers of a table with this base */
 Numbers
 ended_numbers(int64 base)
 {
-	Ended		ended = ended_of(current_snapshot());
-	Numbers		numbers = {0, palloc(sizeof(Range) * (ended.open_count + 1))};
+	Snapshot	snapshot = current_snapshot();
+	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+	uint64		end = widen(snapshot->xmax, next);	/* nothing from here on has ended */
+	bool		standby = snapshot->takenDuringRecovery;
+	TransactionId *ids = standby ? snapshot->subxip : snapshot->xip;
+	int			count = standby ? snapshot->subxcnt : (int) snapshot->xcnt;
+	uint64	   *open = palloc(sizeof(uint64) * (count + 2));	/* in progress, and the end */
+	Numbers		numbers = {0, palloc(sizeof(Range) * (count + 2))};
 	uint64		from = 0;
 
-	for (int i = 0; i <= ended.open_count; i++)
+	for (int i = 0; i < count; i++)
+		open[i] = widen(ids[i], next);
+	if (own != 0 && own < end)
+		open[count++] = own;
+	qsort(open, count, sizeof(uint64), compare_numbers);
+	open[count] = end;
+	for (int i = 0; i <= count; i++)
 	{
-		uint64		below = xact_plus_base(i < ended.open_count ? ended.open[i] : ended.end, base);
+		uint64		below = xact_plus_base(open[i], base);
 
 		if (from < below)
 			numbers.ranges[numbers.count++] = (Range) {(int64) from, (int64) below};
@@ -152,19 +139,13 @@ end_of_wal(void)
 	return next;
 }
 
-/* A standby has nothing that its primary could lose */
-static void
-flush_wal_to_end(void)
-{
-	if (!RecoveryInProgress())
-		XLogFlush(end_of_wal());
-}
-
 /* make_durable(keeps_commit boolean) -> boolean: whatever synchronous_commit is or will be */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {
-	flush_wal_to_end();
+	/* A standby has nothing that its primary could lose */
+	if (!RecoveryInProgress())
+		XLogFlush(end_of_wal());
 	if (PG_GETARG_BOOL(0))
 		ForceSyncCommit();
 	PG_RETURN_BOOL(true);

@@ -42,7 +42,6 @@
 PG_FUNCTION_INFO_V1(this_session);
 PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(lock_feed);
-PG_FUNCTION_INFO_V1(begin_turn);
 
 
 Value
@@ -357,16 +356,6 @@ lock_tag(Oid object, StateLock lock)
 	return tag;
 }
 
-/* A standby takes no such lock; and nothing moves there. */
-static void
-state_lock(int64 feed)
-{
-	LOCKTAG		tag = lock_tag((Oid) feed, LOCK_MOVE);
-
-	if (!RecoveryInProgress())
-		(void) LockAcquire(&tag, ExclusiveLock, false, false);
-}
-
 static LOCKTAG
 session_tag(Oid number)
 {
@@ -377,18 +366,20 @@ session_tag(Oid number)
 }
 
 /*
+ * this_session() -> oid; null on a standby, which takes no such lock
+ *
  * A number by which this session is known while it lives: drawn by chance, and
  * locked until the session ends, or lets go of it by DISCARD ALL.  A pid would
- * be another session's some day.  A standby takes no such lock.
+ * be another session's some day.
  */
-static Oid
-state_session(void)
+Datum
+this_session(PG_FUNCTION_ARGS)
 {
 	static Oid	number = InvalidOid;
 	LOCKTAG		tag = session_tag(number);
 
 	if (RecoveryInProgress())
-		return InvalidOid;
+		PG_RETURN_NULL();
 	while (!OidIsValid(number) || !is_locked_by_me(&tag, ExclusiveLock))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -397,51 +388,34 @@ state_session(void)
 		if (OidIsValid(number))
 			(void) LockAcquire(&tag, ExclusiveLock, true, true);
 	}
-	return number;
-}
-
-/* this_session() -> oid; null on a standby */
-Datum
-this_session(PG_FUNCTION_ARGS)
-{
-	Oid			number = state_session();
-
-	if (!OidIsValid(number))
-		PG_RETURN_NULL();
 	PG_RETURN_OID(number);
 }
 
-/* Those who ask at the same time do not take one another for the session. */
-static bool
-state_lives(Oid number)
-{
-	LOCKTAG		tag = session_tag(number);
-
-	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	(void) LockRelease(&tag, ShareLock, false);
-	return false;
-}
-
-/* session_lives(number oid) -> boolean */
+/* session_lives(number oid) -> boolean: those who ask at the same time do not take one another for the session */
 Datum
 session_lives(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(!RecoveryInProgress() && state_lives(PG_GETARG_OID(0)));
+	LOCKTAG		tag = session_tag(PG_GETARG_OID(0));
+
+	if (RecoveryInProgress())
+		PG_RETURN_BOOL(false);
+	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		PG_RETURN_BOOL(true);
+	(void) LockRelease(&tag, ShareLock, false);
+	PG_RETURN_BOOL(false);
 }
 
-/* lock_feed(feed bigint): readers of one feed take turns */
+/*
+ * lock_feed(feed bigint), and begin_turn(feed bigint) -> text: readers of one feed
+ * take turns; null, since the lock writes nothing.  A standby takes no such lock;
+ * and nothing moves there.
+ */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {
-	state_lock(PG_GETARG_INT64(0));
-	PG_RETURN_VOID();
-}
+	LOCKTAG		tag = lock_tag((Oid) PG_GETARG_INT64(0), LOCK_MOVE);
 
-/* begin_turn(feed bigint) -> text: null, since the lock writes nothing */
-Datum
-begin_turn(PG_FUNCTION_ARGS)
-{
-	state_lock(PG_GETARG_INT64(0));
+	if (!RecoveryInProgress())
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 	PG_RETURN_NULL();
 }
