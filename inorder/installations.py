@@ -58,6 +58,9 @@ class Installation:
             raise InputError(f"{self.name} has no program {name} in {self.bindir}")
         return path
 
+    def has_extension(self, name: str) -> bool:
+        return (self.sharedir / "extension" / f"{name}.control").exists()
+
     def can_build(self) -> bool:
         needed = (self.pgxs, self.headers / "postgres.h", self.bindir / "postgres", self.bindir / "initdb")
         return all(path.exists() for path in needed)

@@ -19,7 +19,7 @@ from inorder.lab.hosts import host_for
 from inorder.lab.journal import usual_name
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import Labelled, distinct, report_of
-from inorder.lab.report.wording import memory_note
+from inorder.lab.report.html import memory_note
 from inorder.lab.runner import Session
 from inorder.lab.turn import Progress
 

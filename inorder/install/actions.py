@@ -8,7 +8,7 @@ from psycopg.sql import Identifier
 
 from inorder import sources
 from inorder.errors import InorderError, InputError
-from inorder.install import change, edition, removal
+from inorder.install import change, edition
 from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
@@ -150,16 +150,16 @@ def verify(target: Target, _request: Request) -> None:
 def uninstall(target: Target, request: Request) -> None:
     with target.transaction(keep=False):
         installed = present(target.offer())
-        lost = removal.checked(target, installed, request.drop_columns)
+        lost = change.checked(target, installed, request.drop_columns)
     click.echo("This removes:")
     for line in lost:
         click.echo(f"  {one_line(line)}")
     if not request.yes:
         confirmed("Remove inorder?")
     with target.transaction():
-        if removal.checked(target, installed, request.drop_columns) != lost:
+        if change.checked(target, installed, request.drop_columns) != lost:
             raise InputError("inorder is used differently from what was confirmed: nothing was removed")
-        removal.remove(target, installed)
+        change.remove(target, installed)
     click.echo(f"removed {installed}")
 
 

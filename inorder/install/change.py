@@ -1,6 +1,5 @@
-"""What ``inorder install`` writes: it installs, upgrades and drops an edition, each in one transaction."""
+"""What ``inorder install`` writes: it installs, upgrades and removes an edition, each in one transaction."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from psycopg import sql
@@ -13,7 +12,7 @@ from inorder.install.target import Target
 from inorder.install.update import update
 from inorder.text import listed
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def install(target: Target, kind: str) -> Installed:
@@ -40,41 +39,86 @@ def upgrade(target: Target, installed: Installed) -> Installed:
     return after
 
 
-def release(target: Target, dependents: Iterable[Row]) -> None:
+ON_TABLES = ("guard", "notify", "default", "generated", "clone")
+
+
+def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
+    """What is lost, a line each; an error if something of the user's would fail afterwards."""
+    what = f"{installed} cannot be removed"
+    refuse_others(target, installed, what)
+    dependents = target.dependents(installed)
+    refuse(dependents, what)
+    columns = given_values(dependents)
+    if kept := [item for item in columns if item["is_inherited"] or not drop_columns]:
+        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept), "; ")
+        raise InputError(
+            f"{what}: an INSERT would store null in these columns, or fail if they are NOT NULL: {names}\n"
+            "HINT: give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION "
+            "keeps the values), or drop it; --drop-columns drops all of them"
+        )
+    callers = target.rows("install_callers", schemas=target.own_schemas(installed))
+    if used := [row["described"] for row in callers if row["is_used"]]:
+        raise InputError(
+            f"{what}: functions that triggers, defaults or views of yours use call it: {listed(used)}\n"
+            "HINT: change these functions, or drop them"
+        )
+    return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]
+
+
+def refuse_others(target: Target, installed: Installed, what: str) -> None:
+    """An error if the schemas of the SQL edition, which are dropped as a whole, have what is not inorder's."""
+    schemas = target.own_schemas(installed)
+    rows = target.rows("install_others", schemas=schemas, names=made(target.sources)) if schemas else []
+    if rows:
+        raise InputError(
+            f"{what}: its schema has what is not inorder's: {listed(row['described'] for row in rows)}\n"
+            "HINT: move it into another schema, or drop it"
+        )
+
+
+def refuse(dependents: list[Row], what: str) -> None:
+    if others := [item["described"] for item in dependents if item["kind"] not in ON_TABLES]:
+        raise InputError(f"{what}: these depend on it: {listed(others)}; HINT: drop or change them first")
+    if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
+        raise InputError(f"{what}: the role must own {listed(foreign)}, or be a member of the role that does")
+
+
+def given_values(dependents: list[Row]) -> list[Row]:
+    """Columns with a default or an expression of inorder's; those of a partition only if its parent has none."""
+    return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
+
+
+def named(column: Row) -> str:
+    return f"column {column['column_name']} of {column['relation_name']}"
+
+
+def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
+    lines = [f"{installed}, of role {installed.owner}"]
+    for row in target.rows("install_contents"):
+        if row["kind"] == "feed":
+            lines.append(f"feed '{row['name']}' of {row['owner']} on table {row['relation']}: its position")
+        else:
+            what = "its exact count" if row["kind"] == "count" else "can be updated and deleted from, and not read"
+            lines.append(f"table {row['relation']}: {what}")
+    return lines + [", ".join([f"{named(item)}: all its values", *item["goes_along"]]) for item in columns]
+
+
+def remove(target: Target, installed: Installed) -> None:
+    """The guards, the columns that inorder gives values, and inorder; an extension is dropped with RESTRICT."""
+    dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
+
+    def alter(item: Row, statement: str, name: str) -> None:
+        table = sql.SQL(item["relation_name"])  # by regclass, quoted
+        target.run(sql.SQL(statement).format(table=table, name=sql.Identifier(item[name])))
+
     for item in dependents:
         if item["kind"] in ("guard", "notify"):
-            table = sql.SQL(item["relation_name"])  # by regclass, quoted
-            target.run(sql.SQL("DROP TRIGGER {} ON {}").format(sql.Identifier(item["definition"]), table))
-
-
-def drop(target: Target, installed: Installed) -> None:
-    """The edition itself. Nothing of the user's depends on it any more; an extension is dropped with RESTRICT."""
-    schema = sql.Identifier(installed.schema)
+            alter(item, "DROP TRIGGER {name} ON {table}", "definition")
+    for item in given_values(dependents):
+        alter(item, "ALTER TABLE {table} DROP COLUMN {name}", "column_name")
     if installed.edition == SQL:
         target.run(sql.SQL("DROP SCHEMA {}, inorder_internal CASCADE").format(schema))
         return
     target.run("DROP EXTENSION inorder")
     if not target.rows("install_schema_kept", schema=installed.schema):
         target.run(sql.SQL("DROP SCHEMA {}").format(schema))
-
-
-def refuse_others(target: Target, installed: Installed, what: str) -> None:
-    """An error if the schemas of the SQL edition, which are dropped as a whole, have what is not inorder's."""
-    if installed.edition != SQL:
-        return
-    schemas = [installed.schema, "inorder_internal"]
-    if found := [
-        row["described"] for row in target.rows("install_others", schemas=schemas, names=made(target.sources))
-    ]:
-        raise InputError(
-            f"{what}: its schema has what is not inorder's: {listed(found)}\n"
-            "HINT: move it into another schema, or drop it"
-        )
-
-
-def refuse(dependents: Iterable[Row], kinds: tuple[str, ...], what: str) -> None:
-    items = list(dependents)
-    if others := [item["described"] for item in items if item["kind"] not in kinds]:
-        raise InputError(f"{what}: these depend on it: {listed(others)}; HINT: drop or change them first")
-    if foreign := sorted({item["relation_name"] for item in items if not item["is_owner"]}):
-        raise InputError(f"{what}: the role must own {listed(foreign)}, or be a member of the role that does")

@@ -14,7 +14,6 @@ from inorder.errors import InputError
 from inorder.installations import Installation, find_installation
 from inorder.lab.capabilities import Adapted, whole_run
 from inorder.lab.experiment import Experiment, P
-from inorder.lab.extensions import has_extension
 from inorder.lab.instruments import machine
 from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
@@ -166,7 +165,7 @@ def require_room(kind: type[Experiment[P]], plan: P) -> None:
 def require_extensions(plan: Plan, server: Installation) -> None:
     for field, one in settings_of(type(plan)).items():
         for name in getattr(plan, field) if one.contrib else ():
-            if (needed := one.contrib and one.contrib(name)) and not has_extension(server, needed):
+            if (needed := one.contrib and one.contrib(name)) and not server.has_extension(needed):
                 raise InputError(
                     f"{one.option(field)} {name} needs the extension {needed}, which {server.name} does not have"
                 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions
 from psycopg import sql
 
-from inorder.arrow import connection as arrow
+from inorder.arrow import reader as arrow
 from inorder.arrow.reader import as_of_the_session, kept_rows
 from inorder.arrow.reader import read as read_batches
 from inorder.citus.shards import SETTINGS

@@ -14,8 +14,7 @@ from typing import TypeVar
 import psycopg
 
 from inorder.arrow.types import Field
-from inorder.citus.handover import NotReadableError, gone, is_frozen, unreadable
-from inorder.citus.moves import Moves
+from inorder.citus.handover import Moves, NotReadableError, gone, is_frozen, unreadable
 from inorder.citus.shards import Distributed, Node, Shard, ShardSession, node_of, successors
 from inorder.connection.database import query
 from inorder.connection.reading import LazySession, Reader

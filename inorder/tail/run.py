@@ -10,7 +10,6 @@ from inorder.connection.reconnect import forever, once
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import deferred, uninterrupted
 from inorder.sources import installer
-from inorder.tail.changes import ChangesSource
 from inorder.tail.feed import FeedSource
 from inorder.tail.formats import FORMATS
 from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
@@ -18,7 +17,7 @@ from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import Sink, is_device
-from inorder.tail.sources import Batch, Source, TableSource
+from inorder.tail.sources import Batch, ChangesSource, Source, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 

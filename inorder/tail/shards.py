@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from inorder.citus.handover import gone, is_frozen, unreadable
-from inorder.citus.moves import Moves
+from inorder.citus.handover import Moves, gone, is_frozen, unreadable
 from inorder.citus.shards import Distributed, Shard, ShardSession, on_node, successors
 from inorder.connection.database import query
 from inorder.connection.session import Session

@@ -1,4 +1,4 @@
-"""Where rows come from: a table, with the position in a file. A feed has its position in the database: feed."""
+"""Where rows come from: a table or its changes, with the position in a file. A feed has it in the database: feed."""
 
 import json
 import time
@@ -17,10 +17,9 @@ from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
 from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, Pieces, header_of
-from inorder.tail.jobs import AHEAD_BYTES, Jobs
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
-from inorder.tail.rows import PartReader, arrow_of, as_text, copied
+from inorder.tail.rows import AHEAD_BYTES, Jobs, PartReader, arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, name_of, order_of
 from inorder.text import one_line
@@ -359,6 +358,28 @@ class TableSource(Source):
     def close(self) -> None:
         super().close()
         self.jobs.close()
+
+
+class ChangesSource(TableSource):
+    question = "tail_changes"
+    is_fixed = False
+
+    def numbered_table(self) -> Table:
+        return self.session.log(self.table)
+
+    def found(self) -> Batch | None:
+        """Rows of the table are none of the log, by whose number a full batch would be known."""
+        batch = super().found()
+        if batch is None:
+            return None
+        *self.query, has_all = self.query
+        return replace(batch, is_part=has_all != b"t")
+
+    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
+        """A batch that is read again begins with other bytes, which the file must say before they are in the output."""
+        if self.present.pending is not None:
+            self.knows_output = False
+        super().begin(batch, start, output)
 
 
 def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:

@@ -15,8 +15,8 @@ from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import all_experiments
 from inorder.lab.report.catalogue import Labelled, report_of
 from inorder.lab.report.formats import as_markdown
+from inorder.lab.report.html import load_range
 from inorder.lab.report.published import STUDIES
-from inorder.lab.report.wording import load_range
 from inorder.lab.results import Result
 from inorder.lab.setting import settings_of
 

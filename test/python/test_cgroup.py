@@ -11,7 +11,7 @@ from inorder.installations import Installation
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments import cgroup
 from inorder.lab.instruments.cgroup import LEAST_BYTES, ControlGroup, Parent, memory_limit
-from inorder.lab.instruments.device import disk_of
+from inorder.lab.instruments.machine import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
 from inorder.lab.server.cluster import Cluster

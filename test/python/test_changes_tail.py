@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
-from inorder.tail.changes import ChangesSource
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
-from inorder.tail.sources import Batch
+from inorder.tail.sources import Batch, ChangesSource
 from inorder.tail.state import Mark, State, decode
 
 from conftest import LONG_RUN

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pglast
 import psycopg
 import pytest
-from inorder.citus import moves, preparation
+from inorder.citus import handover, preparation
 from inorder.citus.handover import NotReadableError
 from inorder.citus.shards import COORDINATOR, Distributed, Shard, node_dsn, on_node
 from inorder.connection.database import Connection
@@ -330,8 +330,8 @@ def test_a_shard_is_followed_when_its_old_place_is_read(
             raise NotReadableError("new is not readable")
         return [{"transactions": "{}"}]
 
-    monkeypatch.setattr(moves, "handed_over", handed_over)
-    following, known, node = moves.Moves(), cast(Distributed, SimpleNamespace(session=0, table=0)), cast(Any, None)
+    monkeypatch.setattr(handover, "handed_over", handed_over)
+    following, known, node = handover.Moves(), cast(Distributed, SimpleNamespace(session=0, table=0)), cast(Any, None)
     go_on = partial(following.positions, known, node, was, [(new, node)])
     assert [go_on(is_frozen=False, ends=False) for _ in range(2)] == [None, None]
     with pytest.raises(InorderError, match="shard 1 on w:5432 was moved, and is still written to: try again"):

@@ -23,7 +23,6 @@ from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.extensions import has_extension
 from inorder.lab.hosts import SERVER_BYTES, ThrowAwayHost, require_room
 from inorder.lab.insert_tables import InsertTables
 from inorder.lab.instruments.counters import CheckpointMarks
@@ -293,7 +292,7 @@ def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
 
 @pytest.mark.server
 def test_keys_of_uuid_ossp(server: Installation) -> None:
-    if not has_extension(server, "uuid-ossp"):
+    if not server.has_extension("uuid-ossp"):
         pytest.skip("the server has no uuid-ossp")
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, replace(PLAN, kinds=("random_ossp",))).tables

@@ -22,8 +22,8 @@ from inorder.lab.experiments.uuid_v1 import STEPS as LIFE
 from inorder.lab.experiments.uuid_v1 import UuidV1Plan
 from inorder.lab.experiments.writers import WritersExperiment
 from inorder.lab.experiments.writers.forms import WritersPlan
-from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.pgbench import Load
+from inorder.lab.instruments.timing import Apart
 from inorder.lab.journal import load
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import LOAD

@@ -12,7 +12,7 @@ from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.experiments.reader import READ, ReaderExperiment, Reading, compare
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers
-from inorder.lab.instruments.clocks import SAME, Apart, apart
+from inorder.lab.instruments.timing import SAME, Apart, apart
 from inorder.lab.report.catalogue import report_of
 from inorder.lab.results import Result, Run
 from inorder.lab.runner import Runner

@@ -5,9 +5,8 @@ from collections import Counter
 from inorder.lab.experiments.writers import ALONE, STATEMENT_ROWS, TOGETHER, WritersExperiment
 from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT, WritersPlan
 from inorder.lab.report.catalogue import Labelled
-from inorder.lab.report.html import render
+from inorder.lab.report.html import load_range, render
 from inorder.lab.report.section import Section
-from inorder.lab.report.wording import load_range
 from inorder.lab.results import LOAD, Result, Run
 from inorder.lab.turn import Metrics
 

@@ -20,8 +20,7 @@ from inorder.lab.instruments.counters import read_leaf_density, read_sizes
 from inorder.lab.keys import BASELINE, KEY_KINDS, SCHEMA, USUAL_KINDS, KeyKind
 from inorder.lab.report.published import of_table, published_sections
 from inorder.lab.report.section import Figure, Section, Value, figures, number, ratio, table
-from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
-from inorder.lab.report.wording import how_sure
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs, how_sure
 from inorder.lab.results import Result
 from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several

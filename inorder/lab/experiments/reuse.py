@@ -16,8 +16,7 @@ from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.capabilities import VACUUMED, OwnRun
 from inorder.lab.experiment import Experiment
-from inorder.lab.instruments.counters import read_index_pages, read_sizes
-from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
+from inorder.lab.instruments.counters import VERBOSE, index_pages, primary_message, read_index_pages, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table

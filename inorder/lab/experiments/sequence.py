@@ -14,8 +14,7 @@ from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Figure, Section, number, ratio, table
-from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs
-from inorder.lab.report.wording import how_sure
+from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of, capital, costs, how_sure
 from inorder.lab.results import Result
 from inorder.lab.turn import Metrics, Stage, every_round, single
 from inorder.text import plural

@@ -14,14 +14,12 @@ from inorder.lab.analysis.figures import median, median_of, per, ratio_of, ratio
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.capabilities import THROUGH_HERE, VACUUMED, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
-from inorder.lab.instruments.counters import read_leaf_density, read_sizes
-from inorder.lab.instruments.vacuum import VERBOSE, index_pages, primary_message
+from inorder.lab.instruments.counters import VERBOSE, index_pages, primary_message, read_leaf_density, read_sizes
 from inorder.lab.key_files import V1, V7, own, simulated, write_keys, write_numbers
 from inorder.lab.keys import KeyKind
 from inorder.lab.report.published import published_sections
 from inorder.lab.report.section import Column, Figure, Section, Value, data_only, figures
-from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs
-from inorder.lab.report.wording import how_sure
+from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs, how_sure
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
 from inorder.lab.turn import Metrics, Stage, every_round, several

@@ -1,8 +1,14 @@
-"""What a result was measured on: hardware, kernel, server, and the tool's own commit."""
+"""What a result was measured on: hardware, kernel, the tool's own commit; and what a block device did meanwhile.
+
+The kernel's documentation names the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same as %util
+and await.
+"""
 
 import os
 import platform
 import subprocess
+import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,3 +51,80 @@ def describe_machine(data: Path) -> dict[str, Any]:
         "filesystem": filesystem_of(data),
         "commit": commit(),
     }
+
+
+DISKSTATS = Path("/proc/diskstats")
+SECTOR = 512  # bytes, on any device
+
+
+@dataclass(frozen=True)
+class DeviceTimes:
+    """Totals since boot, and when.
+
+    Requests, the writes among them and their bytes; milliseconds that all requests took together, that they were in the
+    queue or served, and that the device was busy.
+    """
+
+    requests: int
+    writes: int
+    written_bytes: int
+    request_ms: int
+    queue_ms: int
+    busy_ms: int
+    seconds: float
+
+    def since(self, before: "DeviceTimes") -> dict[str, float]:
+        """Requests; share of the time it was busy, writes and bytes per second, requests in the queue; ms a request.
+
+        >>> DeviceTimes(30, 25, 8192, 90, 500, 600, 2.0).since(DeviceTimes(10, 5, 0, 30, 250, 100, 1.0))
+        {'device_requests': 20, 'device_busy_percent': 50.0, 'device_writes_per_s': 20.0, \
+'device_written_per_s': 8192.0, 'device_queue': 0.25, 'device_await_ms': 3.0}
+        >>> DeviceTimes(1, 1, 1, 1, 1, 1, 1.0).since(DeviceTimes(1, 1, 1, 1, 1, 1, 1.0))
+        {'device_requests': 0}
+        """
+        requests, elapsed = self.requests - before.requests, self.seconds - before.seconds
+        metrics: dict[str, float] = {"device_requests": requests}
+        if elapsed > 0:
+            metrics |= {
+                "device_busy_percent": (self.busy_ms - before.busy_ms) / elapsed / 10,
+                "device_writes_per_s": (self.writes - before.writes) / elapsed,
+                "device_written_per_s": (self.written_bytes - before.written_bytes) / elapsed,
+                "device_queue": (self.queue_ms - before.queue_ms) / elapsed / 1000,
+            }
+        return metrics | ({"device_await_ms": (self.request_ms - before.request_ms) / requests} if requests > 0 else {})
+
+
+def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:
+    """One device's line; None where it has none, as what is not on a device.
+
+    >>> parse(" 254 0 vda 10 0 80 5 20 0 160 15 0 12 21 0 0 0 0", 254, 0, 1.0)
+    DeviceTimes(requests=30, writes=20, written_bytes=81920, request_ms=20, queue_ms=21, busy_ms=12, seconds=1.0)
+    >>> parse("", 0, 52, 1.0) is None
+    True
+    """
+    for line in diskstats.splitlines():
+        fields = line.split()
+        if fields[:2] == [str(major), str(minor)]:
+            reads, read_ms, writes, sectors, write_ms, busy_ms, queue_ms = (
+                int(fields[place]) for place in (3, 6, 7, 9, 10, 12, 13)
+            )
+            return DeviceTimes(reads + writes, writes, SECTOR * sectors, read_ms + write_ms, queue_ms, busy_ms, seconds)
+    return None
+
+
+def disk_of(folder: Path) -> str | None:
+    device = folder.stat().st_dev
+    node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    try:
+        whole = node.resolve().parent if (node / "partition").exists() else node
+        return (whole / "dev").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def read_device(folder: Path) -> DeviceTimes | None:
+    try:
+        device, text = folder.stat().st_dev, DISKSTATS.read_text(encoding="ascii")
+    except OSError:
+        return None
+    return parse(text, os.major(device), os.minor(device), time.monotonic())

@@ -16,9 +16,9 @@ from inorder.lab.report.formats import templates
 from inorder.lab.report.plots import colour
 from inorder.lab.report.published import STUDIES
 from inorder.lab.report.section import Section, Value
-from inorder.lab.report.verdict import UNDECIDED, Bar
-from inorder.lab.report.wording import how_sure, load_range, memory_note
-from inorder.units import short
+from inorder.lab.report.verdict import UNDECIDED, Bar, how_sure
+from inorder.lab.results import CGROUP, DIRECT_IO, LOAD, OWN_SERVER, Result
+from inorder.units import MB, short
 
 
 def parts_of(bars: Sequence[Bar]) -> list[tuple[Bar, str, float]]:
@@ -114,6 +114,44 @@ def machine_text(machine: dict[str, Any]) -> str:
         machine.get("filesystem"),
     ]
     return ", ".join(str(one) for one in parts if one and one != "unknown")
+
+
+def load_range(result: Result) -> str:
+    """The load average of this machine during the measurements, these included; "" where it was not kept.
+
+    >>> from inorder.lab.results import Run
+    >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
+    >>> result.runs = [Run("insert", "v7", 1, n, {"load": load}) for n, load in enumerate((2.04, 17.0, 3.0))]
+    >>> load_range(result)
+    '2.0 to 17.0'
+    """
+    found = result.metric(LOAD, result.runs)
+    return f"{min(found):.1f} to {max(found):.1f}" if found else ""
+
+
+def memory_note(result: Result) -> str:
+    memory = f"{result.plan['memory_bytes'] / MB:.0f} MB of shared buffers"
+    if result.method == DIRECT_IO:
+        iops = result.plan.get("iops")
+        limit = f", which does no more than {iops:,} reads and as many writes a second for the server" if iops else ""
+        return f"{memory} without a page cache behind them: a block that is not there is read from the device{limit}."
+    if page_cache := result.plan.get("page_cache"):
+        return f"{memory} and {page_cache / MB:.0f} MB of page cache behind them, by a memory control group."
+    if result.method == CGROUP:
+        return (
+            f"{result.plan['memory_bytes'] / MB:.0f} MB in all, page cache included, by a memory control group; "
+            f"{result.plan['memory_bytes'] / MB / 4:.0f} MB of it are shared buffers."
+        )
+    if result.method == OWN_SERVER:
+        pages, _, unit = str(result.server.get("settings", {}).get("shared_buffers", "")).partition(" ")
+        known = pages.isdigit() and unit == "8kB"
+        buffers = f"{int(pages) * 8192 / MB:.0f} MB of shared buffers" if known else "Its memory"
+        return f"{buffers} and whatever cache its machine has: speeds are those of your server as it is."
+    return (
+        f"{memory}, and the kernel's page cache behind them: direct I/O needs PostgreSQL 16 and a file system on a "
+        "device, a memory control group the right to make one and 64 MB. So speeds hide what a table larger than all "
+        "memory would cost; WAL, full-page images and block counts are exact."
+    )
 
 
 def article(labelled: Labelled, number: int) -> dict[str, Any]:

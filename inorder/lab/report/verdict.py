@@ -3,6 +3,7 @@
 An experiment states what it compared (``Compared``); the sentences are made here, and are the same for all experiments.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from math import log
 from inorder.lab.analysis.figures import estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, TO_FIND, Estimate, rounds_for
 from inorder.lab.report.section import Value, number
+from inorder.lab.results import Result
 from inorder.text import plural
 
 UNDECIDED = "Not decided"
@@ -218,3 +220,15 @@ def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
     how = f"--rounds {needed}." if needed else STEADIER
     return f"{found.rounds} rounds scatter too much. To find a difference of {100 * TO_FIND:.0f} %: {how}"
+
+
+def how_sure(result: Result) -> str:
+    if "rounds" not in result.plan or not result.runs:
+        return ""
+    counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
+    done = min((count for count in counts.values() if count > 1), default=1)  # sizes, for one, are taken once
+    if done == 1:
+        return "One round: counts are exact, but no difference in time is claimed from one sample."
+    if done < LEAST_ROUNDS:
+        return f"{done} rounds: brackets hold their range; no difference in time is claimed below {LEAST_ROUNDS}."
+    return f"{done} rounds: brackets hold an interval of 95 % or more for the median."

@@ -60,7 +60,7 @@ def copy_server(server: Installation, root: Path) -> Installation:
 def install_extension(server: Installation, root: Path, sources: Sequence[Path] = ()) -> None:
     source = source_folder()
     if source is None:
-        if not (server.sharedir / "extension" / "inorder.control").exists():
+        if not server.has_extension("inorder"):
             raise InputError(
                 f"the extension is not installed in {server.name}, and this tool does not carry its sources: "
                 "install it there, or run the tool from a checkout"

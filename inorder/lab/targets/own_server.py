@@ -17,11 +17,10 @@ from inorder.errors import InorderError, InputError
 from inorder.installations import OLDEST_MAJOR, Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
-from inorder.lab.extensions import release_tables
 from inorder.lab.keys import SCHEMA
 from inorder.lab.results import OWN_SERVER, Result
 from inorder.lab.server.temporary import claimed_folder, require_free, temporary_folder
-from inorder.lab.targets.target import Target, with_settings
+from inorder.lab.targets.target import Target, release_tables, with_settings
 
 MARK = "inorder lab: made for one run, removed at its end"
 LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from inorder.connection.database import Connection
+from psycopg import sql
+
+from inorder.connection.database import Connection, query
 from inorder.lab.instruments import pgbench
-from inorder.lab.instruments.clocks import Apart, apart
 from inorder.lab.instruments.counters import read_blocks, read_wal
-from inorder.lab.instruments.device import DeviceTimes
-from inorder.lab.instruments.machine import available_cores
+from inorder.lab.instruments.machine import DeviceTimes, available_cores
+from inorder.lab.instruments.timing import Apart, apart
 from inorder.lab.keys import KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
@@ -37,6 +38,15 @@ def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connec
         connection.close()
         raise
     return connection
+
+
+def release_tables(connection: Connection, schema: str) -> None:
+    """Let inorder forget the tables of a schema, before they are dropped: their feeds, and that they can be read."""
+    row = connection.execute(query("extension_schema")).fetchone()
+    if row is None:
+        return
+    for name in ("release_feeds", "release_tables"):
+        connection.execute(query(name).format(inorder=sql.Identifier(str(row[0]))), {"schema": schema})
 
 
 class Target(ABC):

@@ -9,13 +9,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from inorder.connection.database import Connection, connect, literal, query
-from inorder.lab.extensions import create_extensions
 from inorder.lab.instruments import waldump
-from inorder.lab.instruments.clocks import SAME, Apart
 from inorder.lab.instruments.counters import wal_place
-from inorder.lab.instruments.device import DeviceTimes, read_device
-from inorder.lab.instruments.machine import describe_machine
-from inorder.lab.instruments.timing import EndedSessions, ServerProcess
+from inorder.lab.instruments.machine import DeviceTimes, describe_machine, read_device
+from inorder.lab.instruments.timing import SAME, Apart, EndedSessions, ServerProcess
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
@@ -23,6 +20,7 @@ from inorder.lab.server_settings import Small, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
 from inorder.lab.turn import Measured
 
+CONTRIB = ("pgstattuple", "uuid-ossp")  # leaf density; keys of study P1
 TABLESPACE = sql.Identifier("inorder_indexes")
 
 # A role that measures, makes tables in its one database, and reaches no file or program.
@@ -73,7 +71,8 @@ class ThrowAway(Target):
     def create_schema(self, connection: Connection) -> None:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
         with connect(self.cluster.dsn) as session:
-            create_extensions(session, self.cluster.server)
+            for name in ("inorder", *filter(self.cluster.server.has_extension, CONTRIB)):
+                session.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
 
     def tablespace(self, connection: Connection, folder: str) -> str:
         place = self.cluster.outside(Path(folder))

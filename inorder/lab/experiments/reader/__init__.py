@@ -22,8 +22,8 @@ from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
 from inorder.lab.instruments import pgbench
-from inorder.lab.instruments.clocks import Apart
 from inorder.lab.instruments.machine import available_cores
+from inorder.lab.instruments.timing import Apart
 from inorder.lab.report.section import Figure, Section, data_only, number, table
 from inorder.lab.report.verdict import PLAIN, Bar, Verdict
 from inorder.lab.results import Result, Run

@@ -21,7 +21,6 @@ from inorder.lab.experiments.writers.forms import (
     WritersPlan,
     removal,
 )
-from inorder.lab.extensions import release_tables
 from inorder.lab.instruments import pgbench
 from inorder.lab.keys import SCHEMA
 from inorder.lab.log_tables import BATCH_ROWS
@@ -30,6 +29,7 @@ from inorder.lab.report.section import Figure, Section, Value, number, ratio, ta
 from inorder.lab.report.verdict import PLAIN, Compared, Verdict, answer_of, bars_of, capital, surety
 from inorder.lab.results import Result
 from inorder.lab.server_settings import fill_memory, measuring_settings
+from inorder.lab.targets.target import release_tables
 from inorder.lab.turn import Metrics, Stage, Turn, every_round, single
 
 # A second of the fastest form, 1.2 million rows measured: table, index, sort, the WAL of this measurement and the last.
