@@ -200,13 +200,9 @@ def read(
 
 
 def kept_rows(
-    connection: Connection,
-    inorder: sql.Identifier,
-    table: int,
-    batch: str,
-    question: str = "reader_rows",
+    connection: Connection, inorder: sql.Identifier, table: int, batch: str, question: str = "reader_rows",
     after: str | None = None,
-) -> sql.Composable:
+) -> sql.Composable:  # fmt: skip
     (text,) = connection.row(query(question), inorder=inorder, table=table, batch=batch, after=after)
     return sql.SQL(f"({text})")
 

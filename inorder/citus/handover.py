@@ -6,6 +6,7 @@ transaction either copies rows, or inserts rows that are only there. One row of 
 primary key, shows which. All others have not been read.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -88,8 +89,8 @@ def positions_in(
     positions, copied = [], 0
     for shard, node in new:
         after = ShardTable(node, node.table(shard.table), key)
-        (position,) = node.row(query("tail_start"), table=after.table.oid, start="now", order_by=None)
-        assert isinstance(position, dict)
+        (text,) = node.row(query("reader_start"), table=after.table.oid, start="now", order_by=None)
+        position = json.loads(str(text))
         seen = transactions(after, column, position["transactions"])
         fresh = list(not_in(before, seen))
         copied += sum(one.rows for one in seen) - sum(one.rows for one in fresh)

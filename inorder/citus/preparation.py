@@ -30,10 +30,6 @@ class Request:
     dry_run: bool
     dsn: str
 
-    def of_shard(self, dsn: str, shard: Shard, column: str) -> steps.Request:
-        """The same for one of them. Its index is that of the table, which Citus makes on each shard."""
-        return steps.Request(shard.table, column, "btree", self.lock_timeout, self.tries, self.undo, False, dsn)
-
 
 class Preparation:
     def __init__(self, request: Request, say: Say) -> None:
@@ -58,10 +54,12 @@ class Preparation:
         return len(shards)
 
     def one(self, shard: Shard, column: str, place: str) -> None:
-        request = self.request.of_shard(node_dsn(self.session, shard), shard, column)
-        if not self.request.undo and self.is_readable(shard):
-            self.say(f"{'-- ' if self.request.dry_run else ''}{shard.place} ({place}) is readable")
-        elif self.request.dry_run:
+        asked, dsn = self.request, node_dsn(self.session, shard)
+        # The index is that of the table, which Citus makes on each shard.
+        request = steps.Request(shard.table, column, "btree", asked.lock_timeout, asked.tries, asked.undo, False, dsn)
+        if not asked.undo and self.is_readable(shard):
+            self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
+        elif asked.dry_run:
             for statement in steps.listed(request, ShardSession):
                 self.say(f"{statement};  -- {shard.node}")
         else:
@@ -71,7 +69,7 @@ class Preparation:
     def is_readable(self, shard: Shard) -> bool:
         session = on_node(self.session, shard)
         try:
-            session.row(query("citus_is_readable"), table=session.table(shard.table).oid)
+            session.row(query("reader_start"), table=session.table(shard.table).oid, start="now", order_by=None)
         except psycopg.errors.ObjectNotInPrerequisiteState:
             return False
         finally:

@@ -33,12 +33,9 @@ AFTER_SPEED = (
 
 def prediction_section(conditions: Conditions, kinds: Sequence[str] | None = None) -> Section:
     rate = Figure("WAL/s", "bytes of WAL a second", size_text, value=lambda one: one.wal_per_row * conditions.rate)
-    return table(
-        "model",
-        f"By calculation: {conditions.rows:,.0f} rows, {conditions.inserts:,.0f} more between two checkpoints",
-        (*PREDICTED, rate, *AFTER_SPEED),
-        [predict(kind, conditions) for kind in kinds or USUAL_KINDS],
-    )
+    title = f"By calculation: {conditions.rows:,.0f} rows, {conditions.inserts:,.0f} more between two checkpoints"
+    predicted = [predict(kind, conditions) for kind in kinds or USUAL_KINDS]
+    return table("model", title, (*PREDICTED, rate, *AFTER_SPEED), predicted)
 
 
 @click.command("model")

@@ -24,7 +24,11 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
     elif output == "markdown":
         click.echo("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
     else:
-        show_sections((), output, records(results))
+        several = len(results) > 1
+        show_sections((), output, [
+            ({"result": one.label, "experiment": one.result.experiment} if several else {}) | record
+            for one in results for record in report_of(one.result).records(one.result)
+        ])  # fmt: skip
     if page:
         html.write(results, page)
 
@@ -38,14 +42,6 @@ def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[
         click.echo(formats.as_markdown(sections))
     else:
         click.echo(formats.WRITERS[output](data))
-
-
-def records(results: Sequence[Labelled]) -> list[dict[str, Any]]:
-    return [
-        ({"result": one.label, "experiment": one.result.experiment} if len(results) > 1 else {}) | record
-        for one in results
-        for record in report_of(one.result).records(one.result)
-    ]
 
 
 def markdown(one: Labelled, several: bool) -> str:

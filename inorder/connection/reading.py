@@ -126,13 +126,15 @@ class Reader:
 
         self.ask(step)
 
+    def rows(self, name: str, **parts: object) -> list[tuple[object, ...]]:
+        return self.ask(lambda session, table: session.rows(query(name), table=table.oid, **parts))
+
     def columns(self) -> list[TableColumn]:
-        rows = self.ask(lambda session, table: session.rows(query("reader_columns"), table=table.oid))
-        return columns_of(rows)
+        return columns_of(self.rows("reader_columns"))
 
     def start(self, where: str) -> str:
         """The position at the ``beginning``, or that of all that has ended ``now``."""
-        (position,) = self.ask(lambda session, table: session.row(query("reader_start"), table=table.oid, start=where))
+        ((position,),) = self.rows("reader_start", start=where, order_by=None)
         return str(position)
 
     def usable(self, position: str) -> str:
@@ -141,11 +143,7 @@ class Reader:
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
         """Whether rows follow, after a wait of at most a second; an error if the position is none of this table."""
-        (found,) = self.ask(
-            lambda session, table: session.row(
-                query("reader_has_rows"), table=table.oid, position=self.usable(position), wait=f"{wait} s"
-            )
-        )
+        ((found,),) = self.rows("reader_has_rows", position=self.usable(position), wait=f"{wait} s")
         return bool(found)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
@@ -164,17 +162,11 @@ class Reader:
 
     def backlog(self, position: str) -> tuple[int, int | None]:
         """The number of transactions that have ended since, and an estimate of their rows if there is one."""
-        transactions, rows = self.ask(
-            lambda session, table: session.row(query("reader_backlog"), table=table.oid, position=self.usable(position))
-        )
+        ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return int(str(transactions)), None if rows is None else int(str(rows))
 
     def slices(self, start: str, end: str, parts: int = 1) -> list[Slice]:
-        rows = self.ask(
-            lambda session, table: session.rows(
-                query("reader_parts"), table=table.oid, start=self.usable(start), until=self.usable(end), parts=parts
-            )
-        )
+        rows = self.rows("reader_parts", start=self.usable(start), until=self.usable(end), parts=parts)
         return [Slice(str(batch), str(lsn)) for batch, lsn in rows]
 
 

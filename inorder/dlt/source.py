@@ -3,7 +3,7 @@
 dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,7 +55,10 @@ def feed_table(
 
     def rows() -> Iterator[pa.Table]:
         given = by_column(hints.get("columns"))
-        reader, arrow = Reader(dsn, table, accept_origin), arrow_reader(partial(fields_for, given), changes)
+        reader, arrow = Reader(dsn, table, accept_origin), ArrowReader(MISFIT, partial(fields_for, given))
+        if changes:
+            fields = partial(fields_of_changes, fields=arrow.fields)
+            arrow = ArrowReader(MISFIT, fields, rows="reader_changes")
         state = dlt.current.resource_state()
         try:
             found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
@@ -70,12 +73,6 @@ def feed_table(
         "name": table.rpartition(".")[2].strip('"'), "write_disposition": "merge" if changes else "append"
     }  # fmt: skip
     return dlt.resource(rows, **defaults | hints)
-
-
-def arrow_reader(fields: Callable[[Sequence[TableColumn]], list[Field]], changes: bool) -> ArrowReader:
-    if changes:
-        return ArrowReader(MISFIT, partial(fields_of_changes, fields=fields), rows="reader_changes")
-    return ArrowReader(MISFIT, fields)
 
 
 def marked(read: Iterator[pa.Table], found: dict[str, Any]) -> Iterator[pa.Table]:

@@ -64,17 +64,16 @@ def is_writable(paths: Sequence[Path]) -> bool:
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
     """Run commands by sudo, which asks for its password itself; an error where nobody can be asked."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
-    if shutil.which("sudo") is None or not (sys.stdin.isatty() or may_without_password()):
+    silently = ["sudo", "-n", "true"]
+    if shutil.which("sudo") is None or (
+        not sys.stdin.isatty() and subprocess.run(silently, check=False, capture_output=True).returncode
+    ):
         own = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
         raise InputError(f"{folder} can be written to by an administrator only\nHINT:  run as administrator: {own}")
     print(f"As administrator:\n{script}", file=sys.stderr, flush=True)
     done = subprocess.run(["sudo", "sh", "-ec", script], check=False)
     if done.returncode != 0:
         raise InorderError(f"sudo failed with status {done.returncode}")
-
-
-def may_without_password() -> bool:
-    return subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode == 0
 
 
 def mode_of(path: Path) -> int:

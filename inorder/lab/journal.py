@@ -169,13 +169,9 @@ def parse_lines(content: bytes) -> Result:
     lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("its first line, and no other, says what was run")
-    result = result_of(lines[0].result)
+    result = Result(**{field.name: getattr(lines[0].result, field.name) for field in fields(Head)})
     samples = [line.run for line in lines if line.run]
     result.runs = [Run(s.step, s.kind, s.rows, s.round, dict(s.metrics), dict(s.series)) for s in samples]
     result.notes = [line.note for line in lines if line.note is not None]
     result.complete = any(line.complete for line in lines)
     return result
-
-
-def result_of(head: Head) -> Result:
-    return Result(**{f.name: getattr(head, f.name) for f in fields(Head)})

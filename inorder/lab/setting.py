@@ -66,12 +66,10 @@ def of(
     """A field of a plan: the type of its option, its help, its value in each size of run; more as Setting has it."""
     sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
     metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
-    made: T = (
-        field(default_factory=factory, metadata=metadata)
-        if factory
-        else cast(T, field(default=usual, metadata=metadata))
+    made: Any = (
+        field(default_factory=factory, metadata=metadata) if factory else field(default=usual, metadata=metadata)
     )
-    return made
+    return cast(T, made)
 
 
 def count(help: str, lowest: int, highest: int, usual: int | None = None, metavar: str = COUNT, **more: Any) -> int:

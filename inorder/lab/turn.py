@@ -16,10 +16,6 @@ class Measured:
     series: Series = field(default_factory=dict)
 
 
-def measured(found: Measured | Metrics) -> Measured:
-    return found if isinstance(found, Measured) else Measured(found)
-
-
 @dataclass(frozen=True)
 class Place:
     """Where a measurement belongs in a result: its step, the kind that is compared, its rows; and what it is called."""
@@ -51,20 +47,16 @@ class Turn:
 
 def single(step: str, kind: str, rows: int, label: str, measure: Callable[[int], Measured | Metrics]) -> Turn:
     def once(seed: int) -> Iterator[Measured]:
-        yield measured(measure(seed))
+        found = measure(seed)
+        yield found if isinstance(found, Measured) else Measured(found)
 
     return Turn((Place(step, kind, rows, label),), once)
 
 
 def several(
-    steps: Mapping[str, str],
-    kind: str,
-    rows: int,
-    label: str,
-    measure: Callable[[str, str, int], Metrics],
-    begin: Callable[[str], object] = lambda _kind: None,
-    end: Callable[[str], object] = lambda _kind: None,
-) -> Turn:
+    steps: Mapping[str, str], kind: str, rows: int, label: str, measure: Callable[[str, str, int], Metrics],
+    begin: Callable[[str], object] = lambda _kind: None, end: Callable[[str], object] = lambda _kind: None,
+) -> Turn:  # fmt: skip
     """Each step needs what those before it have left. ``begin`` comes before the first, ``end`` after the last."""
 
     def one_by_one(seed: int) -> Iterator[Measured]:

@@ -17,9 +17,6 @@ WHERE a.attrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND NOT a.attisd
   AND ({column}::pg_catalog.name IS NULL OR a.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name)
 ORDER BY a.attnum
 
--- citus_is_readable: A position in a shard, which is an error unless it is readable.
-SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, 'now'::pg_catalog.text, NULL::pg_catalog.name)
-
 -- citus_is_there: Whether the extension citus is in this database.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'citus')
 

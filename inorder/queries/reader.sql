@@ -99,5 +99,5 @@ SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
 -- reader_start: A position kept by the reader to begin with, as JSON.
-SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass,
-                            {start}::pg_catalog.text, NULL::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text
+SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
+                            {order_by}::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text

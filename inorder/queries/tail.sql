@@ -136,11 +136,6 @@ WHERE NOT pg_catalog.isempty(part.transactions)
 -- tail_rows: Rows, as the server writes them.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 
--- tail_start: A position to begin with.
-SELECT p::pg_catalog.jsonb
-FROM {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
-                          {order_by}::pg_catalog.name) AS p
-
 -- tail_wait: Wait until there are rows after a position, for a second, or half of a shorter statement_timeout.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, least(
     '1 second'::pg_catalog.interval,

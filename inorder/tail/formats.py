@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from psycopg import sql
@@ -78,17 +79,8 @@ def header_of(batch: Any) -> Buffer:
     return written.removesuffix(ARROW_TRAILER)
 
 
-def content_of(rows: Rows) -> Buffer:
-    return rows.content
-
-
 def serialized(batch: Any) -> Buffer:
-    message: Buffer = memoryview(batch.serialize()).cast("B")
-    return message
-
-
-def nothing(_batch: Any) -> Buffer:
-    return b""
+    return memoryview(batch.serialize()).cast("B")
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class Format:
     columns: sql.SQL
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
-    content: Callable[[Any], Buffer] = content_of
+    content: Callable[[Any], Buffer] = attrgetter("content")
     trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
     same_bytes: int = 0
     frames: int = 0  # messages of the server that are no rows
@@ -122,5 +114,5 @@ FORMATS = {
         ALL, sql.SQL("FORMAT binary"), pieces_of_binary, trailer=BINARY_TRAILER, same_bytes=2, frames=1
     ),
     "arrow": Format(ALL, NOT_COPIED, pieces_of_arrow, serialized, trailer=ARROW_TRAILER, is_arrow=True),
-    "parquet": Format(ALL, NOT_COPIED, pieces_of_arrow, nothing, is_arrow=True),
+    "parquet": Format(ALL, NOT_COPIED, pieces_of_arrow, lambda _batch: b"", is_arrow=True),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """All shards of a table that Citus has distributed, read as one stream: batches of single shards, in turn."""
 
 import collections
+import json
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.rows import arrow_of, as_text
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, Source, TableSource, as_json, require_position_in
+from inorder.tail.sources import Batch, Source, TableSource, require_position_in
 from inorder.tail.state import Mark, State
 
 if TYPE_CHECKING:
@@ -141,11 +142,11 @@ class ShardsSource(Source):
         node = self.node(shard)
         try:
             (position,) = node.row(
-                query("tail_start"), table=node.table(shard.table).oid, start=self.request.start, order_by=None
+                query("reader_start"), table=node.table(shard.table).oid, start=self.request.start, order_by=None
             )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise unreadable(shard, self.name) from error
-        return as_json(position)
+        return json.loads(str(position))  # type: ignore[no-any-return]
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:

@@ -159,8 +159,8 @@ class TableSource(Source):
         self.numbered = table = self.numbered_table()
         if self.state is None:
             start, order_by = self.request.start, self.request.order_by
-            (position,) = session.row(query("tail_start"), table=table.oid, start=start, order_by=order_by)
-            self.save(State(table.database, table.quoted, as_json(position)))
+            (position,) = session.row(query("reader_start"), table=table.oid, start=start, order_by=order_by)
+            self.save(State(table.database, table.quoted, json.loads(str(position))))
         else:
             require_position_in(table, self.state, self.file)
             self.check_order(self.state)
@@ -179,11 +179,9 @@ class TableSource(Source):
     def check_kept(self, state: State) -> None:
         """What the file says must be what the server understands, all of it."""
         pending = state.pending
+        batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
         readable, follows = self.session.row(
-            query("tail_kept"),
-            position=as_text(state.position),
-            batch=as_text(pending.batch) if pending else None,
-            after=as_text(pending.after) if pending else None,
+            query("tail_kept"), position=as_text(state.position), batch=batch, after=after
         )
         if not readable or not follows:
             problem = "it has what no server writes" if not readable else "its batch does not lead to what comes after"
@@ -318,8 +316,8 @@ class TableSource(Source):
         run a state is written once in a while, after one fsync() of the output; and its name is not waited for, except
         that of the first: one of an earlier run does not know this file.
         """
-        assert batch.after is not None
-        pending = Pending(as_json(batch.batch), batch.after, start)
+        assert batch.after is not None and not isinstance(batch.batch, int)
+        pending = Pending(batch.batch, batch.after, start)
         state = replace(self.present, pending=pending, output=output or self.present.output)
         is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
         if start is not None and self.knows_output and is_recent:
@@ -386,9 +384,3 @@ def batch_of(batch: Json, after: Json, full: int = 0) -> Batch:
     ordering = batch.get("ordering") or {}
     is_part = any(ordering.get(end) is not None for end in ("from_value", "next_value"))
     return Batch(batch, after, full, is_part)
-
-
-def as_json(value: object) -> Json:
-    """A composite of the server's, as psycopg read it from JSON."""
-    assert isinstance(value, dict)
-    return value

@@ -5,6 +5,7 @@ from inorder.installations import Installation
 from inorder.lab.experiments.lookup import COUNT_KEY, LookupExperiment, LookupPlan, explain, steps_of
 from inorder.lab.keys import USUAL_KINDS
 from inorder.lab.server.cluster import Cluster
+from inorder.lab.server_settings import fill_settings
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
 
@@ -22,7 +23,7 @@ def test_each_query_finds_its_rows_by_the_index(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = LookupExperiment(plan, ThrowAway(cluster), Progress())
         experiment.prepare()
-        experiment.serve_large()
+        experiment.target.serve(fill_settings())
         for kind in plan.kinds:
             assert experiment.fill(kind, 1)["index_bytes"] > 2**19
         experiment.serve_small()

@@ -8,7 +8,6 @@ from inorder.lab.experiments.mixed import (
     REINDEX,
     STEPS,
     SWITCH,
-    Growth,
     MixedExperiment,
     MixedPlan,
     growth,
@@ -49,10 +48,10 @@ def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int,
 
 def test_growth_is_that_of_the_pages_that_came() -> None:
     grown = growth(a_result(), SWITCH, "v7")
-    assert (grown.percent, grown.bytes) == (30.0, 1.5)
-    assert grown.density == pytest.approx(50.0)
-    assert growth(a_result(), SWITCH, "random").density is None
-    assert growth(a_result(), SWITCH, "time") == Growth(None, None, None)
+    assert (grown["percent"], grown["bytes"]) == (30.0, 1.5)
+    assert grown["density"] == pytest.approx(50.0)
+    assert growth(a_result(), SWITCH, "random")["density"] is None
+    assert growth(a_result(), SWITCH, "time") == dict.fromkeys(("percent", "bytes", "density"))
 
 
 def test_the_verdict_says_how_the_index_grew() -> None:
@@ -88,7 +87,7 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     assert images["random"] > 5 * max(images["v7"], images["time"], images["after"])
     assert len({metrics[kind, REINDEX]["index_bytes"] for kind in KINDS}) == 1
     if "leaf_density" in metrics["v7", FILL]:
-        fresh = {kind: growth(result, SWITCH, kind).density or 0 for kind in ("v7", "after")}
+        fresh = {kind: growth(result, SWITCH, kind)["density"] or 0 for kind in ("v7", "after")}
         assert 40 < fresh["v7"] < 65 and 80 < fresh["after"] < 95
     assert table_lines(printed, "version 7") == 4 and "Switched to version 7 the index grew" in printed
     records = report_of(result).records(result)

@@ -118,12 +118,8 @@ class Program(Reader):
 
     def start(self) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(
-                shlex.split(self.command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=os.environ | self.environment,
-            )
+            command, environment = shlex.split(self.command), os.environ | self.environment
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         except OSError as error:
             raise InputError(f"cannot run {self.command}: {error.strerror}") from error
 

@@ -20,7 +20,7 @@ class FailedError(Exception):
 
 
 class Answer:
-    """The rows of the last statement of a text that returned columns, and the tag of the last one."""
+    """The rows of the last statement of a text that returned columns."""
 
     def __init__(self, results: Sequence[pq.abc.PGresult]) -> None:
         with_columns = [one for one in results if one.nfields]
@@ -31,7 +31,6 @@ class Answer:
                   for place in range(last.nfields))
             for row in range(last.ntuples)
         ] if last else []  # fmt: skip
-        self.tag = (results[-1].command_status or b"").decode() if results else ""
 
 
 class Session:

@@ -25,12 +25,10 @@ from inorder.units import MB
 
 FILL = "fill"
 NEWEST_KEY = "newest_key"
-NEWEST_CREATED = "newest_created"
 PAGE = "page"
 RECENT = "recent"
 ANY = "any"
 COUNT_KEY = "count_key"
-COUNT_CREATED = "count_created"
 
 LIMIT = 100  # rows of a page
 SAMPLES = 1000  # keys drawn of each table for look-ups
@@ -39,7 +37,7 @@ RECENT_SHARE = 0.01  # the newest rows: of all
 # What each looks up, and its query; {key} and {moment} are drawn from what the table has.
 LOOKS = {
     NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
-    NEWEST_CREATED: (
+    "newest_created": (
         f"The newest {LIMIT} rows by created_at", f"SELECT * FROM {{table}} ORDER BY created_at DESC LIMIT {LIMIT}"
     ),
     PAGE: (
@@ -50,12 +48,12 @@ LOOKS = {
     COUNT_KEY: (
         "Counting the newest hundredth by the time in the key", "SELECT count(*) FROM {table} WHERE id >=~ {moment}"
     ),
-    COUNT_CREATED: (
+    "count_created": (
         "Counting the newest hundredth by created_at", "SELECT count(*) FROM {table} WHERE created_at >= {moment}"
     ),
 }  # fmt: skip
 IN_TIME_ORDER = ("bigint", "xact", "v7")  # the greatest key is the newest row's
-WITH_TIME = ("v7",)
+WITH_TIME = "v7"
 
 # EXPLAIN would plan a parallel count, whose processes it sums up, and compile it.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
@@ -78,8 +76,7 @@ class LookupPlan(setting.Plan):
 
 
 def steps_of(kind: str) -> list[str]:
-    left_out = [] if kind in IN_TIME_ORDER else [NEWEST_KEY]
-    left_out += [] if kind in WITH_TIME else [COUNT_KEY]
+    left_out = [NEWEST_KEY] * (kind not in IN_TIME_ORDER) + [COUNT_KEY] * (kind != WITH_TIME)
     return [step for step in LOOKS if step not in left_out]
 
 
@@ -120,15 +117,14 @@ class LookupExperiment(Experiment[LookupPlan]):
             for kind in self.plan.kinds for step in steps_of(kind)
         ]  # fmt: skip
         return [
-            Stage(every_round(fills), 1, begin=self.serve_large, shuffled=False, redone=True),
+            Stage(
+                every_round(fills), 1, begin=partial(self.target.serve, fill_settings()), shuffled=False, redone=True
+            ),
             Stage(every_round(looks), self.plan.rounds, begin=self.serve_small),
         ]
 
     def outcome(self, metrics: Metrics) -> str:
         return f"{metrics['reads']:.2f} blocks read a query" if "reads" in metrics else f"{metrics['seconds']:.1f} s"
-
-    def serve_large(self) -> None:
-        self.target.serve(fill_settings())
 
     def serve_small(self) -> None:
         self.target.serve_small(Small(self.plan.memory_bytes))

@@ -163,39 +163,31 @@ class MixedExperiment(Experiment[MixedPlan]):
 
 def growth_text(result: Result) -> str:
     grown = growth(result, SWITCH, "v7")
-    if grown.percent is None:
+    if grown["percent"] is None:
         return ""
     metrics = result.select(SWITCH, "v7")[0].metrics
     share = 100 * metrics["inserts"] / (metrics["rows"] - metrics["inserts"])
-    density = f"; its new pages are {grown.density:.0f} % full" if grown.density is not None else ""
-    return f"Switched to version 7 the index grew by {grown.percent:.0f} % for {share:.0f} % more rows{density}."
+    density = "" if grown["density"] is None else f"; its new pages are {grown['density']:.0f} % full"
+    return f"Switched to version 7 the index grew by {grown['percent']:.0f} % for {share:.0f} % more rows{density}."
 
 
-@dataclass(frozen=True)
-class Growth:
+def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
     """Growth of an index in percent and in bytes for each new row, and density of the new pages; None: not known."""
-
-    percent: float | None
-    bytes: float | None
-    density: float | None
-
-
-def growth(result: Result, step: str, kind: str) -> Growth:
-    percent, bytes_a_row, density = [], [], []
+    found: dict[str, list[float]] = {"percent": [], "bytes": [], "density": []}
     earlier, later = ({run.round: run.metrics for run in result.select(one, kind)} for one in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):
         before, after = earlier[place], later[place]
         came = after["index_bytes"] - before["index_bytes"]
-        percent.append(100 * came / before["index_bytes"])
-        bytes_a_row.append(came / after["inserts"])
+        found["percent"].append(100 * came / before["index_bytes"])
+        found["bytes"].append(came / after["inserts"])
         if kind != BASELINE and "leaf_pages" in before and after.get("leaf_pages", 0) > before["leaf_pages"]:
             used = [index["leaf_pages"] * index["leaf_density"] for index in (before, after)]
-            density.append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
-    return Growth(*(estimate(values).median if values else None for values in (percent, bytes_a_row, density)))
+            found["density"].append((used[1] - used[0]) / (after["leaf_pages"] - before["leaf_pages"]))
+    return {part: estimate(values).median if values else None for part, values in found.items()}
 
 
 def of_growth(part: str) -> Callable[[Row], Value]:
-    return lambda row: getattr(growth(row.result, row.step, row.kind), part)
+    return lambda row: growth(row.result, row.step, row.kind)[part]
 
 
 def before(metric: Metric) -> Callable[[Row], Value]:

@@ -1,6 +1,6 @@
 """What this machine can resolve: equal tables compared with one another, where every difference is noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -34,8 +34,6 @@ from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
 from inorder.text import plural
 from inorder.units import MB
 
-MOST_TABLES = len(ascii_uppercase)
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan(setting.Plan):
@@ -47,7 +45,7 @@ class NoisePlan(setting.Plan):
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
-    tables: int = setting.count("Equal tables of each kind of key.", 2, MOST_TABLES, 3)
+    tables: int = setting.count("Equal tables of each kind of key.", 2, len(ascii_uppercase), 3)
     rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
     rounds: int = setting.rounds(99, quick=6, full=90)
     seconds: int = setting.seconds(1, full=10)
@@ -166,15 +164,15 @@ def verdict(value: Estimate) -> str:
     return "different (wrongly)" if value.differs_from(1.0) else "no difference"
 
 
-def resolved(rounds: int) -> Callable[[tuple[str, Sequence[float]]], float | None]:
-    return lambda line: smallest_found(line[1], rounds)
+def smallest(rounds: int, line: tuple[str, Sequence[float]]) -> float | None:
+    return smallest_found(line[1], rounds)
 
 
 RESOLUTION = (
     Figure("key", "kind of key", value=lambda line: KEY_KINDS[line[0]].label),
     *(
         Figure(f"{rounds} rounds", f"with {rounds} rounds, %", number(1, "%"), bar=True,
-               value=resolved(rounds))
+               value=partial(smallest, rounds))
         for rounds in ROUNDS
     ),
     Figure(f"for {100 * TO_FIND:.0f} %", "rounds it takes; empty if more than 200", number(0, "rounds"),

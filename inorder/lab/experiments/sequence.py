@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
@@ -111,22 +110,18 @@ class SequenceExperiment(Experiment[SequencePlan]):
 
     def load(self, statement: str, kind: str, clients: int, seed: int) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
-        before = self.reserved(kind)
+        before, script = self.reserved(kind), self.target.folder / f"{statement}_{kind}.sql"
+        script.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
         with self.target.from_checkpoint(self.control) as found:
             cpu_before = self.target.ended_cpu(self.control)
             load = pgbench.Load(clients, self.plan.threads, self.plan.seconds, protocol="simple")
-            done = self.target.pgbench(self.script(statement, kind), load, seed)
+            done = self.target.pgbench(script, load, seed)
         cpu = self.target.ended_cpu(self.control)
         self.check(kind, done.transactions if statement == INSERT else 0)
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "transactions": done.transactions}
         if cpu is not None and cpu_before is not None:
             metrics["cpu_us"] = 1e6 * (cpu - cpu_before) / done.transactions
         return metrics | found | self.gaps(kind, before, done.transactions)
-
-    def script(self, statement: str, kind: str) -> Path:
-        path = self.target.folder / f"{statement}_{kind}.sql"
-        path.write_text(STATEMENTS[statement].format(value=value_of(kind)), encoding="utf-8")
-        return path
 
     def bulk(self, kind: str, _seed: int = 0) -> Metrics:
         self.control.execute(f"TRUNCATE {TABLE}".encode())
@@ -193,10 +188,6 @@ def commits(plan: SequencePlan) -> str:
     return f"commits {'wait' if plan.synchronous_commit == 'on' else 'do not wait'} for the disk"
 
 
-def kinds_shown(plan: SequencePlan) -> list[str]:
-    return [CONSTANT, *map(kind_of, sorted(plan.caches))]
-
-
 LOAD = (
     Figure("statement", "what each transaction does; insert: into a table of one bigint without an index",
            value=lambda row: f"{row.step.partition('_')[0]} {label(row.kind)}"),
@@ -215,9 +206,10 @@ LOAD = (
 
 
 def sections(result: Result, plan: SequencePlan) -> list[Section]:
+    kinds = [CONSTANT, *map(kind_of, sorted(plan.caches))]
     rows = [
         Row(result, step_of(statement, clients), kind) for statement in STATEMENTS
-        for clients in sorted(plan.clients) for kind in kinds_shown(plan)
+        for clients in sorted(plan.clients) for kind in kinds
     ]  # fmt: skip
     caption = (
         f"ratio: to the same statement with 1 instead of nextval. Empty: not measured. {capital(commits(plan))}. "
@@ -225,7 +217,7 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
     )
     title = f"nextval or a constant: pgbench, simple protocol, {plan.seconds} s each"
     bulk = table("sequence-bulk", f"{plan.rows:,} rows by one INSERT … SELECT, without an index", BULK_FIGURES,
-                 [Row(result, BULK, kind) for kind in kinds_shown(plan)])  # fmt: skip
+                 [Row(result, BULK, kind) for kind in kinds])  # fmt: skip
     return [table("sequence-tps", title, LOAD, rows, caption), bulk, *published_sections(result, words)]
 
 

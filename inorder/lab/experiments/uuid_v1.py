@@ -231,7 +231,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:
-            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else self.random()
+            # A random tenth is by hash of the row's place, its number of arrival: the same rows of every uuid table.
+            drawn = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
+            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else drawn
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
@@ -239,10 +241,6 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         (on_first_page,) = one_row(session, f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'")
         block, before = divmod(self.plan.total // 10 - 1, on_first_page)
         return f"ctid <= '({block},{before + 1})'"
-
-    def random(self) -> str:
-        """A tenth by hash of the row's place, which is its number of arrival: the same rows of every uuid table."""
-        return f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
 
 
 MOST_SHOWN = 1000  # a ratio above it means that the other has next to nothing
@@ -338,17 +336,12 @@ def columns() -> list[Column]:
         Column(kind.label, f"Median of the rounds: {MEANINGS[name]}.", figures, name, bar=True)
         for name, kind in KINDS.items()
     ]
-    return [
-        Column("", "The step, and what of it.", data="label"),
-        *(data_only(name) for name in ("step", "metric", "unit")),
-        *medians,
-        Column(
-            "ratio",
-            "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
-            f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing.",
-            ratio_text,
-        ),
-    ]
+    ratio = (
+        "uuid v1 to uuid_v1 in the same round: median, and in brackets its interval; below "
+        f"{LEAST_ROUNDS} rounds their range. Empty where uuid_v1 has nothing."
+    )
+    before = [Column("", "The step, and what of it.", data="label"), *map(data_only, ("step", "metric", "unit"))]
+    return [*before, *medians, Column("ratio", ratio, ratio_text)]
 
 
 def sections(result: Result, plan: UuidV1Plan) -> list[Section]:

@@ -5,7 +5,7 @@ time, then not for long, then again: in waves. An index that has grown under the
 is filled further in small steps, with its pages, its density and the WAL after each; the model predicts them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -145,25 +145,6 @@ class WavesExperiment(Experiment[WavesPlan]):
         return series
 
 
-def verdict(question: str, measured: Mapping[str, float], plan: WavesPlan) -> Verdict:
-    said = []
-    for kind, height in measured.items():
-        model = figures_of(predicted(kind, plan), plan)
-        said.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
-    waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
-    return Verdict(
-        question,
-        "Yes" if any(waves) else "No" if waves else "",
-        f"Splits in the highest step to the average: {'; '.join(said)}.",
-        f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
-        f"Counted by the server. From {WAVE} times the average on it is a wave.",
-        bars_of(
-            ((LABELS[kind], measured.get(kind), CSS[kind]) for kind in ("built90", "built70", GROWN)),
-            number(1, "times"),
-        ),
-    )
-
-
 def insert(session: Connection, key: KeyKind, rows: int) -> None:
     session.execute(f"INSERT INTO {key.table} SELECT FROM generate_series(1, {rows})".encode())
 
@@ -279,7 +260,22 @@ def chart(
 
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:
-    measured = {
-        kind: high for kind in LABELS if (high := middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")))
-    }
-    return [verdict(question, measured, plan)] if measured else []
+    found = {kind: middle_of(result, WAVES, kind, per("peak_splits", "mean_splits")) for kind in LABELS}
+    measured, said = {kind: height for kind, height in found.items() if height}, []
+    if not measured:
+        return []
+    for kind, height in measured.items():
+        model = figures_of(predicted(kind, plan), plan)
+        said.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
+    waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
+    shown = ((LABELS[kind], measured.get(kind), CSS[kind]) for kind in ("built90", "built70", GROWN))
+    return [
+        Verdict(
+            question,
+            "Yes" if any(waves) else "No" if waves else "",
+            f"Splits in the highest step to the average: {'; '.join(said)}.",
+            f"{plan.rows:,} rows, then {plan.growth} % more in steps of 2 %.",
+            f"Counted by the server. From {WAVE} times the average on it is a wave.",
+            bars_of(shown, number(1, "times")),
+        )
+    ]

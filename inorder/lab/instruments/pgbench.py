@@ -82,16 +82,10 @@ def progress_of(line: str) -> tuple[float, float] | None:
 
 
 def run(
-    program: Path,
-    script: Path,
-    load: Load,
-    seed: int,
-    environment: Mapping[str, str],
+    program: Path, script: Path, load: Load, seed: int, environment: Mapping[str, str],
     on_progress: Callable[[float], None] = lambda _tps: None,
-    by_statement: bool = False,
-    log: Path | None = None,
-    database: str = "",
-) -> PgbenchResult:
+    by_statement: bool = False, log: Path | None = None, database: str = "",
+) -> PgbenchResult:  # fmt: skip
     """pgbench never outlives this call. ``database``: "" for that of the environment; ``log``: begin of a file name."""
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []

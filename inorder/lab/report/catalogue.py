@@ -56,10 +56,6 @@ class Report:
     def verdicts(self, result: Result) -> Sequence[Verdict]:
         return self.kind.verdicts(result) if result.runs else []
 
-    @property
-    def method(self) -> str:
-        return self.kind.order
-
     def tables(self, result: Result) -> list[Group]:
         return [section_table(section) for section in self.sections(result) if section.terminal]
 

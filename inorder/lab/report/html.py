@@ -160,7 +160,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     method = [f"{result.method}."] if result.method else []
     if "memory_bytes" in result.plan:
         method.append(memory_note(result))
-    method.append(report.method)
+    method.append(report.kind.order)
     if load := load_range(result):
         method.append(f"Load average of the machine: {load}.")
     shown = sorted(report.sections(result), key=lambda section: not section.main)  # that of the verdict first

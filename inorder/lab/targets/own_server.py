@@ -38,10 +38,7 @@ class OwnServer(Target):
     def __init__(self, dsn: str, programs: Installation | None) -> None:
         self.programs = programs
         self.application = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"
-        try:
-            parts = conninfo_to_dict(dsn)
-        except psycopg.ProgrammingError as error:
-            raise InputError(f"--dsn: {first_line(error)}") from error
+        parts = conninfo_to_dict(dsn)
         # A password goes through the environment: arguments of a program are for everybody on the machine to see.
         self.password = str(parts.pop("password", None) or "")
         if hidden := [key for key in SECRETS if key in parts]:

@@ -81,14 +81,9 @@ class Target(ABC):
         """The environment in which they reach this server."""
 
     def pgbench(
-        self,
-        script: Path,
-        load: pgbench.Load,
-        seed: int,
-        on_progress: Callable[[float], None] = lambda _tps: None,
-        by_statement: bool = False,
-        log: bool = False,
-    ) -> pgbench.PgbenchResult:
+        self, script: Path, load: pgbench.Load, seed: int, on_progress: Callable[[float], None] = lambda _tps: None,
+        by_statement: bool = False, log: bool = False,
+    ) -> pgbench.PgbenchResult:  # fmt: skip
         """Run pgbench to its end, reporting TPS each second; with ``log``, with percentiles of latency."""
         return pgbench.run(
             self.program("pgbench"), script, load, seed, self.environment(), on_progress, by_statement,
@@ -149,10 +144,8 @@ class Target(ABC):
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
         """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
         with session.cursor() as cursor:
-            with (
-                cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy,
-                (file or Path(os.devnull)).open("wb") as written,
-            ):
+            target = file or Path(os.devnull)
+            with cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy, target.open("wb") as written:
                 for part in copy:
                     written.write(part)
             return cursor.rowcount

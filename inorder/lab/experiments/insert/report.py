@@ -42,7 +42,7 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
     position = rows % conditions.block_size if run.kind == "sequence" else 0
-    return Conditions(**{**vars(conditions), "position": position})
+    return replace(conditions, position=position)
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,6 @@ def per_row(name: str) -> Callable[[Modelled], Value]:
     return lambda line: float(getattr(line, name)) / line.inserts
 
 
-def off_percent(measured: float, model: float) -> float:
-    return 100 * (model / measured - 1)
-
-
 COMPARED = (
     Figure("key", "kind of key", data="label", value=lambda line: KEY_KINDS[line.kind].label),
     data_only("rows", attrgetter("rows")),
@@ -78,14 +74,14 @@ COMPARED = (
     Figure("WAL\nmodel", "the same by calculation", number(1, "B"), "wal_per_row_model", bar=True,
            value=per_row("wal_model")),
     Figure("WAL\noff", "by how much the model is off", number(1, "%", sign="+"), "wal_percent_off",
-           value=lambda line: off_percent(line.wal, line.wal_model)),
+           value=lambda line: 100 * (line.wal_model / line.wal - 1)),
     Figure("FPI/row", "full-page images per inserted row, measured: all rounds together", number(5), "fpi_per_row",
            bar=True, value=per_row("images")),
     Figure("FPI\nmodel", "the same by calculation", number(5), "fpi_per_row_model", bar=True,
            value=per_row("images_model")),
     Figure("FPI\noff", f"by how much the model is off; few: at most {FEW_IMAGES} images in any round, and one for each "
            "session", number(1, "%", sign="+"), "fpi_percent_off",
-           value=lambda line: "few" if line.few else off_percent(line.images, line.images_model)),
+           value=lambda line: "few" if line.few else 100 * (line.images_model / line.images - 1)),
 )  # fmt: skip
 
 
@@ -322,14 +318,9 @@ def grown(result: Result, rows: int) -> str:
 
 def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindRow]) -> Section:
     return table(
-        f"rows_{rows}",
-        f"Inserting into a table of {rows:,} rows",
-        COLUMNS,
-        kinds,
-        charts=[over_time(result, kinds)],
-        note=times_memory(kinds, plan.memory_bytes),
-        caption=grown(result, rows),
-    )
+        f"rows_{rows}", f"Inserting into a table of {rows:,} rows", COLUMNS, kinds, grown(result, rows),
+        charts=[over_time(result, kinds)], note=times_memory(kinds, plan.memory_bytes),
+    )  # fmt: skip
 
 
 def speed_at(rows: int) -> Callable[[KindRow], Value]:
@@ -357,13 +348,11 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         *(feedback_section(plan, rows, kinds) for rows, kinds in sizes.items() if plan.max_wal_size),
         *clients_sections(result, plan),
         *published_sections(
-            result,
-            lambda _, kind: KEY_KINDS[kind].label,
-            sizes=places_of(result, plan),
+            result, lambda _, kind: KEY_KINDS[kind].label, sizes=places_of(result, plan),
             kinds=lambda kind: kind if kind in plan.variants else f"{kind}{UNIQUE}",
         ),
         *model_sections(result, plan),
-    ]
+    ]  # fmt: skip
     return [
         *(replace(size_section(result, plan, rows, kinds), main=rows == max(sizes)) for rows, kinds in sizes.items()),
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),

@@ -70,7 +70,7 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
         raise InorderError(f"delivered, but not committed in this round: {unknown}")
     first = {row: moment for moment, rows in reversed(reading.deliveries) for row in rows}
     undelivered = committed.keys() - first.keys()
-    found = {
+    found: Metrics = {
         "committed": len(committed),
         "delivered": len(first),
         "held": len(undelivered & reading.held),
@@ -79,12 +79,10 @@ def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True
         "polls": reading.polls,
         "longest_poll_ms": MILLISECONDS * reading.longest_poll,
     }
-    return found | (waited(committed, first) if waits else {})
-
-
-def waited(committed: Mapping[int, float], first: Mapping[int, float]) -> Metrics:
-    waits = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()]
-    return {"longest_wait_ms": max(waits, default=0.0), "median_wait_ms": median(waits) if waits else 0.0}
+    if waits:
+        times_ms = [MILLISECONDS * (moment - committed[row]) for row, moment in first.items()] or [0.0]
+        found |= {"longest_wait_ms": max(times_ms), "median_wait_ms": median(times_ms)}
+    return found
 
 
 class ReaderExperiment(Experiment[ReaderPlan]):
@@ -262,13 +260,8 @@ def caption(runs: Sequence[Run]) -> str:
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
     took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
-    return table(
-        f"round_{runs[0].round}",
-        f"Losing rows: {plan.writers} writers, {took:.0f} s{which}",
-        FIGURES,
-        runs,
-        caption(runs),
-    )
+    title = f"Losing rows: {plan.writers} writers, {took:.0f} s{which}"
+    return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))
 
 
 def sections(result: Result, plan: ReaderPlan) -> list[Section]:
