@@ -59,8 +59,6 @@ def missing(name: str, package: str) -> click.Command:
 
 
 class Installed(Modules):
-    """The commands, with stand-ins for those whose packages are not there."""
-
     def is_there(self, name: str) -> bool:
         return name not in OF_EXTRA or find_spec(OF_EXTRA[name]) is not None
 
@@ -135,7 +133,6 @@ def unexpected(error: Exception) -> str | None:
 
 
 def main() -> NoReturn:
-    """The console script: prints errors as one sentence, cleans up after signals."""
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # print exceptions only
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     signal.signal(signal.SIGTERM, terminate)

@@ -16,7 +16,7 @@ from inorder.errors import InputError
 from inorder.sources import installer
 
 OLDEST_MAJOR = 15
-PG_CONFIG_FACTS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS", "CC", "VERSION")
+PATHS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS")
 DIRECT_IO_MAJOR = 16  # debug_io_direct came with 16
 
 # Where distributions put pg_config, one folder per major version.
@@ -69,21 +69,13 @@ class Installation:
 def describe(pg_config_output: str, origin: str) -> Installation:
     """Read what pg_config prints without arguments: lines of NAME = value."""
     facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
-    if missing := [name for name in PG_CONFIG_FACTS if name not in facts]:
+    if missing := [name for name in (*PATHS, "CC", "VERSION") if name not in facts]:
         raise InputError(f"pg_config ({origin}) did not report {missing[0]}")
     version = re.search(r"\d+[\w.]*", facts["VERSION"])
     if version is None:
         raise InputError(f"pg_config names no version: {facts['VERSION']}")
-    return Installation(
-        bindir=Path(facts["BINDIR"]),
-        sharedir=Path(facts["SHAREDIR"]),
-        pkglibdir=Path(facts["PKGLIBDIR"]),
-        headers=Path(facts["INCLUDEDIR-SERVER"]),
-        pgxs=Path(facts["PGXS"]),
-        compiler=facts["CC"],
-        version=version.group(),
-        origin=origin,
-    )
+    bindir, sharedir, pkglibdir, headers, pgxs = (Path(facts[name]) for name in PATHS)
+    return Installation(bindir, sharedir, pkglibdir, headers, pgxs, facts["CC"], version.group(), origin)
 
 
 def from_pg_config(pg_config: Path, origin: str) -> Installation:

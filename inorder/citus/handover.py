@@ -176,7 +176,6 @@ class Moves:
         return None
 
     def followed(self, was: Shard, new: list[Shard]) -> None:
-        """The reader has gone on: let go of the old place."""
         self.release(was)
         self.reported.discard(was.key)  # a shard that comes back here is another table
         report(f"{was.place} is read; going on with {', '.join(one.place for one in new)}")

@@ -34,8 +34,6 @@ def lab() -> None:
 
 
 class Experiments(Commands):
-    """A command for each experiment, and one for all."""
-
     def __init__(self) -> None:
         super().__init__([*names(), "all"])
 

@@ -55,7 +55,6 @@ class Display(Progress):
         self.bar.update(self.task, description=text)
 
     def done(self, text: str = "") -> None:
-        """The step ended: the figures are drawn anew, or, without a terminal, this is a line."""
         self.bar.advance(self.task)
         if self.draws:
             self.live.update(Group(self.figures(), self.bar))
@@ -67,7 +66,6 @@ def run_experiment(
     kind: type[Experiment[Any]], quick: bool, full: bool, bindir: Path | None, dsn: str | None, out: Path | None,
     page: Path | None, output: str, **settings: Any,
 ) -> None:  # fmt: skip
-    """The body of each command of ``lab run``; ``settings`` are those of the plan."""
     plan = plan_given(kind.Plan, size_given(quick, full), dsn is not None, settings)
     found = kind.completed(plan, dsn is not None)
     file = new_file(out, usual_name(kind.name))

@@ -43,7 +43,6 @@ def changed(table: str) -> psycopg.Error:
 
 
 def patiently(connection: Connection, step: Callable[[], Result]) -> Result:
-    """The result of a step; after a conflict it is tried again, some times in a row."""
     for number in attempts():
         try:
             return step()

@@ -65,7 +65,6 @@ def forever(
 
 
 def reconnected(connect: Callable[[], Session], attach: Callable[[Session], None]) -> Session:
-    """A new session, as soon as there is one to be had."""
     for pause in pauses():
         time.sleep(pause)
         session = None

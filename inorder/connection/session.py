@@ -153,7 +153,6 @@ class Session:
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
     def begin(self, isolation: str) -> sql.Composed:
-        """The first statement of a transaction of which nothing is left to defaults."""
         begin = f"BEGIN ISOLATION LEVEL {isolation} NOT DEFERRABLE{ACCESS[self.connection.read_only]};\n"
         return sql.SQL(begin) + self.first
 
@@ -180,15 +179,9 @@ def same_server(session: Session) -> str:
 
 
 def rows_of(stream: Stream) -> Generator[Rows, None, None]:
-    with too_large_explained():
-        yield from stream.blocks()
-
-
-@contextmanager
-def too_large_explained() -> Iterator[None]:
-    """What the server says about a row that it cannot make text of does not say that."""
+    """The rows; what the server says about one that it cannot make text of does not say that."""
     try:
-        yield
+        yield from stream.blocks()
     except (psycopg.errors.ProgramLimitExceeded, psycopg.errors.InternalError_) as error:
         if error.sqlstate == "54000" or "invalid memory alloc request size" in str(error):
             raise InorderError(

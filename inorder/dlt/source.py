@@ -55,11 +55,10 @@ def feed_table(
 
     def rows() -> Iterator[pa.Table]:
         given = by_column(hints.get("columns"))
-        reader, arrow = Reader(dsn, table, accept_origin), ArrowReader(MISFIT, partial(fields_for, given))
-        if changes:
-            fields = partial(fields_of_changes, fields=arrow.fields)
-            arrow = ArrowReader(MISFIT, fields, rows="reader_changes")
-        state = dlt.current.resource_state()
+        fields = partial(fields_for, given)
+        of_changes = partial(fields_of_changes, fields=fields)
+        arrow = ArrowReader(MISFIT, of_changes, rows="reader_changes") if changes else ArrowReader(MISFIT, fields)
+        reader, state = Reader(dsn, table, accept_origin), dlt.current.resource_state()
         try:
             found = {name: hint for name, hint in hints_for(reader.columns()).items() if name not in given}
             positions = reader.log() if changes else reader
@@ -69,10 +68,8 @@ def feed_table(
             arrow.close()
             reader.close()
 
-    defaults = {
-        "name": table.rpartition(".")[2].strip('"'), "write_disposition": "merge" if changes else "append"
-    }  # fmt: skip
-    return dlt.resource(rows, **defaults | hints)
+    name, disposition = table.rpartition(".")[2].strip('"'), "merge" if changes else "append"
+    return dlt.resource(rows, **{"name": name, "write_disposition": disposition} | hints)
 
 
 def marked(read: Iterator[pa.Table], found: dict[str, Any]) -> Iterator[pa.Table]:

@@ -41,8 +41,6 @@ def quarters(words: Words) -> NDArray[np.uint16]:
 
 
 class TextLines:
-    """One UUID a line, in lower case."""
-
     binary = False
     header = trailer = b""
 
@@ -83,6 +81,5 @@ ENCODERS: dict[str, type[TextLines] | type[CopyBinary]] = {"text": TextLines, "c
 
 
 def words_of(lines: bytes) -> tuple[Words, Words]:
-    """The words of lines of text: the way back."""
     pairs = np.frombuffer(bytes.fromhex(lines.replace(b"-", b"").decode("ascii")), ">u8").reshape(-1, 2)
     return pairs[:, 0].astype(np.uint64), pairs[:, 1].astype(np.uint64)

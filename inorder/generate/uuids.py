@@ -22,7 +22,6 @@ TICKS_TO_1970 = 0x01B21DD213814000  # RFC 9562, section 6.1
 
 
 def ticks_of(moment: datetime) -> int:
-    """The tick of a moment with a time zone."""
     return (moment - EPOCH) // timedelta(microseconds=1) * TICKS_PER_MICROSECOND
 
 

@@ -30,29 +30,17 @@ WITHOUT = {
 # sql/plain/rights.sql finds these functions.
 TABLES = "constraint_exclusion = off"
 READS = (
-    "jit = off",
-    "enable_memoize = off",
-    TABLES,
-    "max_parallel_workers_per_gather = 0",
-    "enable_seqscan = off",
-    "enable_bitmapscan = off",
-    "datestyle = 'ISO'",
-    "timezone = 'UTC'",
-    "intervalstyle = 'iso_8601'",
-    "extra_float_digits = 1",
-    "bytea_output = 'hex'",
-)
+    "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",
+    "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
+    "extra_float_digits = 1", "bytea_output = 'hex'",
+)  # fmt: skip
 # Of what the caller calls, and so of all that this calls: how names are written that a position remembers, and how
 # texts and PL/pgSQL are understood.
 PINNED = (
-    "quote_all_identifiers = off",
-    "standard_conforming_strings = on",
-    "backslash_quote = 'safe_encoding'",
-    "transform_null_equals = off",
-    "array_nulls = on",
-    "plpgsql.extra_errors = 'none'",
+    "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
+    "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
-)
+)  # fmt: skip
 # A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
 # function.
 WRITES = "geqo_seed = 0.716284"

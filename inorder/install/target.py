@@ -34,7 +34,6 @@ class Target:
 
     @contextmanager
     def transaction(self, keep: bool = True) -> Iterator[None]:
-        """A transaction; rolled back at its end unless it is to be kept."""
         wait_ms = str(round(self.lock_timeout * 1000))
         with self.connection.transaction(force_rollback=not keep):
             self.connection.execute(sql.SQL(SETTINGS).format(sql.Literal(wait_ms)))

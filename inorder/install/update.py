@@ -98,15 +98,8 @@ def step(sources: Path, path: Path) -> str:
     before = list(statements(released.read_text(encoding="utf-8")))
     after, templates = (list(statements(script(sources, schema))) for schema in (SCHEMA, PLACE))
     first, *rest, last = difference(before, after, templates)
-    made = [
-        BEGINNING.format(old=old, new=new),
-        first,
-        CHECK.format(old=old),
-        text,
-        *rest,
-        *removed(before, after),
-        last,
-    ]
+    beginning, check = BEGINNING.format(old=old, new=new), CHECK.format(old=old)
+    made = [beginning, first, check, text, *rest, *removed(before, after), last]
     return "\n".join(each.rstrip() + "\n" for each in made)
 
 

@@ -125,11 +125,8 @@ class InsertTables:
             self.begin(connection)
         for name, kind in self.kinds.items():
             if kind.filled_statements() or self.rows.get(name, sys.maxsize) > rows:
-                self.make(connection, kind)
+                execute(connection, *kind.removal(), *kind.statements(self.tablespace))
                 self.rows[name] = 0
-
-    def make(self, connection: Connection, kind: KeyKind) -> None:
-        execute(connection, *kind.removal(), *kind.statements(self.tablespace))
 
     def begin(self, connection: Connection) -> None:
         """What the first tables need besides."""

@@ -30,8 +30,6 @@ Key = tuple[str, str, int, int]  # step, kind, rows, round
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: metrics are numbers by name, series are numbers over time by name."""
-
     step: str
     kind: str
     rows: int

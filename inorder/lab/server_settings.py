@@ -31,13 +31,9 @@ class Small:
 
 # The fill is not measured: it may use memory and skip every flush.
 FILL_WAL = 16 * 2**30
-FILL_SETTINGS = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "max_wal_size": f"{FILL_WAL // 2**20}MB",
-    "checkpoint_timeout": "1h",
-}
+FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
+    "max_wal_size": f"{FILL_WAL // 2**20}MB", "checkpoint_timeout": "1h",
+}  # fmt: skip
 
 
 def reading_method(server: Installation, plan: Any) -> str:

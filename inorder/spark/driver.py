@@ -20,8 +20,6 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TableName:
-    """A table, by the names that its server has for it."""
-
     database: str
     oid: int
     schema: str

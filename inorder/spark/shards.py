@@ -131,7 +131,6 @@ class ShardsDriver(Driver):
         return Kept(self.coordinator.table().database, position, text, follows)
 
     def read(self, offset: object) -> dict[str, Kept]:
-        """The positions of an offset, if they are in shards of this database."""
         kept = parts_of(offset)
         database = self.coordinator.table().database
         for part in kept.values():
@@ -157,7 +156,6 @@ class ShardsDriver(Driver):
         return encoded(kept)
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
-        """The offset after the next batch; the same if none come in a time."""
         kept = self.read(start)
         moved = self.moved(kept)
         ended = self.ended(kept)

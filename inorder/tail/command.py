@@ -171,7 +171,6 @@ def tail(**options: Any) -> None:
 def check(
     table: str | None, position: Path | None, feed: str | None, output: str, directory: Path | None, **_others: object
 ) -> None:
-    """An error in one sentence for what no option alone can say."""
     if feed is None and (table is None or position is None):
         raise InputError("give a TABLE and --position FILE, or --feed NAME")
     if feed is not None and table is not None:

@@ -215,7 +215,6 @@ class ShardsSource(Source):
         self.current = None
 
     def asked(self, key: str) -> Batch | None:
-        """The next batch of a shard; an error that explains it if the shard is gone."""
         try:
             return self.readers[key].next()
         except psycopg.errors.UndefinedTable as error:

@@ -62,7 +62,6 @@ def encode(state: ShardsState) -> bytes:
 
 
 def decode(content: bytes) -> ShardsState:
-    """The state in the text of a file; ValueError says why there is none."""
     return decode_as(content, state_of)
 
 

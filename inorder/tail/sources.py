@@ -271,7 +271,6 @@ class TableSource(Source):
                 self.end_question()
 
     def split(self, batch: Batch) -> list[Json]:
-        """The parts of a batch, in its order, each for a job."""
         amount = min(max(self.request.jobs, batch.full // self.part_rows), MOST_PARTS)
         question = self.session.statement(
             query("tail_parts"), table=self.table.oid, batch=as_text(batch.batch), parts=amount

@@ -40,13 +40,8 @@ SINCE = {"uuidv7": 18}  # the server's own, and the major version it came with
 OWN_FLOOR = "pg_backend_pid()"
 ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # what the verdict shows beside a random one
 INSERTS = (
-    "nextval",
-    "uuid_v7_nextval",
-    "uuid_xact_nextval",
-    "uuid_time_nextval",
-    "uuid_sequence_nextval",
-    "gen_random_uuid",
-)
+    "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
+)  # fmt: skip
 # What is done with values of the types besides making them: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}

@@ -22,12 +22,11 @@ PROCS = "cgroup.procs"
 # A server with 8 sessions needs so much beside shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
-# The controllers by their names in version 1 and 2, and the file of each that enables it for the groups below.
+# The controllers by their names in version 1 and 2, and the file of each that has its limit.
 MEMORY, IO = "memory", "io"
-NAMES = {(MEMORY, "v1"): "memory", (MEMORY, "v2"): "memory", (IO, "v1"): "blkio", (IO, "v2"): "io"}
-LIMIT_FILES = {
-    (MEMORY, "v1"): "memory.limit_in_bytes", (MEMORY, "v2"): "memory.max",
-    (IO, "v1"): "blkio.throttle.read_iops_device", (IO, "v2"): "io.max",
+CONTROLLERS = {
+    (MEMORY, "v1"): ("memory", "memory.limit_in_bytes"), (MEMORY, "v2"): ("memory", "memory.max"),
+    (IO, "v1"): ("blkio", "blkio.throttle.read_iops_device"), (IO, "v2"): ("io", "io.max"),
 }  # fmt: skip
 
 
@@ -41,7 +40,7 @@ class Parent:
 
     @property
     def limit_file(self) -> str:
-        return LIMIT_FILES[self.controller, self.version]
+        return CONTROLLERS[self.controller, self.version][1]
 
     def groups(self) -> list[Path]:
         return sorted(self.folder.glob(f"{NAME}*"))
@@ -58,7 +57,7 @@ def mounted(mounts: str, controller: str) -> Iterator[tuple[str, Path]]:
     """
     for line in mounts.splitlines():
         _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
-        if kind == "cgroup" and NAMES[controller, "v1"] in options.split(","):
+        if kind == "cgroup" and CONTROLLERS[controller, "v1"][0] in options.split(","):
             yield "v1", Path(folder)
         elif kind == "cgroup2":
             yield "v2", Path(folder)
@@ -73,7 +72,7 @@ def own_paths(memberships: str, controller: str) -> dict[str, str]:
     found = {}
     for line in memberships.splitlines():
         number, controllers, path = line.split(":", 2)
-        if NAMES[controller, "v1"] in controllers.split(","):
+        if CONTROLLERS[controller, "v1"][0] in controllers.split(","):
             found["v1"] = path
         elif number == "0":
             found["v2"] = path
@@ -87,7 +86,7 @@ def candidates(controller: str) -> Iterator[Parent]:
         for folder in [own, *own.parents]:
             # In version 2 a folder that gives controllers to groups below has no processes of its own.
             if folder.is_relative_to(root) and folder.is_dir() and (
-                version == "v1" or NAMES[controller, version] in enabled_below(folder)
+                version == "v1" or CONTROLLERS[controller, version][0] in enabled_below(folder)
             ):  # fmt: skip
                 yield Parent(folder, version, controller)
 

@@ -43,7 +43,7 @@ class ServerProcess:
 
     def stands_still(self) -> bool:
         before = self.nanoseconds()
-        return state_and_parent(status_of(self.process))[0] == SLEEPING and self.nanoseconds() == before
+        return stat_of(self.process)[0] == SLEEPING and self.nanoseconds() == before
 
     def timed(self, work: Callable[[], object]) -> dict[str, float]:
         cpu, wall = self.cpu_seconds(), time.perf_counter()
@@ -71,7 +71,8 @@ class EndedSessions:
         wait_until(
             lambda: not self.ending(connection), f"sessions of the server have not ended after {ENDING_SECONDS} s"
         )
-        return ended_seconds(status_of(self.server), os.sysconf("SC_CLK_TCK"))
+        fields = stat_of(self.server)  # among them cutime and cstime, the 16th and 17th with the two before
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | None = None) -> None:
@@ -80,16 +81,6 @@ def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | Non
         if time.monotonic() > deadline:
             raise InorderError(otherwise)
         time.sleep(0.005)
-
-
-def ended_seconds(stat: str, ticks: int) -> float:
-    """cutime and cstime, the 16th and 17th field of a process's stat; the 2nd, in brackets, may hold anything.
-
-    >>> ended_seconds("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 150 50 15", 100)
-    2.0
-    """
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[13]) + int(fields[14])) / ticks
 
 
 class Prepared:
@@ -138,18 +129,9 @@ PROC = Path("/proc")
 SLEEPING = "S"  # it waits for something that may take any time, a client for instance
 
 
-def state_and_parent(status: str) -> tuple[str, int]:
-    """Of a process's stat: the 2nd field, a name in parentheses, may hold anything.
-
-    >>> state_and_parent("7 (a) b) S 1 2 3")
-    ('S', 1)
-    """
-    state, parent = status.rpartition(")")[2].split()[:2]
-    return state, int(parent)
-
-
-def status_of(process: int) -> str:
-    return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+def stat_of(process: int) -> list[str]:
+    """The fields of a process's stat from the 3rd on: state, parent …; the 2nd, in brackets, may hold anything."""
+    return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def children_of(process: int) -> set[int]:
@@ -157,7 +139,7 @@ def children_of(process: int) -> set[int]:
     found = set()
     for folder in PROC.glob("[0-9]*"):
         with suppress(OSError):
-            if state_and_parent(status_of(int(folder.name)))[1] == process:
+            if int(stat_of(int(folder.name))[1]) == process:
                 found.add(int(folder.name))
     return found
 

@@ -13,8 +13,11 @@ from inorder.lab.results import Result, Run
 
 
 def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
-    tables = [{"experiment": experiment, "name": name} | said for experiment, some in about.items()
-              if isinstance(some, dict) for name, said in some.items()]  # fmt: skip
+    tables = []
+    for experiment, some in [(name, some) for name, some in about.items() if isinstance(some, dict)]:
+        general = {name: said for name, said in some.items() if not isinstance(said, dict)}
+        tables += [{"experiment": experiment, "name": name} | general | said
+                   for name, said in some.items() if name not in general]  # fmt: skip
     return {name: words for name, words in about.items() if isinstance(words, str)} | {"tables": tables}
 
 

@@ -167,7 +167,6 @@ class Target(ABC):
         return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
-        """How long the session takes for some work."""
         started = time.perf_counter()
         work()
         return {"seconds": time.perf_counter() - started}
@@ -192,7 +191,6 @@ class Target(ABC):
         return {}
 
     def clock(self) -> Apart:
-        """How far the server's clock is from this machine's."""
         with self.connect() as connection:
             return apart(connection, time.time)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from inorder.connection.database import Connection, connect, one_row
-from inorder.lab.instruments.timing import PROC, status_of
+from inorder.lab.instruments.timing import PROC, stat_of
 
 from soak.readers import Kept, NewConnection, Tail
 from soak.world import TABLES, SoakWorld
@@ -58,7 +58,7 @@ Sample = dict[str, Any]
 
 def cpu_seconds(process: int) -> float:
     """utime and stime, the 14th and 15th field."""
-    fields = status_of(process).rpartition(")")[2].split()
+    fields = stat_of(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

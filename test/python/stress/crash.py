@@ -8,14 +8,14 @@ from contextlib import suppress
 
 import psycopg
 from inorder.connection.database import connect
-from inorder.lab.instruments.timing import children_of, state_and_parent, status_of
+from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster
 
 
 def has_ended(process: int) -> bool:
     """Whether it runs no more, though nobody may have heard of it yet."""
     try:
-        return state_and_parent(status_of(process))[0] == "Z"
+        return stat_of(process)[0] == "Z"
     except OSError:
         return True
 
