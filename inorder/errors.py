@@ -1,4 +1,7 @@
-"""The errors a user is shown as one sentence, without a traceback."""
+"""The errors a user is shown as one sentence, without a traceback; what is done on any."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class InorderError(Exception):
@@ -19,3 +22,13 @@ class Terminated(BaseException):
 
 FOUND = 3  # a check found something: lab compare, feeds --check, advise --fail-on
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough
+
+
+@contextmanager
+def on_error(call: Callable[[], object]) -> Iterator[None]:
+    """Call it if the block does not end well: an interrupt counts, too."""
+    try:
+        yield
+    except BaseException:
+        call()
+        raise

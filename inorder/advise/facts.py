@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from inorder.connection.database import connect_as_user, identifier, query
-from inorder.connection.session import explained, first_line
+from inorder.connection.session import first_line, in_words
 from inorder.text import listed, plural
 from inorder.units import time_text
 
@@ -257,8 +257,5 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
 
 
 def read(dsn: str, over: float | None, sampled: bool) -> Facts:
-    try:
-        with connect_as_user(dsn) as connection:
-            return facts_of(Reader(connection), over, sampled)
-    except psycopg.Error as error:
-        raise explained(error) from error
+    with in_words(), connect_as_user(dsn) as connection:
+        return facts_of(Reader(connection), over, sampled)

@@ -21,6 +21,7 @@ from inorder.connection.database import APPLICATION_NAME, query
 from inorder.connection.patience import changed
 from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
+from inorder.errors import on_error
 
 STANDARD_ERROR = 2
 BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in memory several times
@@ -142,14 +143,10 @@ class ArrowReader:
         )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
-        with as_of_the_session():
-            try:
-                connection, fields = self.begun(session, table)
-                yield from read(connection, fields, question, table.shown, self.hint)
-                connection.commit()
-            except BaseException:
-                self.close()
-                raise
+        with as_of_the_session(), on_error(self.close):
+            connection, fields = self.begun(session, table)
+            yield from read(connection, fields, question, table.shown, self.hint)
+            connection.commit()
 
     def empty(self, session: Session, table: Table) -> pa.RecordBatch:
         with as_of_the_session():

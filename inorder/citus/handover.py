@@ -19,7 +19,7 @@ from inorder.connection.database import query
 from inorder.connection.patience import patiently
 from inorder.connection.reconnect import report
 from inorder.connection.session import Session, Table
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 
 LOOKED_UP = 100_000  # transactions in one query, which reads the old table
 
@@ -203,11 +203,8 @@ class Moves:
             else:
                 return self.sessions[shard.group]
         session = on_node(coordinator, shard)
-        try:
+        with on_error(session.close):
             session.connection.execute(session.message(session.begin("READ COMMITTED"), query("session_settings")))
-        except BaseException:
-            session.close()
-            raise
         self.sessions[shard.group], self.keys[shard.group] = session, set()
         return session
 

@@ -171,14 +171,6 @@ class Reader:
 
 
 @contextmanager
-def explained_here() -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise explained(error, ACCEPTANCE) from error
-
-
-@contextmanager
 def in_one_snapshot(session: Session) -> Iterator[None]:
     """Functions that take a snapshot of their own take that of the transaction."""
     session.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

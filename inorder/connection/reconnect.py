@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 import psycopg
 
 from inorder.connection.patience import pauses
-from inorder.connection.session import Session, explained, first_line, may_pass
+from inorder.connection.session import Session, explained, first_line, in_words, may_pass
 from inorder.errors import InorderError, InputError
 from inorder.text import lines
 
@@ -46,10 +46,8 @@ def forever(
     """Alternate work and pause until interrupted; a server that went away is waited for, once it has been there."""
     session = Session(dsn, writes)
     try:
-        try:
+        with in_words():
             attach(session)
-        except psycopg.Error as error:
-            raise explained(error) from error
         while True:
             try:
                 work()

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from inorder.connection.database import connect_as_user, query
 from inorder.connection.patience import patiently
 from inorder.connection.stream import Rows, Stream
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 from inorder.text import one_line
 
 OTHER_ORIGIN = "this position is of another server or timeline"
@@ -67,15 +67,12 @@ class Session:
         self.dsn = dsn
         self.first = sql.SQL("".join(f"{setting};\n" for setting in self.settings))
         self.connection = connect_as_user(dsn)
-        try:
+        with on_error(self.connection.close):
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self.connection.deferrable = False
             self.schema_name, is_standby = self.extension()
             # A standby refuses the words READ WRITE, and then says better what it cannot do.
             self.connection.read_only = None if is_standby else not writes
-        except BaseException:
-            self.connection.close()
-            raise
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
@@ -225,6 +222,14 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
         message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
+
+
+@contextmanager
+def in_words(acceptance: str = "--accept-origin") -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise explained(error, acceptance) from error
 
 
 def first_line(error: BaseException) -> str:

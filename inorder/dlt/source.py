@@ -14,7 +14,8 @@ from dlt.extract import DltResource
 
 from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
 from inorder.arrow.types import DIMENSIONS, LIST, Field, as_text, field_of, list_of
-from inorder.connection.reading import Reader, TableColumn, explained_here
+from inorder.connection.reading import ACCEPTANCE, Reader, TableColumn
+from inorder.connection.session import in_words
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
@@ -174,7 +175,7 @@ def batches(
         after = reader.next(state["position"], max_rows, until=end)
         if after is None:
             return
-        with explained_here():
+        with in_words(ACCEPTANCE):
             end_of = reader.usable(after)
             found = [rows for part in reader.slices(state["position"], after)
                      for rows in arrow.of_batch(*(table or reader).opened(), part.batch, end_of)]  # fmt: skip

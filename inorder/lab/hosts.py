@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from inorder import __version__
-from inorder.connection.session import explained
+from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.installations import Installation, find_installation
 from inorder.lab.capabilities import Adapted, whole_run
@@ -123,11 +121,8 @@ class OwnHost(Host):
     def open(self, kind: type[Experiment[P]], plan: P) -> Iterator[Target]:
         for program in kind.programs:
             self.own.program(program)
-        with self.own:
-            try:
-                yield self.own
-            except psycopg.Error as error:
-                raise explained(error) from error
+        with self.own, in_words():
+            yield self.own
 
 
 def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) -> Host:

@@ -18,7 +18,7 @@ from inorder.citus.shards import SETTINGS
 from inorder.connection.database import query
 from inorder.connection.patience import CONFLICTS, attempts
 from inorder.connection.reading import columns_of
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
 
@@ -54,11 +54,8 @@ def connected(dsn: str) -> Iterator[Connection]:
     To open one takes as much CPU as 100,000 rows, on both sides, since the driver asks for all types first.
     """
     connection = still_there(dsn) or opened(dsn)
-    try:
+    with on_error(connection.close):
         yield connection
-    except BaseException:
-        connection.close()
-        raise
     close_kept()
     with suppress(adbc_driver_manager.Error):  # all rows have been read
         connection.commit()
@@ -79,11 +76,8 @@ def still_there(dsn: str) -> Connection | None:
 
 def opened(dsn: str) -> Connection:
     connection = Connection(dsn)
-    try:
+    with on_error(connection.close):
         connection.find_extension()
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inorder.errors import InorderError
+from inorder.errors import InorderError, on_error
 
 PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps")
 FACTS = {
@@ -92,14 +92,9 @@ def run(
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
-    with subprocess.Popen(
-        command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            result = follow(process, on_progress)
-        except BaseException:
-            process.kill()
-            raise
+    piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with piped as process, on_error(process.kill):
+        result = follow(process, on_progress)
     if result.transactions == 0:
         raise InorderError(f"pgbench ended no transaction of {script.name}")
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))

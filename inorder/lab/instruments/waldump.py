@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inorder.errors import InorderError
+from inorder.errors import InorderError, on_error
 
 TOTAL = re.compile(r"^Total\s+(\d+)\s+(\d+) \[.*?\]\s+(\d+) \[", re.M)
 BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)")
@@ -61,12 +61,9 @@ def lines_of(span: Span, *options: str) -> Iterator[str]:
     command = [*span.arguments(), *options]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
-        try:
+        with on_error(process.kill):
             yield from process.stdout
             fault = process.stderr.read()
-        except BaseException:
-            process.kill()
-            raise
     if process.returncode != 0:
         raise InorderError(f"pg_waldump failed: {fault.strip()}")
 

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query
 from inorder.connection.session import explained, first_line
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 from inorder.installations import OLDEST_MAJOR, Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.capabilities import Capabilities
@@ -61,11 +61,8 @@ class OwnServer(Target):
     def connect(self, **settings: str) -> Connection:
         """A session that finds the extensions, and nothing else of the user's by its bare name."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
-        try:
+        with on_error(connection.close):
             connection.execute(query("own_search_path"))
-        except BaseException:
-            connection.close()
-            raise
         return with_settings(connection, settings)
 
     def capabilities(self) -> Capabilities:

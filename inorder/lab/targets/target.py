@@ -11,6 +11,7 @@ from pathlib import Path
 from psycopg import sql
 
 from inorder.connection.database import Connection, query
+from inorder.errors import on_error
 from inorder.lab.instruments import pgbench
 from inorder.lab.instruments.counters import read_blocks, read_wal
 from inorder.lab.instruments.machine import DeviceTimes, available_cores
@@ -31,12 +32,9 @@ def since(after: Counts, before: Counts) -> dict[str, float]:
 
 def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
     """The connection, its session set so; closed if that fails."""
-    try:
+    with on_error(connection.close):
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inorder.connection.database import Connection, connect_as_user, literal, one_row, query
-from inorder.connection.session import explained
+from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
 from inorder.text import listed, one_line
@@ -109,14 +109,11 @@ class Found:
 
 @contextmanager
 def source(dsn: str) -> Iterator[Connection]:
-    try:
-        connection = connect_as_user(dsn)
+    with in_words(), connect_as_user(dsn) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        with connection, connection.transaction():
+        with connection.transaction():
             yield connection
-    except psycopg.Error as error:
-        raise explained(error) from error
 
 
 def resolved(connection: Connection) -> str:
