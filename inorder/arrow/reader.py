@@ -17,7 +17,7 @@ from psycopg import sql
 
 from inorder.arrow.types import Field, fields_of, select_list
 from inorder.arrow.values import converted
-from inorder.connection.database import APPLICATION_NAME, query
+from inorder.connection.database import APPLICATION_NAME, ServerRow, query
 from inorder.connection.patience import changed
 from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
@@ -73,12 +73,12 @@ class Connection:
         with silenced:
             self.cursor.execute(whole.as_string(None))
 
-    def rows(self, text: str | sql.SQL, **parts: object) -> list[tuple[object, ...]]:
+    def rows(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
         self.run(text, **parts)
         with silenced:
             return list(self.cursor.fetchall())
 
-    def row(self, text: str | sql.SQL, **parts: object) -> tuple[object, ...]:
+    def row(self, text: str | sql.SQL, **parts: object) -> ServerRow:
         (row,) = self.rows(text, **parts)
         return row
 

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from inorder.citus.shards import ANEW, Distributed, Shard, ShardSession, on_node
-from inorder.connection.database import query
+from inorder.connection.database import ServerRow, query
 from inorder.connection.patience import patiently
 from inorder.connection.reconnect import report
 from inorder.connection.session import Session, Table
@@ -45,12 +45,12 @@ class ShardTable:
     table: Table
     key: list[str]
 
-    def rows(self, name: str, **parts: object) -> list[tuple[object, ...]]:
+    def rows(self, name: str, **parts: object) -> list[ServerRow]:
         """What a query returns. Keys are compared as text, which must not depend on the time zone of a server."""
         key = sql.SQL(", ").join(sql.Identifier("e", one) for one in self.key)
         statement = self.node.statement(query(name), table=self.table.oid, name=self.table.identifier, key=key, **parts)
 
-        def once() -> list[tuple[object, ...]]:
+        def once() -> list[ServerRow]:
             with self.node.transaction():
                 self.node.connection.execute("SET LOCAL timezone = 'UTC'")
                 return self.node.connection.execute(statement).fetchall()
@@ -90,7 +90,7 @@ def positions_in(
     for shard, node in new:
         after = ShardTable(node, node.table(shard.table), key)
         (text,) = node.row(query("reader_start"), table=after.table.oid, start="now", order_by=None)
-        position = json.loads(str(text))
+        position = json.loads(text)
         seen = transactions(after, column, position["transactions"])
         fresh = list(not_in(before, seen))
         copied += sum(one.rows for one in seen) - sum(one.rows for one in fresh)
@@ -112,7 +112,7 @@ def number_column(coordinator: Session, table: Table) -> str:
 
 def transactions(place: ShardTable, column: str, ended: object) -> list[Seen]:
     rows = place.rows("shard_numbers", column=sql.Identifier(column), transactions=ended)
-    return [Seen(int(str(number)), int(str(amount)), str(key)) for number, amount, key in rows]
+    return [Seen(*row) for row in rows]
 
 
 def not_in(old: ShardTable, seen: list[Seen]) -> Iterator[Seen]:

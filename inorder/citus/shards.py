@@ -90,7 +90,7 @@ class Distributed:
     def nodes(self) -> dict[int, tuple[str, int]]:
         """Host and port of each node, by its group; also of those without a shard of the table."""
         rows = self.session.rows(query("citus_nodes"))
-        return {int(str(group)): (str(host), int(str(port))) for group, host, port in rows}
+        return {group: (host, port) for group, host, port in rows}
 
     def shards(self) -> list[Shard]:
         rows = self.session.rows(query("citus_shards"), table=self.table.oid)
@@ -98,19 +98,16 @@ class Distributed:
             raise InputError(
                 f"table {self.table.shown} is not distributed: leave out the option, or the command, for shards"
             )
-        found = [shard_of(row) for row in rows]
+        found = [
+            Shard(*row, *((None, None) if method != HASH or low is None else (int(low), int(high))))
+            for *row, method, low, high in rows
+        ]
         if len({shard.id for shard in found}) < len(found):
             raise InputError(
                 f"table {self.table.shown} has shards on several nodes at once, as a reference table has\n"
                 "HINT:  Each node has all of its rows: read the shard on one of them as a table of that node."
             )
         return found
-
-
-def shard_of(row: tuple[object, ...]) -> Shard:
-    number, table, group, host, port, method, low, high = row
-    bounds = (None, None) if method != HASH or low is None else (int(str(low)), int(str(high)))
-    return Shard(int(str(number)), str(table), int(str(group)), str(host), int(str(port)), *bounds)
 
 
 def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:

@@ -12,7 +12,8 @@ APPLICATION_NAME = "inorder"
 # What nobody else may see of a connection string.
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
-Connection = psycopg.Connection[tuple[object, ...]]
+ServerRow = tuple[Any, ...]
+Connection = psycopg.Connection[ServerRow]
 
 
 def connect(dsn: str) -> Connection:

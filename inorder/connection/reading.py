@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from inorder.connection.database import query
+from inorder.connection.database import ServerRow, query
 from inorder.connection.patience import TRIES, attempts
 from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
@@ -126,7 +126,7 @@ class Reader:
 
         self.ask(step)
 
-    def rows(self, name: str, **parts: object) -> list[tuple[object, ...]]:
+    def rows(self, name: str, **parts: object) -> list[ServerRow]:
         return self.ask(lambda session, table: session.rows(query(name), table=table.oid, **parts))
 
     def columns(self) -> list[TableColumn]:
@@ -163,11 +163,11 @@ class Reader:
     def backlog(self, position: str) -> tuple[int, int | None]:
         """The number of transactions that have ended since, and an estimate of their rows if there is one."""
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
-        return int(str(transactions)), None if rows is None else int(str(rows))
+        return transactions, rows
 
     def slices(self, start: str, end: str, parts: int = 1) -> list[Slice]:
         rows = self.rows("reader_parts", start=self.usable(start), until=self.usable(end), parts=parts)
-        return [Slice(str(batch), str(lsn)) for batch, lsn in rows]
+        return [Slice(*row) for row in rows]
 
 
 @contextmanager
@@ -181,25 +181,19 @@ def in_one_snapshot(session: Session) -> Iterator[None]:
             session.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
 
-def columns_of(rows: Sequence[Sequence[object]]) -> list[TableColumn]:
+def columns_of(rows: Sequence[ServerRow]) -> list[TableColumn]:
     """The columns in the rows of reader_columns.
 
     >>> columns_of([("n", "bigint", "int8", -1, None, True, False, None, None)])[0].is_key
     True
     """
     return [
-        TableColumn(
-            str(name), str(written), name_or_none(kind), int(str(modifier)), name_or_none(element), bool(is_key),
-            bool(is_array), tuple(listed(labels)), tuple(TableColumn(*field) for field in listed(fields)),
-        )
+        TableColumn(name, written, kind, modifier, element, is_key, is_array, tuple(listed(labels)),
+                    tuple(TableColumn(*field) for field in listed(fields)))
         for name, written, kind, modifier, element, is_key, is_array, labels, fields in rows
     ]  # fmt: skip
 
 
-def listed(text: object) -> list[Any]:
-    found: list[Any] = json.loads(str(text)) if text else []
+def listed(text: str | None) -> list[Any]:
+    found: list[Any] = json.loads(text) if text else []
     return found
-
-
-def name_or_none(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -1,6 +1,6 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from inorder.connection.database import connect_as_user, query
+from inorder.connection.database import ServerRow, connect_as_user, one_row, query
 from inorder.connection.patience import patiently
 from inorder.connection.stream import Rows, Stream
 from inorder.errors import InorderError, InputError, on_error
@@ -25,7 +25,7 @@ FAILURES = ("53", "54", "57", "58", "XX")
 PASSING = ("08", "40", "53300", "55P03", "57P")
 
 
-def absence(database: str, other: tuple[object, ...] | None) -> str:
+def absence(database: str, other: ServerRow | None) -> str:
     if other is None:
         return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
     return (
@@ -85,7 +85,7 @@ class Session:
             other = None if row else self.connection.execute(query("sql_edition_other")).fetchone()
         if row is None:
             raise InputError(absence(self.connection.info.dbname, other))
-        return str(row[0]), bool(row[1])
+        return row[0], row[1]
 
     def cancel(self) -> None:
         self.connection.cancel()
@@ -103,27 +103,26 @@ class Session:
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
-    def rows(self, text: sql.SQL, **parts: object) -> list[tuple[object, ...]]:
+    def rows(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
         """The rows of a query, in a transaction of its own that is committed; tried again after a conflict."""
         statement = self.statement(text, **parts)
 
-        def once() -> list[tuple[object, ...]]:
+        def once() -> list[ServerRow]:
             with self.transaction():
                 return self.connection.execute(statement).fetchall()
 
         return patiently(self.connection, once)
 
-    def row(self, text: sql.SQL, **parts: object) -> tuple[object, ...]:
+    def row(self, text: sql.SQL, **parts: object) -> ServerRow:
         (row,) = self.rows(text, **parts)
         return row
 
     def table(self, name: str) -> Table:
-        found = patiently(self.connection, lambda: self.connection.execute(query("table_oid"), (name,)).fetchone())
-        assert found is not None
-        rows = self.rows(query("table"), oid=found[0])
+        (oid,) = patiently(self.connection, lambda: one_row(self.connection, query("table_oid"), (name,)))
+        rows = self.rows(query("table"), oid=oid)
         if not rows:
             raise InputError(f"table {name} does not exist")
-        return table_of(rows[0])
+        return Table(*rows[0])
 
     def log(self, table: Table) -> Table:
         rows = self.rows(query("log_of_changes"), table=table.oid)
@@ -132,7 +131,7 @@ class Session:
                 f"the changes of {table.shown} are not logged\n"
                 "HINT:  Let the owner call changes_enable(), or inorder prepare --changes."
             )
-        return table_of(rows[0])
+        return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
         """A query in a transaction that is left open, in which nobody changes the columns of a table.
@@ -158,11 +157,6 @@ class Session:
 
     def message(self, *statements: sql.Composable) -> bytes:
         return sql.SQL("\n;").join(statements).as_bytes(self.connection)
-
-
-def table_of(row: Sequence[object]) -> Table:
-    oid, schema, relation, quoted, database = row
-    return Table(int(str(oid)), str(schema), str(relation), str(quoted), str(database))
 
 
 def same_server(session: Session) -> str:

@@ -30,7 +30,7 @@ class Counter:
 
     def ask(self, statement: sql.SQL) -> int:
         (number,) = self.session.row(statement, table=self.table.oid)
-        return int(str(number)) if number else 0
+        return int(number) if number else 0
 
     def fold(self) -> None:
         if rows := self.ask(FOLD):
@@ -81,4 +81,4 @@ class ShardsCounter(Counter):
                     f"{shard.place}: {explained(error)}\n"
                     f"HINT:  After a shard was moved or split: inorder citus {self.name}, and count --shards --start."
                 ) from error
-        return int(str(number)) if number else 0
+        return int(number) if number else 0

@@ -148,17 +148,14 @@ def plain(sources: Path, name: str) -> str:
 
 
 def version(sources: Path) -> str:
-    found = re.search(r"^default_version *= *'(.*)'", (sources / "inorder.control").read_text(encoding="utf-8"), re.M)
-    assert found is not None
-    return found[1]
+    control = (sources / "inorder.control").read_text(encoding="utf-8")
+    return str(re.findall(r"^default_version *= *'(.*)'", control, re.M)[0])
 
 
 def listed(sources: Path) -> list[str]:
     """The sources of the extension in sql/, without their suffix, in the order of the Makefile."""
     makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    found = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
-    assert found is not None
-    return found[1].replace(".sql", "").split()
+    return str(re.findall(r"^SQL_SOURCES = (.*)$", makefile, re.M)[0]).replace(".sql", "").split()
 
 
 def names(text: str) -> list[str]:

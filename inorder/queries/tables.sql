@@ -30,12 +30,6 @@ LOCK TABLE {table} IN ACCESS SHARE MODE
 -- hold_type: Nobody changes the columns of a table until the transaction ends.
 LOCK TABLE ONLY {table} IN ACCESS SHARE MODE
 
--- is_locked: Whether this transaction has locked a table: LOCK TABLE finds it by name, which may have led to another
--- one.
-SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l
-               WHERE l.relation OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND l.granted
-                 AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())
-
 -- log_of_changes: The log of the changes of a table: its number is the argument of the triggers that write it.
 SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
 FROM pg_catalog.pg_trigger AS g

@@ -53,7 +53,7 @@ def connected(dsn: str) -> Iterator[Connection]:
 
     To open one takes as much CPU as 100,000 rows, on both sides, since the driver asks for all types first.
     """
-    connection = still_there(dsn) or opened(dsn)
+    connection = still_there(dsn) or checked(Connection(dsn))
     with on_error(connection.close):
         yield connection
     close_kept()
@@ -63,19 +63,12 @@ def connected(dsn: str) -> Iterator[Connection]:
 
 
 def still_there(dsn: str) -> Connection | None:
-    connection = KEPT.pop(dsn, None)
-    try:
-        if connection is not None:
-            connection.find_extension()
-    except (adbc_driver_manager.Error, InputError):
-        assert connection is not None
-        connection.close()
-        return None  # a new one fails in the same way, or does not
-    return connection
+    with suppress(adbc_driver_manager.Error, InputError):
+        return checked(KEPT.pop(dsn)) if dsn in KEPT else None
+    return None  # a new one fails in the same way, or does not
 
 
-def opened(dsn: str) -> Connection:
-    connection = Connection(dsn)
+def checked(connection: Connection) -> Connection:
     with on_error(connection.close):
         connection.find_extension()
     return connection
@@ -126,7 +119,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
     if not connection.is_standby:
         return
     (version,) = connection.row("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
-    if int(str(version)) >= HAS_WAIT_FOR_LSN:
+    if int(version) >= HAS_WAIT_FOR_LSN:
         reached = connection.wait_for_lsn(lsn, seconds)
     else:
         reached = replayed(connection, lsn, seconds)

@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from inorder.connection.database import query
+from inorder.connection.database import ServerRow, query
 from inorder.connection.patience import attempts
 from inorder.connection.reconnect import InUseError
-from inorder.connection.session import Session, explained, rows_of, table_of
+from inorder.connection.session import Session, Table, explained, rows_of
 from inorder.errors import InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
@@ -46,7 +46,7 @@ class FeedSource(Source):
         (row,) = rows
         if not row[-1]:
             raise InUseError(f"feed '{self.name}' is in use by another inorder tail")
-        self.table = table_of(row[:5])
+        self.table = Table(*row[:5])
         self.owner_oid, self.is_ordered, _ = row[5:]
         if self.held is None:
             self.held = self.taken(session)
@@ -59,10 +59,10 @@ class FeedSource(Source):
         except BlockingIOError:
             raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
 
-    def ask(self, text: str, **parts: object) -> tuple[object, ...]:
+    def ask(self, text: str, **parts: object) -> ServerRow:
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
-    def number(self) -> object:
+    def number(self) -> Any:
         """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
         for _ in attempts(BATCH_TRIES):
             try:
@@ -74,7 +74,6 @@ class FeedSource(Source):
     def next(self) -> Batch | None:
         """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
         number = self.number()
-        assert number is None or isinstance(number, int)
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)
             return self.next()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from psycopg.abc import Buffer
 from pyarrow import parquet
 
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 from inorder.files import sync_folder, write_whole
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import MOST_ROWS, Partition, Request
@@ -234,12 +234,9 @@ class ParquetSink(Sink):
     @contextmanager
     def explained(self) -> Iterator[None]:
         try:
-            yield
-        except InputError:
-            self.forget()
-            raise
+            with on_error(self.forget):
+                yield
         except (OSError, pa.ArrowException) as error:
-            self.forget()
             raise InorderError(f"cannot write {self.directory / self.name}.parquet: {error}") from error
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError, InputError, on_error
 from inorder.files import awaited, sync_folder
 from inorder.tail.state import NEW
 
@@ -91,15 +91,11 @@ class PositionFile:
         partial.unlink(missing_ok=True)  # of a run that was killed
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
         descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        try:
+        with on_error(lambda: partial.unlink(missing_ok=True)), on_error(lambda: os.close(descriptor)):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.fchmod(descriptor, mode)
             fill(descriptor, content)
             partial.replace(self.path)
-        except BaseException:
-            os.close(descriptor)
-            partial.unlink(missing_ok=True)
-            raise
         return descriptor
 
 

@@ -146,7 +146,7 @@ class ShardsSource(Source):
             )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise unreadable(shard, self.name) from error
-        return json.loads(str(position))  # type: ignore[no-any-return]
+        return json.loads(position)  # type: ignore[no-any-return]
 
     def attach_shard(self, key: str, shard: Shard) -> None:
         if key not in self.readers:
@@ -203,7 +203,7 @@ class ShardsSource(Source):
             except psycopg.Error:
                 found += keys
             else:
-                found += [keys[int(str(place)) - 1] for (place,) in rows]
+                found += [keys[int(place) - 1] for (place,) in rows]
         return found
 
     def pass_on(self) -> None:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ class Batch:
     """A batch, and the position after it; or the number of one that the database keeps."""
 
     batch: Json | int
-    after: Json | None = None
+    after: Json = field(default_factory=dict)
     full: int = 0  # with fewer rows nothing was left; 0 for one of an earlier run, for which nobody knows
     is_part: bool = False  # of a set that is delivered in order: more may have ended since, however many rows it has
 
@@ -160,7 +160,7 @@ class TableSource(Source):
         if self.state is None:
             start, order_by = self.request.start, self.request.order_by
             (position,) = session.row(query("reader_start"), table=table.oid, start=start, order_by=order_by)
-            self.save(State(table.database, table.quoted, json.loads(str(position))))
+            self.save(State(table.database, table.quoted, json.loads(position)))
         else:
             require_position_in(table, self.state, self.file)
             self.check_order(self.state)
@@ -298,7 +298,6 @@ class TableSource(Source):
 
     def ask_ahead(self, batch: Batch) -> None:
         """One transaction, which may end by an error: next() reports it."""
-        assert batch.after is not None
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
@@ -315,7 +314,7 @@ class TableSource(Source):
         run a state is written once in a while, after one fsync() of the output; and its name is not waited for, except
         that of the first: one of an earlier run does not know this file.
         """
-        assert batch.after is not None and not isinstance(batch.batch, int)
+        assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
         state = replace(self.present, pending=pending, output=output or self.present.output)
         is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
@@ -327,7 +326,6 @@ class TableSource(Source):
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         """Take the position after it; without an output file, write it."""
-        assert batch.after is not None
         state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
         if output is None:
             self.save(state)
@@ -341,7 +339,6 @@ class TableSource(Source):
             self.save(self.present)
 
     def skip(self, batch: Batch) -> None:
-        assert batch.after is not None
         self.state = replace(self.present, position=batch.after, pending=None)
         self.forget_ahead()
 

@@ -9,7 +9,6 @@ from math import fsum
 from statistics import median as middle
 
 from inorder.connection.database import Connection, execute, one_row
-from inorder.errors import InorderError
 from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, last, median, median_of, per, ratios_of, to
 from inorder.lab.capabilities import OwnRun
@@ -183,10 +182,7 @@ def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
 
 
 def explain(session: Connection, statement: str) -> Mapping[str, float]:
-    row = session.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement}".encode()).fetchone()
-    if row is None or not isinstance(row[0], list):
-        raise InorderError(f"the server explains nothing: {statement}")
-    explained = row[0][0]
+    ((explained,),) = one_row(session, f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement}")
     return {**explained["Plan"], "Execution Time": explained["Execution Time"]}
 
 

@@ -45,7 +45,7 @@ def read_numbers(
     row = connection.execute(query(name), parameters).fetchone()
     if row is None:
         raise InorderError(f"the server has no statistics of {parameters['table']}")
-    return {column: int(str(value)) for column, value in zip(columns, row, strict=True)}
+    return {column: int(value) for column, value in zip(columns, row, strict=True)}
 
 
 def report_own(connection: Connection) -> None:
@@ -75,12 +75,12 @@ def read_block_io(connection: Connection) -> dict[str, float]:
         row = connection.execute(query(name)).fetchone() if name else None
     except psycopg.errors.InsufficientPrivilege:
         return {}
-    return dict(zip(BLOCK_IO, (int(str(value)) for value in row), strict=True)) if row else {}
+    return dict(zip(BLOCK_IO, (int(value) for value in row), strict=True)) if row else {}
 
 
 def read_checkpoints(connection: Connection) -> dict[str, float]:
     row = connection.execute(query("checkpoints" if connection.info.server_version >= 170000 else "checkpoints_15"))
-    return {"checkpoints_requested": int(str((row.fetchone() or (0,))[0]))}
+    return {"checkpoints_requested": int((row.fetchone() or (0,))[0])}
 
 
 def read_sizes(connection: Connection, kind: KeyKind) -> dict[str, float]:
@@ -99,8 +99,8 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
         row = one_row(connection, query("index_pages"), {"index": kind.index})
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
         return {}  # pgstattuple is missing, or not granted to us: left out, and the report says so
-    density = {} if row[0] is None else {"leaf_density": float(str(row[0]))}
-    return density | {"leaf_pages": float(str(row[1]))}
+    density = {} if row[0] is None else {"leaf_density": float(row[0])}
+    return density | {"leaf_pages": float(row[1])}
 
 
 def wal_place(connection: Connection) -> str:

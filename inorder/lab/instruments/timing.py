@@ -10,7 +10,7 @@ from pathlib import Path
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from inorder.connection.database import Connection, query
+from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
 
 ENDING_SECONDS = 60  # on a busy machine a process may have to wait for the processor before it ends
@@ -64,7 +64,7 @@ class EndedSessions:
 
     def ending(self, connection: Connection) -> set[int]:
         there = children_of(self.server)  # first: what begins afterwards is none of those that were to end
-        return there - {int(str(row[0])) for row in connection.execute(query("lasting_processes"))}
+        return there - {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     def cpu_seconds(self, connection: Connection) -> float:
         """So far, once every session but that of the connection has ended, and its parent knows."""
@@ -181,8 +181,6 @@ def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
 
 def one_look(connection: Connection, clock: Callable[[], float]) -> Apart:
     before = clock()
-    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    (there,) = one_row(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
     after = clock()
-    assert row is not None
-    there = float(str(row[0]))
     return Apart(there - after, there - before)

@@ -8,7 +8,7 @@ from operator import sub
 from pathlib import Path
 from typing import ClassVar
 
-from inorder.connection.database import Connection, execute, query
+from inorder.connection.database import Connection, execute, one_row, query
 from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
@@ -84,11 +84,10 @@ class LikeTables(InsertTables):
         free = [column.name for column in shape.sampled if column.name not in shape.dividing]
         changed = self.plan.update or tuple(name for name in free if name not in indexed) or tuple(free)
         with self.target.connect() as connection:
-            row = connection.execute(f"SELECT max(n) FROM {self.kind(kind.name).keys}".encode()).fetchone()
-        assert row is not None
+            (newest,) = one_row(connection, f"SELECT max(n) FROM {self.kind(kind.name).keys}")
         mix = Mix(*shares(self.plan.mix), changed, self.plan.touch == "recent")
         recent = self.plan.rows - newest_of(self.plan.rows)
-        file.write_text(self.kind(kind.name).script(mix, int(str(row[0])), recent), encoding="utf-8")
+        file.write_text(self.kind(kind.name).script(mix, newest, recent), encoding="utf-8")
         return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
@@ -104,15 +103,13 @@ class LikeTables(InsertTables):
 
     def key_bytes(self, connection: Connection, kind: KeyKind) -> float:
         names = "SELECT string_agg(format('pg_column_size(%%I)', attname), ' + ') FROM pg_attribute WHERE attrelid = %s"
-        row = connection.execute(f"{names}::regclass".encode(), (kind.index,)).fetchone()
-        sizes = f"SELECT avg({row[0] if row else 0}) FROM (SELECT * FROM {kind.table} LIMIT 1000) AS first"
-        row = connection.execute(sizes.encode()).fetchone()
-        return -(-float(str(row[0])) // 8) * 8 if row and row[0] is not None else 0.0
+        (size,) = one_row(connection, f"{names}::regclass", (kind.index,))
+        (mean,) = one_row(connection, f"SELECT avg({size}) FROM (SELECT * FROM {kind.table} LIMIT 1000) AS first")
+        return 0.0 if mean is None else -(-float(mean) // 8) * 8
 
     def relations(self, kind: KeyKind) -> list[tuple[str, str, int]]:
         with self.target.connect() as connection:
-            rows = connection.execute(query("like_relations"), {"table": kind.table}).fetchall()
-        return [(str(what), str(file), int(str(size))) for what, file, size in rows]
+            return connection.execute(query("like_relations"), {"table": kind.table}).fetchall()
 
     def sizes_of(self, kind: KeyKind) -> Metrics:
         sizes: Metrics = {}
@@ -140,7 +137,7 @@ class LikeTables(InsertTables):
         with self.target.connect() as connection:
             self.target.wal(connection)  # once all sessions have reported
             rows = connection.execute(query("like_rows"), {"table": kind.table}).fetchall()
-        return [[float(str(value)) for value in values] for values in zip(*rows, strict=True)]
+        return [[float(value) for value in values] for values in zip(*rows, strict=True)]
 
     def counted(self, connection: Connection, kind: KeyKind) -> Metrics:
         return dict(self.target.wal(connection))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.connection.database import Connection, connect_as_user, literal, one_row, query
+from inorder.connection.database import Connection, ServerRow, connect_as_user, literal, one_row, query
 from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
@@ -122,7 +122,7 @@ def resolved(connection: Connection) -> str:
     return make_conninfo("", **(parts | ({"password": info.password} if info.password else {})))
 
 
-def rows(connection: Connection, name: str, oid: int) -> list[tuple[object, ...]]:
+def rows(connection: Connection, name: str, oid: int) -> list[ServerRow]:
     return connection.execute(query(name), {"table": oid}).fetchall()
 
 
@@ -131,7 +131,7 @@ def table_oid(connection: Connection, name: str) -> int:
     if row is None or row[0] is None:
         raise InputError(f"--table {name}: there is no such table in the database '{connection.info.dbname}'")
     connection.execute(SETTINGS.encode())
-    return int(str(row[0]))
+    return int(row[0])
 
 
 def read_table(connection: Connection, name: str, key: str, without: Sequence[str]) -> Found:
@@ -151,11 +151,11 @@ def read_table(connection: Connection, name: str, key: str, without: Sequence[st
     for count, what in ((foreign, "foreign keys"), (triggers, "triggers")):
         notes += [f"Left out: {what} of {qualified} ({count})."] if count else []
     notes += [f"{qualified} has had {deleted:,} rows deleted; here none are."] if deleted else []
-    drawn = Draw(oid, str(qualified), int(str(blocks)))
+    drawn = Draw(oid, str(qualified), int(blocks))
     size = drawn.row_count(connection)
-    shape, more = read_shape(connection, oid, key, without, int(str(fillfactor)))
-    return Found(shape, size, int(str(all_bytes)) / size, int(str(own_bytes)) / size, int(str(inserted)),
-                 int(str(updated)), int(str(hot)), tuple(map(one_line, (*notes, *more))))  # fmt: skip
+    shape, more = read_shape(connection, oid, key, without, int(fillfactor))
+    return Found(shape, size, int(all_bytes) / size, int(own_bytes) / size, int(inserted),
+                 int(updated), int(hot), tuple(map(one_line, (*notes, *more))))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Draw:
 def draw_of(connection: Connection, name: str) -> Draw:
     oid = table_oid(connection, name)
     (row,) = rows(connection, "like_table", oid)
-    return Draw(oid, str(row[2]), int(str(row[7])))
+    return Draw(oid, str(row[2]), int(row[7]))
 
 
 def read_shape(
@@ -205,7 +205,7 @@ def read_shape(
 ) -> tuple[Shape, list[str]]:
     columns, enums, renamed = read_columns(connection, oid, without)
     partitions = tuple(
-        ShapePartition(-1 if above is None else int(str(above)), str(bounds or ""), str(divided or ""), names(by))
+        ShapePartition(-1 if above is None else int(above), str(bounds or ""), str(divided or ""), names(by))
         for _, above, bounds, divided, by in rows(connection, "like_partitions", oid)
     )
     dividing = {name for part in partitions for name in part.columns}

@@ -203,7 +203,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         query = f"SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 FROM {TABLE} WHERE id > %s"
         with self.connection() as connection:
             rows = connection.execute(query.encode(), (self.rows_before,)).fetchall()
-        moments = {int(str(row)): float(str(moment)) for row, moment in rows}
+        moments = {int(row): float(moment) for row, moment in rows}
         self.rows_before = max(moments, default=self.rows_before)
         return moments
 

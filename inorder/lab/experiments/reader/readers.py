@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, ServerRow
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
 
@@ -109,8 +109,8 @@ class Feed:
         return set()
 
 
-def ids(rows: list[tuple[object, ...]]) -> list[int]:
-    return [int(str(row[0])) for row in rows]
+def ids(rows: list[ServerRow]) -> list[int]:
+    return [int(row[0]) for row in rows]
 
 
 def all_readers() -> dict[str, Reader]:
