@@ -316,13 +316,6 @@ def grown(result: Result, rows: int) -> str:
     return f"Later rounds began with up to {most:,.0f} rows." if most > GROWN * rows else ""
 
 
-def size_section(result: Result, plan: InsertPlan, rows: int, kinds: Sequence[KindRow]) -> Section:
-    return table(
-        f"rows_{rows}", f"Inserting into a table of {rows:,} rows", COLUMNS, kinds, grown(result, rows),
-        charts=[over_time(result, kinds)], note=times_memory(kinds, plan.memory_bytes),
-    )  # fmt: skip
-
-
 def speed_at(rows: int) -> Callable[[KindRow], Value]:
     return lambda line: median("tps")(replace(line, rows=rows))
 
@@ -353,8 +346,13 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
         ),
         *model_sections(result, plan),
     ]  # fmt: skip
+    by_rows = [
+        table(f"rows_{rows}", f"Inserting into a table of {rows:,} rows", COLUMNS, kinds, grown(result, rows),
+              charts=[over_time(result, kinds)], note=times_memory(kinds, plan.memory_bytes), main=rows == max(sizes))
+        for rows, kinds in sizes.items()
+    ]  # fmt: skip
     return [
-        *(replace(size_section(result, plan, rows, kinds), main=rows == max(sizes)) for rows, kinds in sizes.items()),
+        *by_rows,
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
         *(replace(section, terminal=plan.dump_wal) for section in more),  # of the demo the page alone has them
     ]
