@@ -1,7 +1,7 @@
 """Words to bytes: lines of text, or the rows of PostgreSQL's binary COPY format. Pure, but for buffers used again."""
 
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,6 @@ HYPHENS = (8, 13, 18, 23)
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of the header's extension
 COPY_TRAILER = b"\xff\xff"
 COPY_ROW = np.dtype([("columns", ">i2"), ("length", ">i4"), ("high", ">u8"), ("low", ">u8")])
-
-
-class Encoder(Protocol):
-    """What a format is made of. The bytes of a chunk are good until the next one is encoded."""
-
-    binary: bool
-    header: bytes
-    trailer: bytes
-
-    def encode(self, high: Words, low: Words) -> memoryview:
-        """The bytes of a chunk."""
 
 
 def quarters(words: Words) -> NDArray[np.uint16]:
@@ -77,7 +66,8 @@ class CopyBinary:
         return rows.view(np.uint8).data
 
 
-ENCODERS: dict[str, type[TextLines] | type[CopyBinary]] = {"text": TextLines, "copy-binary": CopyBinary}
+Encoder = TextLines | CopyBinary  # what it has encoded is good until the next chunk is
+ENCODERS: dict[str, type[Encoder]] = {"text": TextLines, "copy-binary": CopyBinary}
 
 
 def words_of(lines: bytes) -> tuple[Words, Words]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from inorder.arrow.types import Field
 from inorder.citus.shards import Node
 from inorder.connection.reading import Reader, Slice
+from inorder.connection.session import Table
 from inorder.errors import InputError
 from inorder.spark.columns import fields_of, types_of
 from inorder.spark.offsets import Kept, Offset, decoded, encoded, from_text
@@ -19,19 +20,11 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class TableName:
-    database: str
-    oid: int
-    schema: str
-    table: str
-
-
-@dataclass(frozen=True)
 class Task:
     """What one task reads: a part of a batch, of the server at a place in the options, or of a node that it knows."""
 
     server: int
-    source: TableName
+    table: Table
     slice: Slice
     node: Node | None = None  # of a shard
 
@@ -166,9 +159,8 @@ class Driver:
 
     def tasks_of(self, name: str, start: str, end: str) -> list[Task]:
         table = self.reader(name).table()
-        source = TableName(table.database, table.oid, table.schema, table.name)
         slices = self.reader(name).slices(start, end, self.options.parts)
-        return [Task(self.place(name), source, part, self.node(name)) for part in slices]
+        return [Task(self.place(name), table, part, self.node(name)) for part in slices]
 
     def place(self, name: str) -> int:
         return self.options.names.index(name)

@@ -100,16 +100,16 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 
 
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    source = task.source
+    table = task.table
     (database,) = connection.row("SELECT pg_catalog.current_database()::pg_catalog.text")
-    if database != source.database:  # it may have a table of this name and oid
-        raise InputError(f"read_dsn leads to the database {database!r}, dsn to {source.database!r}")
-    connection.begin(sql.Identifier(source.schema, source.table), SETTINGS if task.node else ())
-    columns = columns_of(connection.rows(query("reader_columns"), table=source.oid))
-    name = f"{source.schema}.{source.table}"
+    if database != table.database:  # it may have a table of this name and oid
+        raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
+    connection.begin(table.identifier, SETTINGS if task.node else ())
+    columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
+    name = f"{table.schema}.{table.name}"
 
     def question(at: arrow.Connection) -> sql.Composable:
-        return kept_rows(at, connection.extension, source.oid, task.slice.batch)
+        return kept_rows(at, connection.extension, table.oid, task.slice.batch)
 
     yield from read_batches(connection, wanted(columns, schema, name), question, name, MISFIT)
 

@@ -3,9 +3,9 @@
 None of them waits for anything; all read the same table by an index.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from inorder.connection.database import Connection, ServerRow
 from inorder.lab import setting
@@ -45,15 +45,17 @@ def setup(readers: Iterable[str]) -> tuple[str, ...]:
     return WITH_INORDER if set(readers) & set(NEED_INORDER) else WITHOUT
 
 
-class Reader(Protocol):
+class Reader(ABC):
+    @abstractmethod
     def poll(self, connection: Connection) -> list[int]:
         """The ids of the rows that are new to it; its place moves on."""
 
     def held(self, connection: Connection) -> set[int]:
         """The ids of the rows that are there and that it will only be given later."""
+        return set()
 
 
-class Greatest:
+class Greatest(Reader):
     """Its place is the greatest value of a column that it has seen: the usual way, and the wrong one."""
 
     def __init__(self, column: str, start: object) -> None:
@@ -66,11 +68,8 @@ class Greatest:
             self.last = rows[-1][1]
         return ids(rows)
 
-    def held(self, connection: Connection) -> set[int]:
-        return set()
 
-
-class Horizon:
+class Horizon(Reader):
     """Its place is a transaction number below which every transaction on the server has ended."""
 
     # In this order: whatever is below the horizon has ended before the rows are read.
@@ -95,7 +94,7 @@ class Horizon:
         return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
 
 
-class Feed:
+class Feed(Reader):
     """Its place is the set of transactions it has read; the server moves it as this transaction commits."""
 
     ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
@@ -104,9 +103,6 @@ class Feed:
         """The rows of transactions that have ended since, in one transaction with whatever would be done with them."""
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())
-
-    def held(self, connection: Connection) -> set[int]:
-        return set()
 
 
 def ids(rows: list[ServerRow]) -> list[int]:
