@@ -53,7 +53,8 @@ def install(target: Target, request: Request) -> None:
             check_owner(offer)
             say_installed(target, offer.installed, request.edition)
             return
-        installed = change.install(target, chosen(offer, request.edition))
+        change.install(target, chosen(offer, request.edition))
+        installed = present(target.offer())
     click.echo(f"installed {installed}")
     say_path(target, installed)
 
@@ -100,10 +101,8 @@ def check(target: Target, request: Request) -> None:
         problems = offer.problems(kind, replaces)
         click.echo(one_line(f"{kind}: {name}: {'; '.join(problems) or possible(offer.installed, kind)}"))
     check_owner(offer)
-    if offer.installed is None:
-        chosen(offer, request.edition)
-    elif request.edition:
-        chosen(offer, request.edition, replaces=True)
+    if request.edition or not replaces:
+        chosen(offer, request.edition, replaces)
 
 
 def possible(installed: Installed | None, kind: str) -> str:
@@ -126,7 +125,8 @@ def upgrade(target: Target, _request: Request) -> None:
         if before.version == newest:
             click.echo(f"{before} is there already")
             return
-        after = change.upgrade(target, before)
+        change.upgrade(target, before)
+        after = present(target.offer())
     click.echo(f"upgraded {before.version} to {after}")
 
 
@@ -139,12 +139,12 @@ def verify(target: Target, _request: Request) -> None:
             raise InorderError(
                 f"{installed}, and this tool is of version {target.version}; HINT: inorder install --upgrade"
             )
-        found = differences(target, offer, installed)
-    for line in found.lines:
+        lines, compared = differences(target, offer, installed)
+    for line in lines:
         click.echo(one_line(line))
-    if found.lines:
-        raise InorderError(f"{installed} differs from what this version installs in {len(found.lines)} objects")
-    click.echo(f"{installed} is as this version installs it: {found.compared} objects compared")
+    if lines:
+        raise InorderError(f"{installed} differs from what this version installs in {len(lines)} objects")
+    click.echo(f"{installed} is as this version installs it: {compared} objects compared")
 
 
 def uninstall(target: Target, request: Request) -> None:

@@ -15,7 +15,7 @@ from inorder.text import listed
 Row = dict[str, Any]
 
 
-def install(target: Target, kind: str) -> Installed:
+def install(target: Target, kind: str) -> None:
     name = sql.Identifier(target.schema)
     if kind == SQL:
         target.run(edition.script(target.sources, target.schema))
@@ -23,20 +23,14 @@ def install(target: Target, kind: str) -> Installed:
         if target.offer().schema_owner is None:
             target.run(sql.SQL("CREATE SCHEMA {0}; GRANT USAGE ON SCHEMA {0} TO PUBLIC").format(name))
         target.run(sql.SQL("CREATE EXTENSION inorder SCHEMA {}").format(name))
-    installed = target.offer().installed
-    assert installed is not None
-    return installed
 
 
-def upgrade(target: Target, installed: Installed) -> Installed:
-    """The version of the tool or, of the C extension, the one that the server has."""
+def upgrade(target: Target, installed: Installed) -> None:
+    """To the version of the tool or, of the C extension, the one that the server has."""
     if installed.edition == C:
         target.run("ALTER EXTENSION inorder UPDATE")
     else:
         target.run(update(target.sources, installed.version, installed.schema))
-    after = target.offer().installed
-    assert after is not None
-    return after
 
 
 ON_TABLES = ("guard", "notify", "default", "generated", "clone")

@@ -4,8 +4,6 @@ These are installed beside it, in schemas of their own, by a transaction that is
 says how it shows each of them.
 """
 
-from dataclasses import dataclass
-
 from inorder.errors import InputError
 from inorder.install import edition
 from inorder.install.offer import C, Installed, Offer
@@ -20,16 +18,8 @@ BESIDE = {f"{SCRATCH}_internal": INTERNAL, f"{SCRATCH}_text": "inorder_text"}
 PARTS = {"definition": "definition", "privileges": "privileges", "is_owned": "owner", "comment": "comment"}
 
 
-@dataclass(frozen=True)
-class Found:
-    """A line for each object that differs, and how many were compared."""
-
-    lines: list[str]
-    compared: int
-
-
-def differences(target: Target, offer: Offer, installed: Installed) -> Found:
-    """In the transaction that is open, and is to be rolled back."""
+def differences(target: Target, offer: Offer, installed: Installed) -> tuple[list[str], int]:
+    """A line for each object that differs, and how many were compared; the transaction is to be rolled back."""
     if installed.edition == C and not offer.is_superuser:
         raise InputError(f"{installed} can be compared by a superuser only; no other role can have changed its objects")
     beside = [*BESIDE.items()][: 2 if installed.edition == C else 1]
@@ -50,7 +40,7 @@ def differences(target: Target, offer: Offer, installed: Installed) -> Found:
         changed = [text for part, text in PARTS.items() if here[name][part] != there[name][part]]
         if changed:
             lines.append(f"changed: {name}: {', '.join(changed)}")
-    return Found(sorted(lines), len(there))
+    return sorted(lines), len(there)
 
 
 def renamed(text: str, installed: Installed) -> str:
@@ -65,10 +55,7 @@ def inventory(target: Target, schemas: list[str], installer: str) -> dict[str, O
 
 
 def reference(target: Target, installed: Installed) -> str:
-    if installed.edition == C:
-        text = edition.c_script(target.sources, SCRATCH)
-    else:
-        text = edition.script(target.sources, SCRATCH)
+    text = (edition.c_script if installed.edition == C else edition.script)(target.sources, SCRATCH)
     for scratch, name in BESIDE.items():
         text = text.replace(name, scratch)
     return text
