@@ -191,9 +191,5 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
         f"A key shows its creation time to {time_text(blocks.seconds)}, modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
         f"The prefix wraps after {blocks.count:,} blocks: {after}, so new keys do not go among old ones.",
-        *(
-            ["If the rate decreases, a block lasts longer; if it increases, shorter."]
-            if chosen.kind == "sequence"
-            else []
-        ),
+        *["If the rate decreases, a block lasts longer; if it increases, shorter."] * (chosen.kind == "sequence"),
     ]

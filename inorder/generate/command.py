@@ -43,11 +43,9 @@ RANGES = {
 @option("--count", type=count(), default="10M", help="Number of values.")
 @option("--nodes", metavar="COUNT", type=click.IntRange(1, MOST_NODES), default=9, help="Number of simulated machines.")
 @option(
-    "--historic/--now",
-    default=True,
-    show_default=False,
+    "--historic/--now", default=True, show_default=False,
     help="Times spread over an interval that ends now (the default), or one value each 100 ns from now on.",
-)
+)  # fmt: skip
 @option("--interval-days", metavar="DAYS", type=float, help=f"Length of the interval.  [default: {DEFAULT_DAYS}]")
 @option(
     "--until", metavar="TIME",
@@ -58,13 +56,8 @@ RANGES = {
     help="Delay of the last machine's clock; the others lag proportionally less, the first not at all.",
 )  # fmt: skip
 @option("--seed", metavar="NUMBER", type=click.IntRange(0), default=1, help="Seed of the random number generator.")
-@option(
-    "--out",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    default="-",
-    show_default="stdout",
-    help="Output file.",
-)
+@option("--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default="-", show_default="stdout",
+        help="Output file.")  # fmt: skip
 @format_option(ENCODERS)
 def generate(kind: str, out: Path, output: str, **options: Any) -> None:
     """Write a data set of UUIDs, one per line, in the order in which simulated machines generate them.
