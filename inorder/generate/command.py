@@ -13,17 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from inorder.errors import InputError
 from inorder.files import replacing
 from inorder.generate.encode import ENCODERS, Encoder
-from inorder.generate.uuids import (
-    CHUNK,
-    KINDS,
-    TICKS_PER_DAY,
-    TICKS_PER_SECOND,
-    TICKS_TO_1970,
-    DataSet,
-    Times,
-    chunks,
-    ticks_of,
-)
+from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
+from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 from inorder.options import count, format_option, option
 
 DEFAULT_DAYS = 365

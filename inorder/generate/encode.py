@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inorder.generate.uuids import Words
+from inorder.generate.times import Words
 
 # Eight quarters of words, four digits each, between the hyphens; and the end of the line.
 TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)

@@ -17,9 +17,10 @@ from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
 from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, Pieces, header_of
+from inorder.tail.jobs import AHEAD_BYTES, Jobs
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
-from inorder.tail.rows import AHEAD_BYTES, Jobs, PartReader, arrow_of, as_text, copied
+from inorder.tail.rows import PartReader, arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, name_of, order_of
 from inorder.text import one_line

@@ -1,7 +1,7 @@
 """The claims of studies P1 to P5 that docs/results/p1.md to p5.md answer."""
 
 from inorder.lab.analysis.figures import per
-from inorder.lab.experiments.insert.plan import hit_percent
+from inorder.lab.experiments.insert.summary import hit_percent
 
 from claims import (
     Claim,

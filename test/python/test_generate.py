@@ -20,18 +20,8 @@ from inorder.cli import cli
 from inorder.connection.database import Connection
 from inorder.generate.command import opened, write
 from inorder.generate.encode import ENCODERS, TextLines, words_of
-from inorder.generate.uuids import (
-    CHUNK,
-    KINDS,
-    TICKS_PER_DAY,
-    TICKS_PER_SECOND,
-    TICKS_TO_1970,
-    DataSet,
-    Times,
-    Words,
-    chunks,
-    ticks_of,
-)
+from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, Words, ticks_of
+from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
 
 import preloaded
 from conftest import ROOT, scalar

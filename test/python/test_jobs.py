@@ -9,7 +9,8 @@ from typing import Any, cast
 import psycopg
 import pytest
 from inorder.tail import rows
-from inorder.tail.rows import Jobs, PartReader, Relay
+from inorder.tail.jobs import Jobs, Relay
+from inorder.tail.rows import PartReader
 
 BLOCK = 3  # of so many bytes
 

@@ -15,7 +15,8 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.experiments.like import LikeExperiment, LikeTables
-from inorder.lab.experiments.like.copy import LikeKind, LikePlan, Mix, key_column
+from inorder.lab.experiments.like.copy import LikeKind, Mix, key_column
+from inorder.lab.experiments.like.plan import LikePlan
 from inorder.lab.experiments.like.report import key_index
 from inorder.lab.experiments.like.sample import Spread, varied
 from inorder.lab.experiments.like.shape import ShapeColumn, draw_of, source

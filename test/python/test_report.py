@@ -10,8 +10,8 @@ import pytest
 from inorder.errors import InputError
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
-from inorder.lab.experiments.insert.plan import KindRow, lines_of, times_memory
 from inorder.lab.experiments.insert.report import seconds_line
+from inorder.lab.experiments.insert.summary import KindRow, lines_of, times_memory
 from inorder.lab.journal import load_all
 from inorder.lab.report.catalogue import Labelled, Report, distinct, side_by_side
 from inorder.lab.report.formats import as_csv, as_json

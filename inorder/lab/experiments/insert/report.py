@@ -9,11 +9,10 @@ from inorder.lab.analysis.figures import by_round, last, median, middle_of, per
 from inorder.lab.analysis.model import FEW_IMAGES, Conditions, few_images, predict
 from inorder.lab.analysis.quality import has_checkpoint
 from inorder.lab.analysis.stats import LEAST_ROUNDS
-from inorder.lab.experiments.insert.plan import (
+from inorder.lab.experiments.insert.plan import SIZES, InsertPlan
+from inorder.lab.experiments.insert.summary import (
     CHECKPOINTS,
-    SIZES,
     WAL_PER_ROW,
-    InsertPlan,
     KindRow,
     hit_percent,
     lines_of,

@@ -12,7 +12,8 @@ from statistics import median
 from inorder.lab.analysis.figures import median_of, middle_of, per, ratios_of
 from inorder.lab.analysis.model import Conditions, predict
 from inorder.lab.analysis.stats import TO_FIND, ratios_by_round
-from inorder.lab.experiments.insert.plan import CHECKPOINTS, WAL_PER_ROW, InsertPlan, KindRow, lines_of
+from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.insert.summary import CHECKPOINTS, WAL_PER_ROW, KindRow, lines_of
 from inorder.lab.insert_tables import INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS
 from inorder.lab.report.section import number

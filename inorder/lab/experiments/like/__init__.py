@@ -13,17 +13,8 @@ from inorder.errors import InorderError, InputError
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.like import report
-from inorder.lab.experiments.like.copy import (
-    USUAL,
-    LikeKind,
-    LikePlan,
-    Mix,
-    fitting,
-    key_column,
-    newest_of,
-    require_no_variables,
-    shares,
-)
+from inorder.lab.experiments.like.copy import LikeKind, Mix, fitting, key_column, newest_of, require_no_variables
+from inorder.lab.experiments.like.plan import USUAL, LikePlan, shares
 from inorder.lab.experiments.like.sample import take_sample
 from inorder.lab.experiments.like.shape import Found, draw_of, read_table, resolved, source
 from inorder.lab.insert_tables import FILL_BATCH, INSERT, InsertTables, load_of

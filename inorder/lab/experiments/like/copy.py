@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 from inorder.connection.database import identifier
 from inorder.errors import InputError
-from inorder.lab import insert_tables, setting
 from inorder.lab.experiments.like.sample import FIRST_NUMBER, NEWEST, SAMPLE, N, Sample, base_type, scrambled
-from inorder.lab.experiments.like.shape import Found, Shape, ShapeColumn
+from inorder.lab.experiments.like.shape import Shape, ShapeColumn
 from inorder.lab.keys import KEY_KINDS, SCHEMA, KeyKind
 from inorder.text import one_line
-from inorder.units import MB
 
 UUID = "uuid DEFAULT "
 TEXT = ("text", "character varying", "character")
@@ -187,62 +185,3 @@ def require_no_variables(shape: Shape) -> None:
             raise InputError(
                 f"pgbench takes a part of the column {one_line(column.name)} for a variable; HINT: --leave-out it"
             )
-
-
-USUAL = ("v7", "random")
-PARTS = ("insert", "update", "read")
-
-
-def shares(text: str) -> tuple[int, int, int]:
-    """The shares of a mix, relative to each other; inserts only if it is "".
-
-    >>> shares("insert=50, update=50"), shares("")
-    ((50, 50, 0), (1, 0, 0))
-    >>> shares("insert=0,read=1")
-    Traceback (most recent call last):
-    ValueError: without inserts no key is made
-    """
-    found = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
-    for part in filter(None, text.split(",")):
-        name, _, share = part.strip().partition("=")
-        if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 15:
-            raise ValueError(f"{part.strip()!r} is not one of {', '.join(PARTS)} with its share, such as insert=50")
-        found[name] = int(share)
-    if not found["insert"]:
-        raise ValueError("without inserts no key is made")
-    return found["insert"], found["update"], found["read"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LikePlan(setting.Plan):
-    """``found`` is the structure of the table, read from its server."""
-
-    table: str = setting.words("The table, as written in SQL.", setting.TABLE)
-    source: str = setting.server(
-        "Server of the table, only read: connection string, URI or service=NAME. Default: libpq's environment."
-    )
-    key: str = setting.words("Column of the key. Default: the primary key's single column.", setting.COLUMN)
-    kinds: tuple[str, ...] = insert_tables.keys(USUAL)
-    mix: str = setting.words(
-        "Shares, relative to each other: insert=50,update=50,read=0. Default: inserts and updates as the server of the "
-        "table has counted them.", "SHARES", check=shares,
-    )  # fmt: skip
-    touch: str = setting.choice("Rows that updates and reads take: any, or recent, the newest hundredth.",
-                                ("any", "recent"), "any")  # fmt: skip
-    update: tuple[str, ...] = setting.names("Columns that an update changes. Default: those in no index.")
-    leave_out: tuple[str, ...] = setting.names("Columns that are not copied, with what depends on them.")
-    sample: int = setting.count("Rows read of the table.", 10, 10**7, 10_000)
-    rows: int = setting.count("Rows in each table.", 1000, 10**10, 1_000_000, quick=100_000, full=10_000_000)
-    transactions: int = setting.count("Transactions of each measurement.", 8, 10**10, 50_000, quick=10_000)
-    rounds: int = setting.rounds(6)
-    clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
-    threads: int = setting.threads()
-    memory_bytes: int = setting.memory(128 * MB, quick=32 * MB)
-    fill_workers: int = insert_tables.fill_workers()
-    synchronous_commit: str = setting.synchronous_commit("off")
-    dump_wal: bool = setting.switch(True)
-    found: Found | None = setting.found()  # noqa: RUF009
-
-    @property
-    def row_bytes(self) -> float:
-        return self.found.row_bytes if self.found else 1000.0

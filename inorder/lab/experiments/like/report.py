@@ -20,7 +20,7 @@ from inorder.lab.analysis.figures import (
     to,
 )
 from inorder.lab.analysis.model import LITTLE, Conditions, IndexCost, index_cost
-from inorder.lab.experiments.like.copy import PARTS, LikePlan, shares
+from inorder.lab.experiments.like.plan import PARTS, LikePlan, shares
 from inorder.lab.experiments.like.sample import NEWEST
 from inorder.lab.insert_tables import FILL, INSERT
 from inorder.lab.keys import KEY_KINDS, USUAL_KINDS

@@ -1,0 +1,56 @@
+"""Moments as ticks, and the rising times of a data set. No clock is read here and nothing is drawn.
+
+A tick is what a version-1 UUID counts: 100 ns since the Gregorian calendar began, 1582-10-15.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
+TICKS_PER_MICROSECOND = 10
+TICKS_PER_SECOND = 10**7
+TICKS_PER_DAY = 86400 * TICKS_PER_SECOND
+TICKS_TO_1970 = 0x01B21DD213814000  # RFC 9562, section 6.1
+
+
+def ticks_of(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1) * TICKS_PER_MICROSECOND
+
+
+@dataclass(frozen=True)
+class Times:
+    """So many rising times, spread evenly over a span of ticks with jitter.
+
+    The span is cut into as many cells as there are times, and each time lies somewhere in its own cell. So the
+    times rise strictly as long as no cell is empty (span >= count), and are consecutive ticks when span == count.
+    """
+
+    first: int
+    span: int
+    count: int
+
+    def borders(self, begin: int, size: int) -> Words:
+        """Where the cells from ``begin`` on start, and where the last one of them ends.
+
+        Cell i starts at first + i * span // count. That product needs up to 100 bits, so the part that all cells
+        of the chunk have in common is computed in Python's numbers, and what is left fits into 64.
+        """
+        ordinals = np.arange(size + 1, dtype=np.uint64)
+        base, rest = divmod(begin * self.span, self.count)
+        whole, part = divmod(self.span, self.count)
+        shares = (ordinals * np.uint64(part) + np.uint64(rest)) // np.uint64(self.count)
+        return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
+
+    def chunk(self, begin: int, random: Words) -> Words:
+        """The times from ``begin`` on, as many as there are random words.
+
+        The upper 53 bits of a word are a fraction of at most 1 - 2^-53. Its product with a width is below the
+        width even when both are rounded: what is taken away is half of the last place or more.
+        """
+        borders = self.borders(begin, len(random))
+        widths = np.diff(borders)
+        return borders[:-1] + ((random >> np.uint64(11)) * 2.0**-53 * widths).astype(np.uint64)
