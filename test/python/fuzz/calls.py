@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 from fuzz.catalogue import Catalogue, Function
 from fuzz.values import Values, quote
 
-# Called so much more often than the others: they have state, or take an oid.
+# What reads or changes more than its arguments is called so much more often than the others.
 STATEFUL = 6
-
-
-def is_stateful(function: Function) -> bool:
-    """Whether a call reads or changes more than its arguments."""
-    return function.name.startswith(("feed_", "exact_", "btree_", "uuid_sequence")) or "regclass" in function.types
+NAMES = ("feed_", "exact_", "btree_", "uuid_sequence")
 
 
 @dataclass
@@ -24,15 +20,16 @@ class Calls:
     called: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.weights = [STATEFUL if is_stateful(function) else 1 for function in self.catalogue.functions]
+        self.weights = [
+            STATEFUL if function.name.startswith(NAMES) or "regclass" in function.types else 1
+            for function in self.catalogue.functions
+        ]
 
     def any(self) -> str:
         """An expression, or a query in brackets, that calls something of the extension."""
         self.values.look_elsewhere()
         chance = self.rng.random()
-        if (
-            chance < 0.82 or not self.catalogue.operators
-        ):  # the SQL edition has neither operators nor types of this kind
+        if chance < 0.82 or not self.catalogue.operators:  # the SQL edition has none of these
             (function,) = self.rng.choices(self.catalogue.functions, self.weights)
             return self.of(function)
         if chance < 0.92:

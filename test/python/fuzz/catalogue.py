@@ -1,7 +1,7 @@
 """What the extension consists of, as the catalog of the server has it."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from inorder.connection.database import Connection
 
@@ -15,7 +15,7 @@ MEMBERS = """
     JOIN pg_type AS t ON t.oid IN (c.castsource, c.casttarget) WHERE t.typowner = 'installer'::regrole) AS d
 """
 FUNCTIONS = f"""
-SELECT p.oid, n.nspname, p.proname, p.prokind::text, p.proretset, p.prorettype::regtype::text, p.pronargdefaults,
+SELECT p.oid::int, n.nspname, p.proname, p.prokind::text, p.pronargdefaults,
        ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a(t, i) ORDER BY i),
        ARRAY(SELECT coalesce(p.proargnames[i], '') FROM generate_series(1, p.pronargs) AS i)
 FROM {MEMBERS} JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
@@ -43,11 +43,9 @@ class Function:
     schema: str
     name: str
     kind: str
-    is_set: bool
-    returns: str
     defaults: int
-    types: tuple[str, ...]
-    arguments: tuple[str, ...]
+    types: list[str]
+    arguments: list[str]
 
     @property
     def signature(self) -> str:
@@ -61,25 +59,10 @@ class Catalogue:
     casts: list[tuple[str, str]]
     types: list[str]
 
-    @property
-    def public(self) -> list[Function]:
-        return [function for function in self.functions if function.schema == "public"]
-
 
 def read(admin: Connection) -> Catalogue:
     """The catalogue, by a connection with nothing on its path, which names types with their schema."""
-
-    def rows(statement: str) -> list[tuple[object, ...]]:
-        return admin.execute(statement.encode()).fetchall()
-
-    functions = [
-        Function(int(str(oid)), str(schema), str(name), str(kind), bool(is_set), str(returns), int(str(defaults)),
-                 tuple(cast(list[str], types)), tuple(cast(list[str], arguments)))
-        for oid, schema, name, kind, is_set, returns, defaults, types, arguments in rows(FUNCTIONS)
-    ]  # fmt: skip
-    return Catalogue(
-        functions,
-        [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows(OPERATORS)],
-        [(str(a), str(b)) for a, b in rows(CASTS)],
-        [str(row[0]) for row in rows(TYPES)],
+    functions, operators, casts, types = (
+        cast(list[Any], admin.execute(query.encode()).fetchall()) for query in (FUNCTIONS, OPERATORS, CASTS, TYPES)
     )
+    return Catalogue([Function(*row) for row in functions], operators, casts, [name for (name,) in types])

@@ -95,19 +95,13 @@ ARGUMENTS = (
     "", "'0'", "'0'", "'0'", "''", "'-1'", "'281474976710655'", "'281474976710656'", "'9223372036854775808'", "'x'",
     "0", "'0', '1'", "' 0'", "'0x10'", "'%s'", "E'\\\\'",
 )  # fmt: skip
-WHENS = (
-    "",
-    "",
-    "",
-    " WHEN (true)",
-    " WHEN (false)",
-    " WHEN (mallory.evil_true(1))",
-    " WHEN (OLD.n IS DISTINCT FROM NEW.n)",
-    " WHEN (NEW.n > 0)",
-    " WHEN (pg_catalog.pg_trigger_depth() = 0)",
-)
-
-
+CONDITIONS = ("true", "false", "mallory.evil_true(1)", "OLD.n IS DISTINCT FROM NEW.n", "NEW.n > 0",
+              "pg_catalog.pg_trigger_depth() = 0")  # fmt: skip
+WHENS = ("", "", "", *(f" WHEN ({condition})" for condition in CONDITIONS))
+VALUES = (
+    "DEFAULT", "NULL", "1", "'00000000-0001-8000-8000-000000000000'", "public.xact_id()", "public.uuid_xact_nextval()",
+    "-1", "281474976710655",
+)  # fmt: skip
 # What may be left undone while others do their work.
 HOLDS = (
     "LOCK TABLE {t} IN ACCESS EXCLUSIVE MODE", "DROP TABLE {t} CASCADE", "TRUNCATE {t}",
@@ -130,34 +124,22 @@ HOLDS = (
 
 def hold(rng: random.Random, values: Values) -> list[str]:
     """A transaction with something in it, left open or prepared."""
-    table = rng.choice([known for known in values.tables if known.owner == "mallory"])
-
-    def done(text: str) -> str:
-        return named(
-            rng,
-            text.replace("{r}", f"{quote(table.name)}::regclass").replace("{f}", f"{quote(table.feed)}::text"),
-            table,
-        )
-
-    statements = ["ROLLBACK", "BEGIN", "SAVEPOINT s", *(done(text) for text in rng.sample(HOLDS, rng.randint(1, 2)))]
+    table = values.own(rng)
+    held = [named(rng, text, table) for text in rng.sample(HOLDS, rng.randint(1, 2))]
+    statements = ["ROLLBACK", "BEGIN", "SAVEPOINT s", *held]
     if rng.random() < 0.1:
         statements.append("PREPARE TRANSACTION 'fuzz'")
     return statements
 
 
 def named(rng: random.Random, text: str, table: Relation) -> str:
-    value = rng.choice(
-        (
-            "DEFAULT", "NULL", "1", "'00000000-0001-8000-8000-000000000000'", "public.xact_id()",
-            "public.uuid_xact_nextval()", "-1", "281474976710655",
-        )
-    )  # fmt: skip
-    return (
-        text.replace("{t}", table.name)
-        .replace("{c}", table.column)
-        .replace("{v}", value)
-        .replace("{g}", rng.choice(GUARDS))
-    )
+    words = {
+        "{r}": f"{quote(table.name)}::regclass", "{f}": f"{quote(table.feed)}::text", "{t}": table.name,
+        "{c}": table.column, "{v}": rng.choice(VALUES), "{g}": rng.choice(GUARDS),
+    }  # fmt: skip
+    for word, meant in words.items():
+        text = text.replace(word, meant)
+    return text
 
 
 def trigger(rng: random.Random, table: Relation) -> str:
@@ -182,17 +164,9 @@ def trigger(rng: random.Random, table: Relation) -> str:
 
 
 def change(rng: random.Random, values: Values) -> str:
-    table = rng.choice([known for known in values.tables if known.owner == "mallory"])
-    chance = rng.random()
-    if chance < 0.4:
-        return named(rng, rng.choice(ROWS), table)
-    if chance < 0.6:
-        return named(rng, rng.choice(TABLE), table)
-    if chance < 0.7:
-        return rng.choice(PARTITIONS)
-    if chance < 0.8:
-        return named(rng, rng.choice(STATE), table)
-    return trigger(rng, table)
+    table = values.own(rng)
+    (kind,) = rng.choices((ROWS, TABLE, PARTITIONS, STATE, None), (4, 2, 1, 1, 2))
+    return named(rng, rng.choice(kind), table) if kind else trigger(rng, table)
 
 
 def use(rng: random.Random, table: Table) -> list[str]:

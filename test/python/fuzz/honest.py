@@ -4,6 +4,8 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+from inorder.connection.database import one_row
+
 from fuzz import settings
 from fuzz.oracles import Oracles
 from fuzz.session import Outcome, Session
@@ -37,7 +39,7 @@ READS = (
     "SELECT * FROM public.feed_batch_rows({f}, 2::pg_catalog.int8, NULL::{t}, owner => {o})",
     "SELECT public.feed_finish_batch({f}, 1::pg_catalog.int8, owner => {o})",
     "SELECT public.feed_seek({f}, 'beginning'::pg_catalog.text, owner => {o})",
-    "SELECT public.feed_seek({f}, '{{[0,740),[745,750)}}'::pg_catalog.int8multirange, owner => {o})",
+    "SELECT public.feed_seek({f}, '{[0,740),[745,750)}'::pg_catalog.int8multirange, owner => {o})",
     "SELECT * FROM public.feed_holders({r})",
     "SELECT * FROM public.feed_prepare({r})",
     "SELECT public.feed_create('theirs'::pg_catalog.text, {r})",
@@ -126,11 +128,8 @@ class Honest:
         for role in ("postgres", "alice", self.rng.choice(("monitor", "reader", "nobody", "installer"))):
             session = self.open(role)
             outcome = self.must(session, "SELECT * FROM public.feeds", mallory)
-            if (
-                outcome.ok
-                and role == "alice"
-                and not {"events", "numbers", "parts"} <= {row[0] for row in outcome.rows}
-            ):
+            seen = {row[0] for row in outcome.rows}
+            if outcome.ok and role == "alice" and not {"events", "numbers", "parts"} <= seen:
                 self.complain("view", "alice does not see her feeds", session, mallory)
 
     def as_role(self, role: str, mallory: Session) -> None:
@@ -158,24 +157,17 @@ class Honest:
     def read(self, session: Session, table: str, feed: str, mallory: Session) -> None:
         got = self.delivered.setdefault(f"{session.role} {feed}", Counter())
         size = self.rng.choice(("", ", 2", ", 1000"))
+        statement = f"SELECT n FROM public.feed_read('{feed}'::pg_catalog.text, NULL::alice.{table}{size})"
         for _ in range(40):
-            rows = self.must(
-                session,
-                f"SELECT n FROM public.feed_read('{feed}'::pg_catalog.text, NULL::alice.{table}{size})",
-                mallory,
-            ).rows
+            rows = self.must(session, statement, mallory).rows
             got.update(str(row[0]) for row in rows)
             if not rows:
                 break
         twice = [number for number, times in got.items() if times > 1]
         there = {str(row[0]) for row in self.world.admin.execute(f"SELECT n FROM alice.{table}".encode())}
         if twice or there != set(got):
-            self.complain(
-                "feed",
-                f"{feed} of {session.role}: twice {twice}, missing {there - set(got)}, made up {set(got) - there}",
-                session,
-                mallory,
-            )
+            wrong = f"twice {twice}, missing {there - set(got)}, made up {set(got) - there}"
+            self.complain("feed", f"{feed} of {session.role}: {wrong}", session, mallory)
 
     def make_feed(self, session: Session, mallory: Session) -> None:
         name = f"'new {self.rng.randrange(5)}'::pg_catalog.text"
@@ -186,11 +178,8 @@ class Honest:
         name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
         batch = self.must(session, f"SELECT public.feed_next_batch({name}, 3, {owner})", mallory).rows
         if batch and batch[0][0] is not None:
-            self.must(
-                session,
-                f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})",
-                mallory,
-            )
+            rows = f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})"
+            self.must(session, rows, mallory)
             self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
         taken = f"SELECT number, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
@@ -222,15 +211,10 @@ class Honest:
                 self.complain("ran", f"{ran} by {session.role}: {statement}", session, mallory)
 
     def known(self) -> list[Relation]:
-        readable = {
-            row[0] for row in self.world.admin.execute("SELECT relation::text FROM inorder_internal.feed_table")
-        }
-        there = [relation for relation in self.relations if self.is_relation(relation.name)]
-        return [relation for relation in there if relation.name in readable or self.rng.random() < 0.2]
-
-    def is_relation(self, name: str) -> bool:
-        row = self.world.admin.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
-        return row is not None and bool(row[0])
+        admin, there = self.world.admin, "SELECT to_regclass(%s) IS NOT NULL"
+        readable = {name for (name,) in admin.execute("SELECT relation::text FROM inorder_internal.feed_table")}
+        found = [relation for relation in self.relations if one_row(admin, there, [relation.name])[0]]
+        return [relation for relation in found if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
         """What a plain SELECT runs of mallory's; also in a session that has not folded his expressions yet."""
@@ -248,12 +232,8 @@ class Honest:
         low = "'00000000-0001-8000-8000-000000000000'::pg_catalog.uuid" if relation.is_uuid else "7::pg_catalog.int8"
         for plain in PLAIN:
             text = plain.replace("{t}", relation.name).replace("{c}", relation.column).replace("{low}", low)
-            if session.idle:
-                session.run(text)
-                continue
-            session.run("SAVEPOINT s")
-            session.run(text)
-            session.run("ROLLBACK TO s")
+            for statement in [text] if session.idle else ["SAVEPOINT s", text, "ROLLBACK TO s"]:
+                session.run(statement)
 
     def compare_read(
         self, session: Session, relation: Relation, read: str, allowed: set[str], mallory: Session
@@ -264,7 +244,7 @@ class Honest:
             read.replace("{t}", relation.name).replace("{r}", f"{quote(relation.name)}::pg_catalog.regclass")
             .replace("{f}", f"{quote(relation.feed)}::pg_catalog.text")
             .replace("{o}", f"'{relation.owner}'::pg_catalog.regrole")
-        ).replace("{{", "{").replace("}}", "}")  # fmt: skip
+        )  # fmt: skip
         outcome = session.run(statement)
         self.judge(session, outcome, mallory)
         ran = [run for run in self.oracles.check_log(mallory, session.pid) if run not in allowed]

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
+from inorder.connection.database import one_row
+
 from fuzz.session import Outcome, Session
 from fuzz.settings import WATCHED
 from fuzz.world import World
@@ -72,9 +74,7 @@ LOOK = (
 def fingerprint(world: World, queries: dict[str, str]) -> dict[str, str]:
     filled = [text.replace("{OTHERS}", OTHERS) for text in queries.values()]
     texts = [f"(SELECT sum(hashtextextended(x, 0)) FROM ({text}) AS q(x))" for text in filled]
-    row = world.admin.execute(f"SELECT {', '.join(texts)}".encode()).fetchone()
-    assert row is not None
-    return dict(zip(queries, map(str, row), strict=True))
+    return dict(zip(queries, map(str, one_row(world.admin, f"SELECT {', '.join(texts)}")), strict=True))
 
 
 @dataclass
@@ -121,15 +121,13 @@ class Oracles:
         if session.lost or outcome.state in ("57P01", "57P02", "57P03", "57P04", "08006"):
             self.world.fail("crash", f"{outcome.state} {outcome.message}", session)
         elif outcome.state == "XX000" and is_internal(outcome):
-            self.world.fail(
-                "internal error", f"{outcome.message} ({outcome.source})", session, key=generalised(outcome.message)
-            )
+            said, key = f"{outcome.message} ({outcome.source})", generalised(outcome.message)
+            self.world.fail("internal error", said, session, key)
 
     def check_time(self, session: Session, outcome: Outcome) -> None:
         timed_out = outcome.state == "57014" and outcome.seconds > TIMED_OUT_SECONDS
-        allowed = any(
-            text in made for made in (outcome.statement, *made_before(session, outcome)) for text in SLOW_ALLOWED
-        )
+        made = "\n".join((outcome.statement, *made_before(session, outcome)))
+        allowed = any(text in made for text in SLOW_ALLOWED)
         if outcome.seconds > SLOW_SECONDS or (timed_out and not allowed):
             how = f"{outcome.state or 'ok'} after {outcome.seconds:.1f} s"
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)
@@ -141,21 +139,15 @@ class Oracles:
             self.world.fail("log", complaint, session, key=generalised(complaint))
         for run in runs:
             if run.pid != own:
-                self.world.fail(
-                    "ran",
-                    f"{run.function} ran as {run.role} in a session of {run.session}",
-                    session,
-                    key=f"{run.role} {run.session}",
-                )
+                said = f"{run.function} ran as {run.role} in a session of {run.session}"
+                self.world.fail("ran", said, session, key=f"{run.role} {run.session}")
         return [f"{run.function} as {run.role}" for run in runs if run.pid == own]
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
     """What a statement may make use of that names none of the functions itself."""
-    if (
-        not outcome.statement.startswith(("FETCH", "EXECUTE", "CLOSE", "COMMIT"))
-        and "mallory." not in outcome.statement
-    ):
+    uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
+    if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []
     return [text for text in session.statements if text.startswith(("DECLARE", "PREPARE", "CREATE", "ALTER"))]
 

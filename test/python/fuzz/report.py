@@ -1,8 +1,10 @@
 """What a run found, as text."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from fuzz.world import Failure
+from stress.compare import counted
 
 MOST_FAILURES = 20
 LAST_STATEMENTS = 40
@@ -15,50 +17,37 @@ class Result:
     seed: int
     seconds: float
     sessions: int = 0
-    calls: int = 0
     statements: int = 0
-    offered: int = 0  # functions that mallory may execute
-    called: int = 0  # of them
-    not_called: list[str] = field(default_factory=list)
-    outcomes: dict[str, int] = field(default_factory=dict)
-    honest: dict[str, int] = field(default_factory=dict)
+    offered: int = 0  # functions, operators, casts and types that mallory may use
+    functions: list[str] = field(default_factory=list)  # of these
+    called: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    honest: Counter[str] = field(default_factory=Counter)
     evil_runs: int = 0
     failures: list[Failure] = field(default_factory=list)
-
-
-def listed(counts: dict[str, int]) -> str:
-    """The most frequent first.
-
-    >>> listed({"ok": 1, "42": 3})
-    '42: 3, ok: 1'
-    """
-    return ", ".join(f"{name}: {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def reproduction(failure: Failure) -> list[str]:
     omitted = len(failure.statements) - LAST_STATEMENTS
     lines = [f"    -- {omitted} statements before are left out; the seed gives them again"] if omitted > 0 else []
     for statement in failure.statements[-LAST_STATEMENTS:]:
-        short = (
-            statement
-            if len(statement) <= MOST_LETTERS
-            else f"{statement[:MOST_LETTERS]}... /* {len(statement)} letters */"
-        )
-        lines.append(f"    {short};")
+        more = f"... /* {len(statement)} letters */" if len(statement) > MOST_LETTERS else ""
+        lines.append(f"    {statement[:MOST_LETTERS]}{more};")
     return lines
 
 
 def show(result: Result) -> str:
+    calls = result.outcomes.total()
     shown = [
         f"{result.server}, seed {result.seed}, {result.seconds:.0f} s, {result.sessions} sessions, "
-        f"{result.statements} statements, {result.calls} calls ({result.calls / max(result.seconds, 1):.0f} a second)",
-        f"{result.called} of {result.offered} functions, operators, casts and types called",
-        f"calls by outcome: {listed(result.outcomes)}",
-        f"others: {listed(result.honest)}",
+        f"{result.statements} statements, {calls} calls ({calls / max(result.seconds, 1):.0f} a second)",
+        f"{len(result.called)} of {result.offered} functions, operators, casts and types called",
+        f"calls by outcome: {counted(result.outcomes)}",
+        f"others: {counted(result.honest)}",
         f"functions of mallory's ran {result.evil_runs} times",
     ]
-    if result.not_called:
-        shown.append(f"never called: {', '.join(result.not_called)}")
+    if never := [name for name in result.functions if name not in result.called]:
+        shown.append(f"never called: {', '.join(never)}")
     for failure in result.failures[:MOST_FAILURES]:
         shown += [f"FAILURE ({failure.oracle}): {failure.text}", *reproduction(failure)]
     if len(result.failures) > MOST_FAILURES:

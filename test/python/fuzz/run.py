@@ -5,6 +5,7 @@ import time
 from collections import Counter
 
 import psycopg
+from inorder.connection.database import one_row
 from inorder.installations import Installation
 
 from fuzz import binary, catalogue, ddl, evil, fastpath, settings, tables, wraps
@@ -77,7 +78,7 @@ class Mallory:
         elif chance < 0.9:
             self.say(settings.change(self.rng))
         else:
-            self.say(wraps.transaction(self.rng)[0])
+            self.say(self.rng.choice(wraps.TRANSACTIONS))
 
     def make_call(self) -> None:
         """By as many statements as it takes; or one that was prepared before whatever happened since."""
@@ -139,50 +140,35 @@ class Mallory:
         self.session.close()
 
 
-def count_runs(place: World) -> int:
-    row = place.admin.execute(
-        "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE schemaname = 'mallory'"
-    ).fetchone()
-    return int(str(row[0])) if row else 0
+RUNS = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions WHERE schemaname = 'mallory'"
 
 
-def run_sessions(
-    place: World, result: Result, deadline: float, most: int | None, parts: catalogue.Catalogue
-) -> Counter[str]:
+def run_sessions(place: World, result: Result, deadline: float, most: int | None, parts: Catalogue) -> None:
     oracles = Oracles(place)
     honest = Honest(place, place.rng, oracles)
-    called: Counter[str] = Counter()
-    outcomes: Counter[str] = Counter()
     while time.monotonic() < deadline and (most is None or result.sessions < most):
         mallory = Mallory(place, oracles, honest, parts, result.sessions)
         mallory.perform(deadline)
-        called.update(mallory.calls.called)
-        called.update(mallory.insider.calls.called)
-        outcomes.update(mallory.outcomes)
+        result.called += mallory.calls.called + mallory.insider.calls.called
+        result.outcomes += mallory.outcomes
         result.sessions += 1
         result.statements += mallory.statements
-        result.evil_runs += count_runs(place)
+        result.evil_runs += one_row(place.admin, RUNS)[0]
         place.clear()
         place.welcome()
     honest.close()
-    result.outcomes, result.calls = dict(outcomes), sum(outcomes.values())
-    return called
 
 
 def run(server: Installation, seconds: float, seed: int, sessions: int | None = None, edition: str = "c") -> Result:
     result = Result(server.name, seed, seconds)
     with world(server, seed, edition) as place:
-        began = time.monotonic()
-        parts = catalogue.read(place.admin)
-        called: Counter[str] = Counter()
+        began, parts = time.monotonic(), catalogue.read(place.admin)
+        result.functions = [function.signature for function in parts.functions]
+        result.offered = len(parts.functions) + len(parts.operators) + len(parts.casts) + len(parts.types)
         try:
-            called = run_sessions(place, result, began + seconds, sessions, parts)
+            run_sessions(place, result, began + seconds, sessions, parts)
         except psycopg.OperationalError as error:
             place.fail("crash", f"the server is gone: {error}\n{place.cluster.log_tail()}")
         result.seconds = time.monotonic() - began
-        names = [function.signature for function in parts.functions]
-        result.not_called = [name for name in names if not called[name]]
-        result.offered = len(names) + len(parts.operators) + len(parts.casts) + len(parts.types)
-        result.called = len(called)
-        result.honest, result.failures = dict(place.honest), place.failures
+        result.honest, result.failures = place.honest, place.failures
     return result

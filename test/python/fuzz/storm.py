@@ -2,7 +2,6 @@
 
 import random
 from threading import Event, Thread
-from types import TracebackType
 
 from fuzz import ddl
 from fuzz.oracles import Oracles
@@ -37,9 +36,7 @@ class Storm:
         self.thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.over.set()
         self.thread.join()
         self.session.close()
@@ -56,6 +53,5 @@ class Storm:
         """A change of the table, or of what its name leads to."""
         if self.rng.random() < 0.7:
             return ddl.change(self.rng, self.values)
-        table = self.rng.choice([known for known in self.values.tables if known.owner == "mallory"])
-        text = self.rng.choice(SWAPS).replace("{n}", table.feed).replace("{t}", table.name)
-        return text.replace("{c}", table.column)
+        table = self.values.own(self.rng)
+        return ddl.named(self.rng, self.rng.choice(SWAPS).replace("{n}", table.feed), table)

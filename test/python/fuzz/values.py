@@ -121,8 +121,10 @@ class Values:
 
     def look_elsewhere(self) -> None:
         """Another table for the next call: mostly one of mallory's."""
-        own = [table for table in self.tables if table.owner == "mallory"]
-        self.focus = self.rng.choice(own if own and self.rng.random() < 0.85 else self.tables)
+        self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
+
+    def own(self, rng: random.Random) -> Relation:
+        return rng.choice([table for table in self.tables if table.owner == "mallory"])
 
     def of(self, type_name: str, argument: str = "") -> str:
         if self.rng.random() < 0.04:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, execute
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -60,6 +60,7 @@ ALICE = (
     "GRANT SELECT ON alice.events, alice.numbers TO reader",
 )
 READER = ("SELECT public.feed_create('mine', 'alice.events')", "SELECT public.feed_create('numbers', 'alice.numbers')")
+QUIET = ("SET search_path = pg_catalog, pg_temp", "SET client_min_messages = error", "SET lock_timeout = '60s'")
 # Whatever DROP OWNED took away.
 MALLORY = (
     "CREATE SCHEMA IF NOT EXISTS mallory AUTHORIZATION mallory",
@@ -97,7 +98,6 @@ class World:
     watchdog: Watchdog
     failures: list[Failure] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    outcomes: Counter[str] = field(default_factory=Counter)
     honest: Counter[str] = field(default_factory=Counter)
 
     def fail(self, oracle: str, text: str, session: Session | None = None, key: str = "") -> None:
@@ -109,8 +109,7 @@ class World:
         return open_session(self.cluster.dsn, role, self.watchdog)
 
     def welcome(self) -> None:
-        for statement in MALLORY:
-            self.admin.execute(statement.encode())
+        execute(self.admin, *MALLORY)
 
     def clear(self) -> None:
         for (gid,) in self.admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
@@ -118,29 +117,20 @@ class World:
         self.admin.execute("DROP OWNED BY mallory CASCADE")
 
 
-def as_role(dsn: str, role: str, statements: tuple[str, ...]) -> None:
-    with connect(f"{dsn} user={role}") as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
-
-
 @contextmanager
 def world(server: Installation, seed: int, edition: str = "c") -> Iterator[World]:
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as setup:
-            for statement in SETUP:
-                setup.execute(statement.encode())
-            setup.execute("SET ROLE installer")
+            execute(setup, *SETUP, "SET ROLE installer")
             create(setup, edition)
-        as_role(cluster.dsn, "alice", ALICE)
-        as_role(cluster.dsn, "reader", READER)
+        for role, statements in (("alice", ALICE), ("reader", READER)):
+            with connect(f"{cluster.dsn} user={role}") as connection:
+                execute(connection, *statements)
         watchdog = Watchdog()
         admin = connect(cluster.dsn)
         try:
-            admin.execute("SET search_path = pg_catalog, pg_temp")
-            admin.execute("SET client_min_messages = error")
-            admin.execute("SET lock_timeout = '60s'")
+            execute(admin, *QUIET)
             made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), edition, watchdog)
             made.welcome()
             yield made

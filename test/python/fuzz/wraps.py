@@ -29,6 +29,7 @@ PLAIN = (
     "CREATE MATERIALIZED VIEW mallory.kept AS SELECT {call} AS c",
     "REFRESH MATERIALIZED VIEW mallory.kept",
 )  # fmt: skip
+# What begins or ends a (sub)transaction.
 TRANSACTIONS = (
     "BEGIN", "BEGIN", "COMMIT", "COMMIT", "COMMIT", "ROLLBACK", "SAVEPOINT s", "SAVEPOINT s", "ROLLBACK TO s",
     "ROLLBACK TO s", "RELEASE s", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE",
@@ -38,29 +39,19 @@ TRANSACTIONS = (
 )  # fmt: skip
 
 
-def dollar(text: str) -> str:
-    """Between marks that are not in it.
-
-    >>> dollar("a")
-    '$fuzz$a$fuzz$'
-    """
-    return f"$fuzz${text.replace('$fuzz$', '')}$fuzz$"
-
-
 def wrapped(rng: random.Random, call: str) -> list[str]:
     chance = rng.random()
     if chance < 0.6:
         form = rng.choice(PLAIN)
         return [form.replace("{call}", call).replace("{quoted}", quote(f"SELECT {call}"))]
     if chance < 0.72:
-        return [f"DO LANGUAGE plpgsql {dollar(CAUGHT.replace('{text}', quote(f'SELECT {call}')))}"]
+        caught = CAUGHT.replace("{text}", quote(f"SELECT {call}")).replace("$fuzz$", "")
+        return [f"DO LANGUAGE plpgsql $fuzz${caught}$fuzz$"]
     if chance < 0.8:
         name = f"c{rng.randrange(3)}"
-        hold = rng.choice(("", "", " SCROLL", " WITH HOLD", " SCROLL WITH HOLD"))[:]
-        declared = hold.replace(" WITH HOLD", "")
-        with_hold = " WITH HOLD" if "HOLD" in hold else ""
+        kind = rng.choice(("CURSOR", "CURSOR", "SCROLL CURSOR", "CURSOR WITH HOLD", "SCROLL CURSOR WITH HOLD"))
         return [
-            f"DECLARE {name}{declared} CURSOR{with_hold} FOR SELECT * FROM {call} AS c",
+            f"DECLARE {name} {kind} FOR SELECT * FROM {call} AS c",
             f"FETCH {rng.choice(('1', 'ALL', 'BACKWARD ALL', 'LAST', 'RELATIVE 2'))} FROM {name}", f"CLOSE {name}",
         ][: rng.randint(1, 3)]  # fmt: skip
     if chance < 0.95:
@@ -68,8 +59,3 @@ def wrapped(rng: random.Random, call: str) -> list[str]:
         again = [f"EXECUTE {name}"] * rng.choice((1, 2, 7))
         return [f"PREPARE {name} AS SELECT {call}", *again]
     return [f"FETCH ALL FROM c{rng.randrange(3)}"]
-
-
-def transaction(rng: random.Random) -> list[str]:
-    """A statement that begins or ends a (sub)transaction."""
-    return [rng.choice(TRANSACTIONS)]
