@@ -1,4 +1,4 @@
-"""The rows of a batch, on one connection, or its parts on several at the same time, handed out in their order."""
+"""The rows of a batch of a table, or of a part of one, on one connection."""
 
 import json
 from collections.abc import Generator

@@ -13,7 +13,7 @@ from copies import SNAPSHOT, Copy, KeptCopy
 from ground import run, state
 from standby import Standby
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 WRITES = (
     "INSERT INTO t SELECT n, 'new' FROM generate_series(1, 40) AS n ON CONFLICT DO NOTHING",
@@ -30,7 +30,6 @@ def prepare(connection: Connection) -> None:
     run(connection, "CREATE TABLE t (id int PRIMARY KEY, note text)", WRITES[0], "SELECT changes_enable('t')")
 
 
-@pytest.mark.editions
 @pytest.mark.parametrize("max_rows", [None, 3])
 def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None:
     prepare(fresh)
@@ -46,7 +45,6 @@ def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None
     copy.follow(fresh)
 
 
-@pytest.mark.editions
 def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connection) -> None:
     """The rest of a batch, by a snapshot that does not see its first part, would set rows back for good."""
     prepare(fresh)
@@ -75,7 +73,6 @@ def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Sta
             yield primary, standby
 
 
-@pytest.mark.editions
 def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
     """A copy is the table as the standby has it, at any time."""
     stop = threading.Event()
@@ -111,7 +108,6 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
                 copy.step(standby)
 
 
-@pytest.mark.editions
 def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
     """A copy goes on after the parts that its feed has passed are gone; without one for now writers stop."""
     run(fresh, *PARTITIONED)

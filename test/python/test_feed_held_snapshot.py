@@ -10,7 +10,7 @@ from inorder.lab.server.cluster import Cluster
 from attack import execute
 from conftest import LONG_RUN, scalar
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 BATCHES = 1000 if LONG_RUN else 300
 MOVE = """DO $$ BEGIN
@@ -46,7 +46,6 @@ def explained(connection: psycopg.Connection[Any], look: str) -> int:
     return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
 
-@pytest.mark.editions
 @pytest.mark.parametrize(
     ("step", "look", "rows", "options", "before"),
     [
@@ -77,7 +76,6 @@ def test_a_poll_touches_as_many_pages_as_before(
         assert scalar(fresh, held, 300 * BATCHES)
 
 
-@pytest.mark.editions
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
     """Of few batches in many pages: by statistics the index of all batches seems to be as good as that of shares."""
     execute(
@@ -94,7 +92,6 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
     assert found[-1] < 2 * found[0], found
 
 
-@pytest.mark.editions
 def test_a_share_that_waits_keeps_its_rows_in_order(cluster: Cluster, fresh: Connection) -> None:
     """Its batch leaves page after page behind, and gets another place each time."""
     execute(
@@ -127,7 +124,6 @@ def test_a_share_that_waits_keeps_its_rows_in_order(cluster: Cluster, fresh: Con
     assert scalar(fresh, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == 0
 
 
-@pytest.mark.editions
 def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_create('f', 't')"

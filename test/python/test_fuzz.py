@@ -17,6 +17,8 @@ from fuzz.session import Session
 from fuzz.values import Relation
 from fuzz.world import World, world
 
+pytestmark = pytest.mark.server
+
 SESSIONS = 9
 SECONDS = 300  # at most
 SEED = 2978
@@ -31,7 +33,6 @@ OF_EVENTS, OF_MINE = (
 )
 
 
-@pytest.mark.server
 def test_nothing_is_gained_and_nothing_breaks(server: Installation) -> None:
     result = run(server, SECONDS, SEED, SESSIONS)
     print(show(result))
@@ -81,7 +82,6 @@ def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
     return found(place)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("body", "oracle", "text"),
     [
@@ -110,7 +110,6 @@ def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, 
     assert oracle in failed and text in failed[oracle], failed
 
 
-@pytest.mark.server
 def test_what_the_server_does_by_itself_is_no_hole(place: World, mallory: Session) -> None:
     for statement in ("CREATE TABLE mallory.gone (n int)", "PREPARE p AS SELECT NULL::mallory.gone",
                       "EXECUTE p", "DROP TABLE mallory.gone"):  # fmt: skip
@@ -149,12 +148,10 @@ def turn(place: World, mallory: Session) -> dict[str, str]:
     return found(place)
 
 
-@pytest.mark.server
 def test_honest_turns_pass(place: World, mallory: Session) -> None:
     assert turn(place, mallory) == {}
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("break_it", "mend_it", "oracle", "text"),
     [
@@ -180,7 +177,6 @@ def test_what_others_notice(
     assert text in failed.get(oracle, "nothing"), failed
 
 
-@pytest.mark.server
 def test_rows_that_come_twice(place: World, mallory: Session) -> None:
     honest = others(place)
     honest.turn(mallory)
@@ -192,7 +188,6 @@ def test_rows_that_come_twice(place: World, mallory: Session) -> None:
     assert "twice ['" in found(place).get("feed", "nothing")
 
 
-@pytest.mark.server
 def test_a_function_that_others_run_when_they_look(place: World, mallory: Session) -> None:
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
@@ -202,7 +197,6 @@ def test_a_function_that_others_run_when_they_look(place: World, mallory: Sessio
     assert "mallory.evil(bigint) as alice" in found(place)["ran"]
 
 
-@pytest.mark.server
 def test_a_function_that_only_the_extension_runs(place: World, mallory: Session) -> None:
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
@@ -220,7 +214,6 @@ def test_a_function_that_only_the_extension_runs(place: World, mallory: Session)
     assert "mallory.evil(integer) as postgres" in found(place)["ran"]
 
 
-@pytest.mark.server
 def test_a_crash_is_seen(server: Installation) -> None:
     with world(server, 2) as place:
         mallory = place.session("mallory")
@@ -236,7 +229,6 @@ def test_a_crash_is_seen(server: Installation) -> None:
         mallory.close()
 
 
-@pytest.mark.server
 def test_the_loop_finds_a_hole(server: Installation) -> None:
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())

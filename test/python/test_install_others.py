@@ -10,8 +10,9 @@ from inorder.lab.server.cluster import Cluster
 
 from editions import EVENTS, Tool, database, rows
 
+pytestmark = pytest.mark.server
 
-@pytest.mark.server
+
 def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     rows(
@@ -29,7 +30,6 @@ OBEYED = "n\x1b[31m\ninorder: removed"  # by a terminal, if a name is printed as
 SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 
-@pytest.mark.server
 def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
@@ -59,7 +59,6 @@ PLANTED = (
 )  # fmt: skip
 
 
-@pytest.mark.server
 def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
     rows(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
@@ -70,7 +69,6 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
         assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
 
 
-@pytest.mark.server
 def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
     cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection
 ) -> None:
@@ -81,7 +79,6 @@ def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
         assert refused.returncode == 2 and b"belongs to role 'edition_owner'" in refused.stderr
 
 
-@pytest.mark.server
 def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
     rows(
         empty,
@@ -92,7 +89,6 @@ def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Pa
     assert "of role 'edition_owner', which could drop the extension" in tool.install("--edition", C, code=2)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edition: str) -> None:
     with database(cluster) as connection:

@@ -17,6 +17,8 @@ from conftest import copy_of
 from editions import rows as run
 from sql_edition import install, write_edition
 
+pytestmark = pytest.mark.server
+
 # Functions of the edition in which each name is qualified, and what these might find elsewhere.
 BARE = (
     "check_statement", "feed_is_table", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above",
@@ -76,7 +78,6 @@ def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
         run(admin, "DROP DATABASE plain WITH (FORCE)")
 
 
-@pytest.mark.server
 def test_roles_use_it(edition: Connection) -> None:
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     assert run(edition, "SELECT exact_count('events')") == [(5,)]
@@ -118,7 +119,6 @@ REFUSED = (
 )
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("role", ["plain_reader", "plain_stranger"])
 def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
     before = (
@@ -143,7 +143,6 @@ def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
     assert run(edition, before) == was
 
 
-@pytest.mark.server
 def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
@@ -158,7 +157,6 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
         run(edition, "SELECT feed_drop('f', 'plain_owner')")
 
 
-@pytest.mark.server
 def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
@@ -174,7 +172,6 @@ def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
     assert edition.execute(b"UPDATE inorder_internal.removable_feed_state SET removed = true").rowcount == 0
 
 
-@pytest.mark.server
 def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> None:
     """Not its state alone: its owner could neither read on nor have the name again."""
     as_role(edition, "plain_reader")
@@ -194,7 +191,6 @@ def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> 
             assert int(str(next_one)) > int(str(first))
 
 
-@pytest.mark.server
 def test_a_feed_does_not_go_without_its_state(edition: Connection) -> None:
     """Its number would not be kept: a sink that remembers it would leave out batches of the next feed of the name."""
     as_role(edition, "plain_reader")
@@ -209,7 +205,6 @@ def test_a_feed_does_not_go_without_its_state(edition: Connection) -> None:
             assert run(edition, "SELECT count(*) FROM inorder_internal.feed WHERE name = 'own'") == [(1,)]
 
 
-@pytest.mark.server
 def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
@@ -235,7 +230,6 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     assert run(edition, f"SELECT feed_finish_batch('f', {batch}, {token})") == [(True,)]
 
 
-@pytest.mark.server
 def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
     ((victim,),) = run(edition, "SELECT id FROM inorder_internal.feed")
     run(
@@ -276,7 +270,6 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
     assert run(edition, "SELECT count(*) FROM feed_read('f', null::events)") == [(5,)]
 
 
-@pytest.mark.server
 def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
     """By a SECURITY DEFINER function of somebody else, called with this search_path: the domain's CHECK would run."""
     run(
@@ -298,7 +291,6 @@ def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Conne
     assert run(edition, "SELECT app.consume()") == [(1,)]
 
 
-@pytest.mark.server
 def test_the_caller_is_the_current_role(edition: Connection) -> None:
     run(
         edition, "RESET ROLE", "GRANT CREATE ON SCHEMA app TO plain_stranger", "SET ROLE plain_stranger",
@@ -309,7 +301,6 @@ def test_the_caller_is_the_current_role(edition: Connection) -> None:
         run(edition, "SELECT app.steal()")
 
 
-@pytest.mark.server
 def test_a_forged_row_runs_nothing(edition: Connection) -> None:
     run(
         edition, "CREATE DOMAIN app.odd AS int", "ALTER TABLE events ADD COLUMN k app.odd",
@@ -327,7 +318,6 @@ def test_a_forged_row_runs_nothing(edition: Connection) -> None:
         run(edition, "SELECT * FROM feed_read('g', null::numbers, 1)")
 
 
-@pytest.mark.server
 def test_every_function_has_its_path(edition: Connection) -> None:
     """Or is bound when it is created; or each of its names is qualified."""
     assert run(
@@ -339,7 +329,6 @@ def test_every_function_has_its_path(edition: Connection) -> None:
     ) == [(name, False) for name in BARE]
 
 
-@pytest.mark.server
 def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.numbers (xact bigint DEFAULT xact_id(), n int)",
@@ -381,7 +370,6 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
         run(edition, "INSERT INTO numbers VALUES (7)")
 
 
-@pytest.mark.server
 def test_a_restored_table_waits_for_feed_rebase(
     server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
 ) -> None:
@@ -413,7 +401,6 @@ def test_a_restored_table_waits_for_feed_rebase(
         assert run(connection, "SELECT n FROM feed_batch_rows('shared', 1, null::events)") == [(1,), (2,)]
 
 
-@pytest.mark.server
 def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edition: Connection) -> None:
     run(
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
@@ -438,7 +425,6 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
     assert run(edition, "SELECT n FROM feed_read('g', null::numbers)") == [(7,)]
 
 
-@pytest.mark.server
 def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, edition: Connection) -> None:
     run(edition, "CREATE TABLE app.later (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     with connect(f"{cluster.dsn} dbname=plain") as writer:
@@ -450,7 +436,6 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
     assert run(edition, "SELECT n FROM feed_read('later', null::later)") == [(1,)]
 
 
-@pytest.mark.server
 def test_a_dump_without_a_table(
     server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
 ) -> None:
@@ -478,7 +463,6 @@ def test_a_dump_without_a_table(
             assert [name for (name,) in run(connection, feeds)] == kept
 
 
-@pytest.mark.server
 def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster, edition: Connection) -> None:
     if not server.can_build():
         pytest.skip(f"the C extension cannot be built for {server.name}")
@@ -497,7 +481,6 @@ def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster,
             assert run(edition, f"SELECT {bound}") == run(extension, f"SELECT {bound}"), bound
 
 
-@pytest.mark.server
 def test_keys_that_someone_has_set(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.made (id uuid DEFAULT uuid_xact_nextval())",
@@ -537,7 +520,6 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             check(2)
 
 
-@pytest.mark.server
 def test_a_key_that_carries(edition: Connection) -> None:
     last = (
         "SELECT set_config('inorder.keys', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
@@ -553,7 +535,6 @@ def test_a_key_that_carries(edition: Connection) -> None:
         run(edition, "SELECT uuid_xact_nextval()")
 
 
-@pytest.mark.server
 def test_keys_that_are_made_together(edition: Connection) -> None:
     def value(key: object) -> int:
         number = int(str(key).replace("-", ""), 16)
@@ -574,7 +555,6 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
     assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins anywhere
 
 
-@pytest.mark.server
 def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.kept (xact bigint DEFAULT xact_id(), n int)",
@@ -600,7 +580,6 @@ def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
     assert run(edition, "SELECT count(*) FROM kept") == [(17,)]
 
 
-@pytest.mark.server
 def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
     for statement in (
         "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
@@ -610,7 +589,6 @@ def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
         assert caught.value.diag.message_hint, statement
 
 
-@pytest.mark.server
 def test_nobody_locks_the_state(edition: Connection) -> None:
     named = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'inorder_internal'::regnamespace"
     relations = [str(name) for (name,) in run(edition, f"{named} AND relkind IN ('r', 'v')")]
@@ -637,7 +615,6 @@ def test_nobody_locks_the_state(edition: Connection) -> None:
         assert run(edition, f"SELECT count(*) FROM inorder_internal.{name}") == rows, name
 
 
-@pytest.mark.server
 def test_who_may_not_use_the_internal_schema_locks_nothing(edition: Connection) -> None:
     run(
         edition, "SET ROLE plain_installer", "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC",

@@ -16,10 +16,11 @@ from stress.round import SETTINGS, prepare, run_round
 from stress.world import World
 from waiting import wait_for
 
+pytestmark = pytest.mark.server
+
 LEAST_CHECKS = 20
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(("edition", "seconds"), [("c", 2.5), ("sql", 5)])
 def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: str, seconds: float) -> None:
     result = run_round(server, seconds, random.SystemRandom().randrange(1_000_000), edition=EDITIONS[edition])
@@ -29,7 +30,6 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: 
     assert all(line.delivered > 0 for line in result.lines)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> None:
     run = run_changes(server, 2.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
@@ -38,7 +38,6 @@ def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> 
     assert run.seen["compared"] > 0
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_no_worker_forgets_what_another_was_given_meanwhile(server: Installation, edition: str) -> None:
     with Cluster(server) as cluster:

@@ -19,7 +19,7 @@ from stress.crash import other_crashes
 from stress.edition import EDITIONS
 from stress.round import SETTINGS as OF_STRESS
 from stress.round import finish_all, prepare, wait_for
-from stress.world import ROW_BITS, TRANSACTION_BITS, Role
+from stress.world import LANE_BITS, ROW_BITS, Role
 from stress.writers import WRITERS
 
 SETTINGS = OF_STRESS | {
@@ -74,8 +74,7 @@ def play(world: SoakWorld, cluster: Cluster, found: Sequence[Kept], seconds: flo
         world.settled.set()
         wait_for(world, others)
     finally:
-        for event in (world.stop, world.settled, world.released):
-            event.set()
+        world.end()
         wait_for(world, [*writers, *others])
 
 
@@ -100,7 +99,7 @@ def take_over(world: SoakWorld) -> None:
     for table in TABLES:
         known = tokens_in(world.files.file("committed", table))
         missing = np.setdiff1d(rows_there(world, table), known)
-        lanes = missing >> TRANSACTION_BITS + ROW_BITS
+        lanes = missing >> LANE_BITS
         put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
 
 
@@ -110,7 +109,7 @@ def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]
     >>> compare(np.array([1, 2]), np.array([1, 2, 3]), np.array([2, 2, 9]))
     {'due': 2, 'delivered': 3, 'lost': 1, 'repeated': 1, 'foreign': 1, 'disordered': 0}
     """
-    by_writer = np.argsort(delivered >> TRANSACTION_BITS + ROW_BITS, kind="stable")
+    by_writer = np.argsort(delivered >> LANE_BITS, kind="stable")
     once = np.unique(delivered)
     return {
         "due": len(due), "delivered": len(delivered), "lost": len(np.setdiff1d(due, once)),

@@ -17,7 +17,7 @@ from stress.delivery import Reader
 from stress.readers import Applying, Plain, TwoStep
 from stress.stateless import Stateless
 from stress.tails import Tail
-from stress.world import CALM, TABLES, Phase, Prepared, World, make_roles, token_of
+from stress.world import CALM, TABLES, Prepared, World, fill, make_roles, numbers
 
 GENERATED = ("s_generated", "r_generated")
 UNREAD_ROWS = 400
@@ -67,8 +67,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
     world.broken.wait(seconds / 2)
     with connect(world.primary) as connection:
         for table in CALM:
-            there = {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
-            if not safe[table] <= there:
+            if not safe[table] <= set(numbers(connection, f"SELECT token FROM {table}")):
                 world.problem(f"rows of {table} that the standby had are gone")
 
 
@@ -106,13 +105,9 @@ def restore(world: World, stage: Stage, readers: list[Reader], settings: dict[st
 
 
 def leave_unread(world: World, readers: list[Reader]) -> None:
-    world.phase, lane = Phase(), next(world.lanes)
+    world.begin_again()
     with connect(world.primary) as connection:
-        for number, table in enumerate(TABLES):
-            first = token_of(lane, number, 0)
-            statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
-            connection.execute(statement.encode(), [first, first + UNREAD_ROWS - 1])
-            world.ledger.add({table: list(range(first, first + UNREAD_ROWS))})
+        fill(world, connection, UNREAD_ROWS)
     for reader in readers:
         if not isinstance(reader, Tail):
             reader.connect()
@@ -140,10 +135,8 @@ def run(cluster: Cluster, program: str, *arguments: str) -> None:
 
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
     """Nothing is read, and nothing comes in, before somebody says so; generated numbers are new, and may come."""
-    attempts = [f"SELECT FROM feed_read('all rows {table}', null::{table})"]
-    if table not in GENERATED:
-        attempts.append(f"INSERT INTO {table} (region, token) VALUES (0, 0)")
-    for attempt in attempts:
+    insert = f"INSERT INTO {table} (region, token) VALUES (0, 0)"
+    for attempt in (f"SELECT FROM feed_read('all rows {table}', null::{table})", *[insert] * (table not in GENERATED)):
         try:
             connection.execute(attempt.encode())
         except psycopg.errors.ObjectNotInPrerequisiteState:
@@ -152,10 +145,8 @@ def expect_refusal(world: World, connection: Connection, table: str) -> None:
 
 
 def highest(readers: list[Reader], table: str) -> int:
-    if table in GENERATED:
-        return 0
-    found = [reader.highest(table) for reader in readers if isinstance(reader, Stateless)]
-    return max(found, default=0)
+    readers = [] if table in GENERATED else readers
+    return max((reader.highest(table) for reader in readers if isinstance(reader, Stateless)), default=0)
 
 
 def settle(reader: Reader) -> None:
@@ -164,10 +155,7 @@ def settle(reader: Reader) -> None:
         reader.servers = ["primary"]
         reader.connect()
         for table in TABLES:
-            if table in GENERATED:
-                reader.begin_anew(table)
-            else:
-                reader.set_origin_null(table)
+            (reader.begin_anew if table in GENERATED else reader.set_origin_null)(table)
         reader.past.clear()
         reader.close()
     elif isinstance(reader, Plain) and not reader.joins:
@@ -177,9 +165,8 @@ def settle(reader: Reader) -> None:
 def begin_generated(reader: Plain) -> None:
     with connect(reader.world.primary) as connection:
         for table in set(GENERATED) & set(reader.tables):
-            connection.execute(
-                "SELECT feed_seek(%s, 'beginning', owner => %s::regrole)", [reader.feed(table), reader.owner]
-            )
+            seek = "SELECT feed_seek(%s, 'beginning', owner => %s::regrole)"
+            connection.execute(seek, [reader.feed(table), reader.owner])
             if isinstance(reader, Applying):
                 connection.execute(f"TRUNCATE {table}_copy".encode())
             if isinstance(reader, TwoStep):

@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, connect
 from stress.delivery import Delivery, Reader
 from stress.refusals import cause_of
 from stress.stateless import PastBatch, Stateless, batch_rows
-from stress.world import RESTLESS, ROW_BITS, TABLES, UNORDERED, World
+from stress.world import RESTLESS, ROW_BITS, TABLES, UNORDERED, World, numbers
 
 REREAD = 50
 PARTITIONS_OUTSIDE = """
@@ -73,7 +73,7 @@ def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> b
 
 
 def rows_there(connection: Connection, table: str) -> set[int]:
-    return {int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {table}".encode())}
+    return set(numbers(connection, f"SELECT token FROM {table}"))
 
 
 def close_books(world: World) -> None:
@@ -147,9 +147,7 @@ def check_tables(world: World) -> int:
             there, committed = rows_there(connection, table), world.ledger.committed[table]
             if not world.ledger.due(table) <= there <= committed:
                 world.problem(f"{table} has {len(there)} rows, its writers committed {len(committed)}")
-            row = connection.execute("SELECT exact_count(%s)", [table]).fetchone()
-            if row != (len(there),):
-                world.problem(f"exact_count({table}) is {row} at the end, not {len(there)}")
-        leaves = connection.execute("SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf").fetchone()
-    assert leaves is not None
-    return int(str(leaves[0]))
+            (counted,) = numbers(connection, "SELECT exact_count(%s)", table)
+            if counted != len(there):
+                world.problem(f"exact_count({table}) is {counted} at the end, not {len(there)}")
+        return numbers(connection, "SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf")[0]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import psycopg
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 
 from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
-from stress.world import CALM, ORDER, ROW_BITS, STREAMED, TABLES, TRANSACTION_BITS, Role, World, is_lost, roll_back
+from stress.world import CALM, LANE_BITS, ORDER, ROW_BITS, STREAMED, TABLES, Role, World, is_lost, numbers, roll_back
 
 LONG_PAUSE = 0.3
 BUSY_PAUSE = 0.005
@@ -60,17 +60,16 @@ class Delivery:
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
         """How often a row came before one that its writer had committed earlier.
 
-        In the order of a column also: before an earlier one of its stream.
+        In the order of a column also: before an earlier one of its stream. Where it is divided: of the same key.
         """
-        found = self.disordered_keys(versions) if self.keys else 0
-        for table in self.tables if self.ordered else ():
-            last: dict[int, int] = {}
+        found = self.split() if self.whole else 0
+        for table in self.tables if self.ordered or self.keys else ():
+            last: dict[tuple[int, int], int] = {}
             for token in self.tokens(table):
-                lane, number = token >> TRANSACTION_BITS + ROW_BITS, token >> ROW_BITS
+                lane, number = (token >> LANE_BITS, self.keys.get(token, 0)), token >> ROW_BITS
                 found += number < last.get(lane, 0)
                 last[lane] = number
-        found += self.split() if self.whole else 0
-        return found + (self.disordered_streams(versions) if self.by_column and self.ordered else 0)
+        return found + (self.disordered_streams(versions) if self.keys or (self.by_column and self.ordered) else 0)
 
     def split(self) -> int:
         found, seen = 0, set[tuple[str, int]]()
@@ -80,16 +79,6 @@ class Delivery:
                 found += len(numbers & seen)
                 seen |= numbers
         return found
-
-    def disordered_keys(self, versions: dict[int, tuple[int, int]]) -> int:
-        found = 0
-        for table in self.tables:
-            last: dict[tuple[int, int], int] = {}
-            for token in self.tokens(table):
-                lane, number = (token >> TRANSACTION_BITS + ROW_BITS, self.keys[token]), token >> ROW_BITS
-                found += number < last.get(lane, 0)
-                last[lane] = number
-        return found + self.disordered_streams(versions)
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
         found, last = 0, dict[int, int]()
@@ -101,6 +90,7 @@ class Delivery:
 
 class Reader(Role):
     tables: tuple[str, ...] = TABLES
+    needs = ""  # of the edition
 
     def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
@@ -129,10 +119,6 @@ class Reader(Role):
 
     def order(self, table: str) -> str | None:
         return ORDER.get(table) if self.delivery.by_column else None
-
-    @property
-    def needs(self) -> set[str]:
-        return set()
 
     def feed(self, table: str) -> str:
         return f"{self.kind} {table}"
@@ -213,7 +199,7 @@ class Reader(Role):
             self.accept_key(table)
         elif cause == IN_USE:
             time.sleep(BUSY_PAUSE)
-        elif not passes_by_itself(cause):
+        elif cause in (GUARD, ORIGIN):
             raise AssertionError(f"{self.name}: {cause} on {table}")
 
     def accept_partitions(self, table: str) -> None:
@@ -234,16 +220,13 @@ class Reader(Role):
             self.follow_promotion()
         elif self.unsure is not None:
             event, self.unsure = self.unsure, None
-            row = self.connection.execute(
-                "SELECT count(*) FROM s_polls WHERE reader = %s AND number = %s", [self.name, event.number]
-            ).fetchone()
-            if row == (1,):
+            polled = "SELECT FROM s_polls WHERE reader = %s AND number = %s"
+            if self.connection.execute(polled, [self.name, event.number]).rowcount:
                 self.delivery.events.append(event)
 
     def follow_promotion(self) -> None:
         """Keep what a sink in the database would have kept: that of polls which the new primary knows."""
-        found = self.connection.execute("SELECT number FROM s_polls WHERE reader = %s", [self.name])
-        known = {int(str(number)) for (number,) in found}
+        known = set(numbers(self.connection, "SELECT number FROM s_polls WHERE reader = %s", self.name))
         with self.delivery.busy:
             self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, known)]
 
@@ -272,10 +255,6 @@ class Reader(Role):
         raise NotImplementedError
 
 
-def passes_by_itself(cause: str) -> bool:
-    return cause not in (PASSED, JOINED, KEY, GUARD, ORIGIN)
-
-
 @dataclass(frozen=True)
 class Repair:
     again: frozenset[int] = frozenset()  # all of it comes again
@@ -283,8 +262,7 @@ class Repair:
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:
-    found = connection.execute(f"SELECT token FROM {KEYED} WHERE xact = %s".encode(), [number])
-    return {int(str(token)) for (token,) in found}
+    return set(numbers(connection, f"SELECT token FROM {KEYED} WHERE xact = %s", number))
 
 
 def leave_transaction(connection: Connection, reader: Reader, owner: str | None, had: set[int], skip: bool) -> Repair:
@@ -294,15 +272,11 @@ def leave_transaction(connection: Connection, reader: Reader, owner: str | None,
     """
     name = reader.feed(KEYED)
     connection.execute("SELECT feed_seek(%s, 'beginning', %s::regrole)", [name, owner])
+    asked = "SELECT position::text, partial FROM feeds WHERE name = %s AND owner = coalesce(%s, current_user)"
     with connect(reader.world.primary) as other:
-        row = other.execute(
-            "SELECT position::text, partial FROM feeds WHERE name = %s AND owner = coalesce(%s, current_user)",
-            [name, owner],
-        ).fetchone()
-    assert row is not None
-    statement = "SELECT feed_seek(%s, %s::int8multirange {}, %s::regrole)"
-    skips = skip and row[1] is not None
-    behind = f"+ int8multirange(int8range({row[1]}, {row[1]}, '[]'))" if skips else ""
-    connection.execute(statement.format(behind).encode(), [name, row[0], owner])
-    tokens = of_transaction(connection, int(str(row[1]))) if row[1] is not None else set[int]()
+        position, partial = one_row(other, asked, [name, owner])
+    behind = f"+ int8multirange(int8range({partial}, {partial}, '[]'))" if skip and partial is not None else ""
+    statement = f"SELECT feed_seek(%s, %s::int8multirange {behind}, %s::regrole)"
+    connection.execute(statement.encode(), [name, position, owner])
+    tokens = of_transaction(connection, partial) if partial is not None else set[int]()
     return Repair(rest=tuple(tokens - had)) if skip else Repair(again=frozenset(tokens))

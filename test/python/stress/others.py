@@ -1,13 +1,13 @@
 """Who counts, who folds, and who disturbs."""
 
 import time
+from typing import Any
 
 import psycopg
 from inorder.connection.database import Connection, connect
-from psycopg import sql
 
 from stress.refusals import cause_of, passes
-from stress.world import TABLES, Role, World, is_lost, token_of, transaction
+from stress.world import ISOLATIONS, TABLES, Role, World, is_lost, numbers, token_of, transaction
 from stress.writers import check_count
 
 HELD = "held open"
@@ -19,10 +19,10 @@ STATE_TABLES = tuple(f"inorder_internal.{name}" for name in ("feed", "feed_state
 
 
 class Counter(Role):
-    def __init__(self, world: World, name: str, server: str, isolations: tuple[str, ...]) -> None:
+    def __init__(self, world: World, name: str, server: str) -> None:
         super().__init__(world, name)
-        self.server, self.isolations = server, isolations
-        self.on_standby = server == "standby"
+        self.server, self.on_standby = server, server == "standby"
+        self.isolations = ISOLATIONS[: 2 if self.on_standby else 3]
 
     def work(self) -> None:
         """Until the round is over; a standby may end a session that is in the way of its recovery."""
@@ -51,10 +51,9 @@ class Folder(Role):
     def work(self) -> None:
         with self.session(self.world.primary) as connection:
             while not self.world.settled.is_set():
+                level = self.rng.choice(("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ"))
                 try:
-                    with transaction(
-                        connection, self.rng.choice(("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ"))
-                    ):
+                    with transaction(connection, level):
                         connection.execute("SELECT exact_count_fold(%s)", [self.rng.choice(TABLES)])
                         if self.rng.random() < 0.2:
                             connection.execute("ROLLBACK; BEGIN")
@@ -92,10 +91,8 @@ class Indexer(Role):
         """Both wait for the writers of their table. Nobody waits for them."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.is_set():
-                name = f"i{next(self.world.lanes)}"
-                connection.execute(
-                    f"CREATE INDEX CONCURRENTLY {name} ON {self.rng.choice(INDEXED_TABLES)} (token)".encode()
-                )
+                name, table = f"i{next(self.world.lanes)}", self.rng.choice(INDEXED_TABLES)
+                connection.execute(f"CREATE INDEX CONCURRENTLY {name} ON {table} (token)".encode())
                 if self.rng.random() < 0.7:
                     connection.execute(f"DROP INDEX CONCURRENTLY {name}".encode())
                 self.pause(2)
@@ -191,28 +188,27 @@ class Observer(Role):
             while not self.world.released.is_set():
                 try:
                     with transaction(connection, "REPEATABLE READ"):
-                        known = connection.execute(KNOWN.encode()).fetchall()
+                        known: list[Any] = connection.execute(KNOWN.encode()).fetchall()
                         for feed in self.rng.sample(known, min(OBSERVED, len(known))):
-                            name, owner, table, caught_up = feed
-                            self.compare(connection, str(name), str(owner), str(table), caught_up is True)
+                            self.compare(connection, *feed)
                 except psycopg.Error as error:
                     if is_lost(error) or cause_of(error) is None:
                         raise
                 self.pause(0.1)
 
     def compare(self, connection: Connection, name: str, owner: str, table: str, caught_up: bool) -> None:
-        peek = sql.SQL("SELECT count(*) FROM feed_peek(%s, null::{}, NULL, %s::regrole)").format(sql.Identifier(table))
+        peek = f"SELECT count(*) FROM feed_peek(%s, null::{table}, NULL, %s::regrole)"
         connection.execute("SAVEPOINT peek")
         try:
-            row = connection.execute(peek, [name, owner]).fetchone()
+            (unread,) = numbers(connection, peek, name, owner)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             if "unfinished batch" not in str(error) or caught_up:
                 raise
             connection.execute("ROLLBACK TO peek")
             return
         self.world.done[f"seen as {'caught up' if caught_up else 'behind'}"] += 1
-        if row is None or caught_up != (row[0] == 0):
-            self.world.problem(f"feed {name} has {row} unread rows, and caught_up is {caught_up}")
+        if caught_up != (unread == 0):
+            self.world.problem(f"feed {name} has {unread} unread rows, and caught_up is {caught_up}")
 
 
 def hold_open(world: World) -> dict[str, list[int]]:
@@ -228,13 +224,13 @@ def hold_open(world: World) -> dict[str, list[int]]:
 
 
 def others(world: World, later: bool) -> list[Role]:
+    counter = Counter(world, "counter", "primary")
     if later:
-        return [Counter(world, "counter", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"))]
-    on_standby = [Counter(world, "counter on the standby", "standby", ("READ COMMITTED", "REPEATABLE READ"))]
+        return [counter]
     return [
-        Counter(world, "counter", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
-        Counter(world, "counter 2", "primary", ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")),
-        *(on_standby if world.standby else []),
+        counter,
+        Counter(world, "counter 2", "primary"),
+        *([Counter(world, "counter on the standby", "standby")] if world.standby else []),
         Folder(world, "folder"),
         Folder(world, "folder 2"),
         Vacuum(world, "vacuum"),

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 import psycopg
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 
 from stress.world import RESTLESS, SPACE, Role, World, roll_back, transaction
 
@@ -125,10 +125,9 @@ class Owner(OwnerRole):
 
     def change(self, connection: Connection, table: str, kind: str) -> None:
         leaf = self.rng.choice(("r_parts_0", "r_parts_1a", "r_parts_1b")) if table == "r_parts" else table
-        row = connection.execute(INDEX.encode(), [leaf]).fetchone()
-        assert row is not None, f"{leaf} has no index"
+        (index,) = one_row(connection, INDEX, [leaf])
         statement = kind.format(
-            table=table, leaf=leaf, index=row[0], kind=self.rng.choice(("int", "bigint", "numeric", "float8")),
+            table=table, leaf=leaf, index=index, kind=self.rng.choice(("int", "bigint", "numeric", "float8")),
             length=self.rng.randint(10, 100), space=self.rng.choice((SPACE, "pg_default")),
         )  # fmt: skip
         if table == "r_parts" and "ALTER TABLE {table}" in kind:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import partial
 
 import psycopg
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 from psycopg import sql
 
 from stress.owners import OwnerRole
-from stress.world import ROW_BITS, World, roll_back, token_of
+from stress.world import ROW_BITS, World, numbers, roll_back, token_of
 
 TABLE = "r_parts"
 REGIONS = range(10, 14)
@@ -62,27 +62,22 @@ class Partitions(OwnerRole):
 
     def pending(self, connection: Connection) -> int | None:
         """The region of a partition that is half detached."""
-        row = connection.execute(PENDING.encode()).fetchone()
-        return None if row is None else int(str(row[0]))
+        return next(iter(numbers(connection, PENDING)), None)
 
     def one(self, connection: Connection, region: int) -> None:
         name = f"{TABLE}_{region}"
-        row = connection.execute(STATE.encode(), [name]).fetchone()
-        assert row is not None
-        exists, attached, pending = row
-        what: str
-        step: Callable[[Connection, str, int], None]
+        exists, attached, pending = one_row(connection, STATE, [name])
+        steps: dict[str, Callable[[Connection, str, int], None]] = {
+            "attach as is": self.attach, "attach renumbered": self.renumber, "attach empty": self.empty,
+            "drop": self.drop,
+        }  # fmt: skip
         if not exists:
-            what, step = "create", self.create
+            steps = {"create": self.create}
         elif pending:
-            what, step = "finalize", self.finalize
+            steps = {"finalize": self.finalize}
         elif attached:
-            what, step = self.rng.choice((("detach", self.detach), ("detach concurrently", self.detach_concurrently)))
-        else:
-            what, step = self.rng.choice(
-                (("attach as is", self.attach), ("attach renumbered", self.renumber), ("attach empty", self.empty),
-                 ("drop", self.drop))
-            )  # fmt: skip
+            steps = {"detach": self.detach, "detach concurrently": self.detach_concurrently}
+        what, step = self.rng.choice([*steps.items()])
         try:
             self.attempt(connection, what, partial(step, connection, name, region))
         except UndoneError:
@@ -90,8 +85,7 @@ class Partitions(OwnerRole):
 
     def finish(self, connection: Connection) -> None:
         for region in REGIONS:
-            row = connection.execute(STATE.encode(), [f"{TABLE}_{region}"]).fetchone()
-            if row == (True, True, True):
+            if one_row(connection, STATE, [f"{TABLE}_{region}"]) == (True, True, True):
                 connection.execute("SET lock_timeout = 0")
                 step = partial(self.finalize, connection, f"{TABLE}_{region}", region)
                 # A writer that began before may be in its way, and it in that one's: the server ends either.
@@ -139,9 +133,7 @@ class Partitions(OwnerRole):
 
     def note(self, connection: Connection, name: str) -> int:
         connection.execute(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE".encode())
-        tokens = [int(str(token)) for (token,) in connection.execute(f"SELECT token FROM {name}".encode())]
-        self.world.ledger.leave(TABLE, tokens)
-        return len(tokens)
+        return self.note_alone(connection, name)
 
     def detach(self, connection: Connection, name: str, _: int) -> None:
         connection.execute("BEGIN")
@@ -164,10 +156,11 @@ class Partitions(OwnerRole):
         connection.execute(f"ALTER TABLE {TABLE} DETACH PARTITION {name} FINALIZE".encode())
         self.note_alone(connection, name)
 
-    def note_alone(self, connection: Connection, name: str) -> None:
+    def note_alone(self, connection: Connection, name: str) -> int:
         """In a transaction of its own. Nobody gets the lock while others write to it: then without."""
-        tokens = connection.execute(f"SELECT token FROM {name}".encode()).fetchall()
-        self.world.ledger.leave(TABLE, [int(str(token)) for (token,) in tokens])
+        tokens = numbers(connection, f"SELECT token FROM {name}")
+        self.world.ledger.leave(TABLE, tokens)
+        return len(tokens)
 
     def drop(self, connection: Connection, name: str, _: int) -> None:
         connection.execute("BEGIN")

@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from inorder.connection.database import Connection, connect
-from psycopg import sql
+from inorder.connection.database import Connection, connect, one_row
 
 from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
-from stress.world import MOVER, OWNER, RESTLESS, TABLES, World, token_of, transaction
+from stress.world import ISOLATIONS, MOVER, OWNER, RESTLESS, TABLES, World, numbers, token_of, transaction
 
 # A snapshot that is this old has been overtaken by changes of the table.
 OLD_SECONDS = 0.4
 # Numbers of batches that were handed out before the promotion are below this, others above.
 NEW_TIMELINE = 1 << 40
-ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
 def feed_read(
     connection: Connection, name: str, table: str, max_rows: int | None, owner: str | None = None
 ) -> list[int]:
-    statement = sql.SQL("SELECT token FROM feed_read(%s, null::{}, %s, %s::regrole)").format(sql.Identifier(table))
-    return [int(str(token)) for (token,) in connection.execute(statement, [name, max_rows, owner])]
+    return numbers(
+        connection, f"SELECT token FROM feed_read(%s, null::{table}, %s, %s::regrole)", name, max_rows, owner
+    )
 
 
 class Plain(Reader):
@@ -49,28 +48,31 @@ class Plain(Reader):
             return True
         return False
 
-    def asked(self, in_blocks: float, seconds: float, statement: str, *parameters: object) -> Sequence[Any] | None:
+    def grow_old(self, table: str) -> None:
+        """Take a snapshot, and keep it until it may have been overtaken."""
+        self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
+        time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
+
+    def asked(self, table: str, statement: str, *parameters: object) -> Sequence[Any] | None:
         """The answer, sometimes in a transaction with an older snapshot, of which a crash takes it back; None then."""
-        in_block = self.rng.random() < in_blocks
+        in_block = self.rng.random() < 0.35
         if in_block:
             self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
-            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-            time.sleep(self.rng.random() * seconds)
-        row = self.connection.execute(statement.encode(), parameters).fetchone()
+            self.grow_old(table)
+        row = one_row(self.connection, statement, parameters)
         if self.crash():
             return None
         if in_block:
             self.connection.execute("COMMIT")
-        assert row is not None
         return row
 
     def last_batches(self) -> dict[str, int]:
         query = (
-            "SELECT f.relation::regclass::text, s.batch FROM inorder_internal.feed AS f "
+            "SELECT f.relation::regclass::text, coalesce(s.batch, 0) FROM inorder_internal.feed AS f "
             "JOIN inorder_internal.feed_state AS s ON s.feed = f.id WHERE f.name LIKE %s || ' %%'"
         )
-        found = self.connection.execute(query.encode(), [self.kind])
-        return {str(table): int(str(number or 0)) for table, number in found}
+        found: list[Any] = self.connection.execute(query.encode(), [self.kind]).fetchall()
+        return dict(found)
 
     def poll(self, table: str) -> int | None:
         if not self.world.is_long:
@@ -140,8 +142,7 @@ class Isolated(Plain):
 
     def poll(self, table: str) -> int | None:
         with transaction(self.connection, self.isolation):
-            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
+            self.grow_old(table)
             number = self.announce(self.connection)
             tokens = feed_read(self.connection, self.feed(table), table, self.max_rows())
             self.unsure = Event(self.name, number, table, tokens)
@@ -202,8 +203,7 @@ class Fickle(Plain):
     def write(self, table: str, row: int) -> int:
         token = token_of(self.lane, self.transactions, row)
         target, region = (table, 0) if table in RESTLESS else self.world.target(table, self.rng)
-        statement = sql.SQL("INSERT INTO {} (region, token) VALUES (%s, %s)").format(sql.Identifier(target))
-        self.connection.execute(statement, [region, token])
+        self.connection.execute(f"INSERT INTO {target} (region, token) VALUES (%s, %s)".encode(), [region, token])
         return token
 
     def accept(self, table: str, tokens: list[int]) -> None:
@@ -219,7 +219,42 @@ class Fickle(Plain):
         return super().repaired(number, repaired)
 
 
-class TwoStep(Plain):
+class Batched(Plain):
+    """A sink that knows batches by their numbers, which workers of one feed share."""
+
+    def __init__(
+        self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "Batched | None" = None
+    ) -> None:
+        super().__init__(world, kind, max_rows, other.delivery if other else None)
+        # After a promotion: the last batch of each feed that the new primary knows, and those that it does not.
+        self.last: dict[str, int] = other.last if other else {}
+        self.dropped: set[tuple[str, int]] = other.dropped if other else set()
+
+    def rows(self, table: str, number: int) -> list[int]:
+        rows = f"SELECT token FROM feed_batch_rows(%s, %s, null::{table})"
+        return numbers(self.connection, rows, self.feed(table), number)
+
+    def follow_promotion(self) -> None:
+        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
+        with self.delivery.busy:
+            if not self.last:  # another worker may have gone on since it asked
+                self.last.update(self.last_batches())
+            super().follow_promotion()
+            self.forget_dropped()
+
+    def stays(self, event: Event, known: set[int]) -> bool:
+        if event.batch is None:
+            return super().stays(event, known)
+        if self.last[event.table] < event.batch < NEW_TIMELINE:
+            self.dropped.add((event.table, event.batch))
+            return False
+        return True
+
+    def forget_dropped(self) -> None:
+        raise NotImplementedError
+
+
+class TwoStep(Batched):
     """feed_next_batch, feed_batch_rows, feed_finish_batch, with crashes in between; the sink remembers a number.
 
     Workers that share a feed have one sink. A batch is in the hands of one of them, or of a session that crashed and is
@@ -231,16 +266,13 @@ class TwoStep(Plain):
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
     ) -> None:
-        super().__init__(world, kind, max_rows, other.delivery if other else None)
+        super().__init__(world, kind, max_rows, other)
         self.is_shared = other is not None
         if other:
             other.is_shared = True
         self.sink: dict[str, tuple[int, list[int]]] = other.sink if other else {table: (0, []) for table in TABLES}
         # Batches that were forgotten by feed_seek(), which leave gaps.
         self.forgotten: Counter[str] = other.forgotten if other else Counter()
-        # Batches that a promoted server does not know: their numbers are used up. And the last one that it knows.
-        self.dropped: set[tuple[str, int]] = other.dropped if other else set()
-        self.last: dict[str, int] = other.last if other else {}
 
     def poll(self, table: str) -> int | None:
         """All three steps, or as far as it gets."""
@@ -261,18 +293,14 @@ class TwoStep(Plain):
 
     def next_batch(self, table: str) -> int | None:
         """The number; zero if there is nothing new, None after a crash."""
-        age = OLD_SECONDS if table in RESTLESS else 0
-        row = self.asked(0.4, age, "SELECT feed_next_batch(%s, %s)", self.feed(table), self.max_rows())
-        return int(str(row[0] or 0)) if row else None
+        row = self.asked(table, "SELECT feed_next_batch(%s, %s)", self.feed(table), self.max_rows())
+        return row[0] or 0 if row else None
 
     def rows(self, table: str, number: int) -> list[int]:
-        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
         with transaction(self.connection, self.rng.choice(ISOLATIONS)):
             if self.rng.random() < 0.3:
-                self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-                time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
-            found = self.connection.execute(statement, [self.feed(table), number])
-            return [int(str(token)) for (token,) in found]
+                self.grow_old(table)
+            return super().rows(table, number)
 
     def finish_again(self, table: str, number: int) -> None:
         try:
@@ -300,24 +328,11 @@ class TwoStep(Plain):
         self.sink[table] = (number, tokens)
         self.deliver(Event(self.name, None, table, tokens, batch=number))
 
-    def follow_promotion(self) -> None:
-        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
-        with self.delivery.busy:
-            if not self.last:  # another worker may have gone on since it asked
-                self.last.update(self.last_batches())
-            super().follow_promotion()
-            for table, (number, _) in self.sink.items():
-                if number > self.last[table]:
-                    kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
-                    self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
-
-    def stays(self, event: Event, known: set[int]) -> bool:
-        if event.batch is None:
-            return super().stays(event, known)
-        if self.last[event.table] < event.batch < NEW_TIMELINE:
-            self.dropped.add((event.table, event.batch))
-            return False
-        return True
+    def forget_dropped(self) -> None:
+        for table, (number, _) in self.sink.items():
+            if number > self.last[table]:
+                kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
+                self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
 
     def accept_partitions(self, table: str) -> None:
         """A batch that the sink has is finished; another is forgotten, and its rows come again."""
@@ -348,12 +363,9 @@ class TwoStep(Plain):
         return is_held
 
     def unfinished(self, connection: Connection, table: str) -> tuple[int | None, bool]:
-        row = connection.execute(
-            "SELECT unfinished_batch, batch_pid <> %s FROM feeds WHERE name = %s",
-            [self.connection.info.backend_pid, self.feed(table)],
-        ).fetchone()
-        assert row is not None
-        return None if row[0] is None else int(str(row[0])), self.is_shared and bool(row[1])
+        query = "SELECT unfinished_batch, batch_pid <> %s FROM feeds WHERE name = %s"
+        number, is_held = one_row(connection, query, [self.connection.info.backend_pid, self.feed(table)])
+        return number, self.is_shared and bool(is_held)
 
 
 class Applying(Plain):
@@ -367,32 +379,29 @@ class Applying(Plain):
         statement = f"INSERT INTO {table}_copy (token) SELECT token FROM batch"
         self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
         if self.rng.random() < 0.5:
-            self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
-            time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0))
-        row = self.connection.execute(
-            "SELECT feed_apply(%s, %s, %s)", [self.feed(table), statement, self.max_rows()]
-        ).fetchone()
-        assert row is not None
+            self.grow_old(table)
+        (rows,) = numbers(
+            self.connection, "SELECT feed_apply(%s, %s, %s)", self.feed(table), statement, self.max_rows()
+        )
         kept = self.rng.random() < 0.8
         self.connection.execute("COMMIT" if kept else "ROLLBACK")
-        return int(str(row[0] or 0)) if kept else None
+        return rows or 0 if kept else None
 
     def accept_key(self, _: str) -> None:
         copy = f"{KEYED}_copy"
         with transaction(self.connection):
-            had = {int(str(token)) for (token,) in self.connection.execute(f"SELECT token FROM {copy}".encode())}
+            had = set(numbers(self.connection, f"SELECT token FROM {copy}"))
             repaired = leave_transaction(self.connection, self, None, had, self.rng.random() < 0.5)
             self.connection.execute(f"DELETE FROM {copy} WHERE token = ANY (%s)".encode(), [list(repaired.again)])
-            self.connection.execute(
-                f"INSERT INTO {copy} (token) SELECT unnest(%s::bigint[])".encode(), [list(repaired.rest)]
-            )
+            insert = f"INSERT INTO {copy} (token) SELECT unnest(%s::bigint[])"
+            self.connection.execute(insert.encode(), [list(repaired.rest)])
 
     def drain(self) -> None:
         super().drain()
         self.delivery.events.clear()
         for table in TABLES:
-            copies = self.connection.execute(f"SELECT token FROM {table}_copy ORDER BY n".encode())
-            self.deliver(Event(self.name, None, table, [int(str(token)) for (token,) in copies]))
+            copies = numbers(self.connection, f"SELECT token FROM {table}_copy ORDER BY n")
+            self.deliver(Event(self.name, None, table, copies))
 
 
 def database_readers(world: World) -> list[Reader]:

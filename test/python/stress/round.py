@@ -32,7 +32,7 @@ from stress.readers import database_readers
 from stress.stateless import stateless_readers
 from stress.tails import Tail
 from stress.workers import workers
-from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Phase, Role, World, make_roles, token_of
+from stress.world import ROWS_BEFORE, SETUP, STREAMS, TABLES, Role, World, fill, make_roles
 from stress.writers import WRITERS, Writer, finish_prepared
 
 SETTINGS = {
@@ -57,17 +57,13 @@ LATER_SECONDS = 5.0
 
 
 def prepare(world: World, readers: Sequence[Reader]) -> None:
-    lane = next(world.lanes)
     world.edition.install(world.superuser)
     make_roles(world.superuser)
     with connect(world.primary) as connection:
         connection.execute(SETUP.encode())
         connection.execute("INSERT INTO s_streams SELECT generate_series(1::int, %s), 0", [STREAMS])
-        for number, table in enumerate(TABLES):
-            tokens = range(token_of(lane, number, 0), token_of(lane, number, ROWS_BEFORE))
-            statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
-            connection.execute(statement.encode(), [tokens[0], tokens[-1]])
-            world.ledger.add({table: list(tokens)})
+        fill(world, connection, ROWS_BEFORE)
+        for table in TABLES:
             connection.execute("SELECT exact_count_start(%s)", [table])
         for reader in readers:
             reader.make_feeds(connection)
@@ -120,7 +116,8 @@ def play(
     world: World, stage: Stage, readers: Sequence[Reader], disturb: Callable[[dict[str, list[int]]], None]
 ) -> None:
     """Everybody at once; then the writers end, the readers drain, and the held transaction, if any, commits."""
-    world.phase, held = Phase(), dict[str, list[int]]()
+    world.begin_again()
+    held = dict[str, list[int]]()
     writers = [Writer(world, number) for number in range(WRITERS)]
     changing, background = [*owners(world), Partitions(world)], others(world, stage.is_later)
     try:
@@ -140,8 +137,7 @@ def play(
             release(world, held)
         stage.catch_up()
     finally:
-        for event in (world.stop, world.settled, world.released):
-            event.set()
+        world.end()
         wait_for(world, [*readers, *background, *changing])
 
 
@@ -201,7 +197,7 @@ def all_readers(world: World) -> list[Reader]:
     readers: list[Reader] = [*database_readers(world), *workers(world), *stateless_readers(world)]
     if world.is_long:
         readers += [Tail(world, "primary", "r_uuid"), Tail(world, "standby" if world.standby else "primary", "s_parts")]
-    return [reader for reader in readers if world.edition.has(*reader.needs)]
+    return [reader for reader in readers if world.edition.has(reader.needs)]
 
 
 def run_round(

@@ -3,14 +3,13 @@
 import time
 from dataclasses import dataclass
 
-from inorder.connection.database import Connection
-from psycopg import sql
+from inorder.connection.database import Connection, one_row
 
 from stress.delivery import KEYED, Event, Reader, of_transaction
 from stress.edition import STANDBY as STANDBYS
 from stress.readers import OLD_SECONDS
 from stress.refusals import GUARD, ORIGIN
-from stress.world import OWNER, RESTLESS, TABLES, World, transaction
+from stress.world import ISOLATIONS, OWNER, RESTLESS, TABLES, World, numbers, transaction
 
 KEPT = 200
 PRIMARY, STANDBY = "primary", "standby"
@@ -24,10 +23,8 @@ class PastBatch:
 
 
 def batch_rows(connection: Connection, table: str, batch: str) -> list[int]:
-    statement = sql.SQL("SELECT token FROM reader_batch_rows(%s, %s::text::feed_batch, null::{})").format(
-        sql.Identifier(table)
-    )
-    return [int(str(token)) for (token,) in connection.execute(statement, [table, batch])]
+    rows = f"SELECT token FROM reader_batch_rows(%s, %s::text::feed_batch, null::{table})"
+    return numbers(connection, rows, table, batch)
 
 
 class Stateless(Reader):
@@ -38,15 +35,12 @@ class Stateless(Reader):
         self.user = user
         self.servers, self.limits = servers, max_rows
         self.on_standby = STANDBY in servers
+        self.needs = STANDBYS if self.on_standby else ""
         self.connections: list[Connection] = []
         self.positions: dict[str, str] = {}
         self.past: list[PastBatch] = []
         self.seen = 0
         self.asked = dict.fromkeys(TABLES, 0)  # how often it had to accept another server
-
-    @property
-    def needs(self) -> set[str]:
-        return super().needs | ({STANDBYS} if self.on_standby else set())
 
     def make_feeds(self, connection: Connection) -> None:
         """It needs none, just the beginning; the tables are guarded by the feeds of others."""
@@ -71,14 +65,12 @@ class Stateless(Reader):
 
     @staticmethod
     def text(connection: Connection, statement: str, *parameters: object) -> str:
-        row = connection.execute(statement.encode(), parameters).fetchone()
-        assert row is not None
-        return str(row[0])
+        return str(one_row(connection, statement, parameters)[0])
 
     def poll(self, table: str) -> int | None:
         """One batch: named by one server, and now and then read on another, which may have to come so far first."""
         if len(self.connections) == 1 and self.rng.random() < 0.5:
-            levels = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")[: 2 if STANDBY in self.servers else 3]
+            levels = ISOLATIONS[: 2 if self.on_standby else 3]
             with transaction(self.connections[0], self.rng.choice(levels)):
                 self.connections[0].execute("SELECT 1")
                 time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
@@ -102,17 +94,11 @@ class Stateless(Reader):
             tokens = self.read_parts(asked, table, batch)
         else:
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
-        position = self.text(
-            moving,
-            "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text",
-            self.positions[table],
-            batch,
-        )
+        advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+        position = self.text(moving, advance, self.positions[table], batch)
         if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
-            between = (
-                "SELECT reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch::text"
-            )
-            batch = self.text(asked, between, self.positions[table], position)
+            between = "reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch"
+            batch = self.text(asked, f"SELECT {between}::text", self.positions[table], position)
         return batch, tokens, position
 
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:
@@ -136,11 +122,7 @@ class Stateless(Reader):
         """
         if table == KEYED:
             self.accept_key(table)
-        statement = (
-            "SELECT ROW(1, (p).transactions, (p).partial, (p).last_key, (p).ordering, (reader_start(%s)).members, "
-            "(p).origin)::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
-        )
-        self.positions[table] = self.text(self.rng.choice(self.connections), statement, table, self.positions[table])
+        self.change(table, members=f"(reader_start('{table}')).members")
 
     def accept_origin(self, table: str) -> None:
         """Who read on the standby that was promoted goes on; others may have read what was lost, and begin anew."""
@@ -151,11 +133,13 @@ class Stateless(Reader):
             self.begin_anew(table)
 
     def set_origin_null(self, table: str) -> None:
-        statement = (
-            "SELECT ROW(1, (p).transactions, (p).partial, (p).last_key, (p).ordering, (p).members, NULL)"
-            "::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
-        )
-        self.positions[table] = self.text(self.connections[0], statement, self.positions[table])
+        self.change(table, origin="NULL")
+
+    def change(self, table: str, **changes: str) -> None:
+        fields = ("transactions", "partial", "last_key", "ordering", "members", "origin")
+        row = ", ".join(changes.get(field, f"(p).{field}") for field in fields)
+        statement = f"SELECT ROW(1, {row})::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
+        self.positions[table] = self.text(self.rng.choice(self.connections), statement, self.positions[table])
 
     def highest(self, table: str) -> int:
         statement = """SELECT greatest(upper((p).transactions), (p).partial, upper((p).ordering.frozen))
@@ -175,11 +159,7 @@ class Stateless(Reader):
             return  # it was only the batch
         tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
         behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
-        statement = (
-            f"SELECT ROW(1, (p).transactions {behind}, NULL, NULL, NULL, (p).members, (p).origin)"
-            "::feed_position::text FROM (SELECT %s::text::feed_position) AS s(p)"
-        )
-        self.positions[table] = self.text(connection, statement, self.positions[table])
+        self.change(table, transactions=f"(p).transactions {behind}", partial="NULL", last_key="NULL", ordering="NULL")
         had = set(self.delivery.tokens(KEYED)) if skip else set()
         rest = list(tokens - had) if skip else []
         self.deliver(Event(self.name, None, KEYED, rest, frozenset() if skip else frozenset(tokens)))

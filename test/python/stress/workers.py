@@ -1,14 +1,14 @@
 """Workers that share a feed: batches at the same time, leases that run out, batches that are set aside."""
 
 import time
+from typing import Any
 
 import psycopg
 from inorder.connection.database import Connection
-from psycopg import sql
 
 from stress.delivery import Event
-from stress.readers import NEW_TIMELINE, Plain
-from stress.world import World
+from stress.readers import NEW_TIMELINE, Batched, Plain
+from stress.world import World, numbers
 
 # Of which all rows keep their numbers, and no partition comes or goes.
 SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")
@@ -18,18 +18,16 @@ TRIES = 3
 GIVEN_AWAY, RETURNED, ASIDE, BY_HAND = "given away", "returned", "set aside", "by hand"
 
 
-class Worker(Plain):
+class Worker(Batched):
     tables = SHARED
     crashes = 0.05
 
     def __init__(self, world: World, kind: str, other: "Worker | None" = None) -> None:
-        super().__init__(world, kind, (1, 500), other.delivery if other else None)
+        super().__init__(world, kind, (1, 500), other)
         self.delivery.tables = SHARED
         self.delivery.ordered = False
         self.sink: dict[tuple[str, int], list[int]] = other.sink if other else {}
-        # After a promotion: the last number of each feed that the new primary knows, and batches that it does not.
-        self.last: dict[str, int] = other.last if other else {}
-        self.dropped: set[tuple[str, int]] = other.dropped if other else set()
+
         self.workers: list[str] = other.workers if other else []
         self.workers.append(f"worker {len(self.workers) + 1}")
         self.worker = self.workers[-1]
@@ -69,14 +67,8 @@ class Worker(Plain):
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
         """Number and token; zeros if there is nothing new, None after a crash."""
         take = "SELECT number, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)"
-        row = self.asked(0.3, 0.02, take, self.feed(table), self.worker, self.max_rows(), lease, TRIES)
-        return (int(str(row[0] or 0)), int(str(row[1] or 0))) if row else None
-
-    def rows(self, table: str, number: int) -> list[int]:
-        """Of a batch that this worker has; another may finish it only after the lease."""
-        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
-        found = self.connection.execute(statement, [self.feed(table), number])
-        return [int(str(token)) for (token,) in found]
+        row = self.asked(table, take, self.feed(table), self.worker, self.max_rows(), lease, TRIES)
+        return (row[0] or 0, row[1] or 0) if row else None
 
     def end(self, table: str, number: int, statement: str, token: int, may_be_late: bool) -> None:
         """Finish or return it; by another token it must not be possible, by this one only if it was given away."""
@@ -110,12 +102,13 @@ class Worker(Plain):
 
     def clear(self, table: str) -> int | None:
         """What is set aside: tried again, or processed by hand. Zero if nothing is."""
-        row = self.connection.execute(
-            "SELECT number FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1", [self.feed(table)]
-        ).fetchone()
-        if row is None:
-            return 0
-        number = int(str(row[0]))
+        aside = "SELECT number FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1"
+        for number in numbers(self.connection, aside, self.feed(table)):
+            self.clear_one(table, number)
+            return None
+        return 0
+
+    def clear_one(self, table: str, number: int) -> None:
         try:
             if self.rng.random() < 0.5:
                 self.connection.execute("SELECT feed_retry_batch(%s, %s)", [self.feed(table), number])
@@ -125,19 +118,10 @@ class Worker(Plain):
                 self.delivery.retries[BY_HAND] += 1
         except psycopg.errors.InvalidParameterValue:
             pass  # another worker was faster
-        return None
 
-    def follow_promotion(self) -> None:
-        """The sink forgets batches that the feed does not know any more: their rows come again, by other numbers."""
-        with self.delivery.busy:
-            if not self.last:
-                self.last.update(self.last_batches())
-            lost = {key for key in self.sink if self.last[key[0]] < key[1] < NEW_TIMELINE}
-            self.dropped |= lost
-            for key in lost:
-                del self.sink[key]
-            events = self.delivery.events
-            events[:] = [event for event in events if (event.table, event.batch) not in lost]
+    def forget_dropped(self) -> None:
+        for key in self.dropped & self.sink.keys():
+            del self.sink[key]
 
 
 class Divided(Worker):
@@ -150,11 +134,10 @@ class Divided(Worker):
             )
 
     def rows(self, table: str, number: int) -> list[int]:
-        statement = sql.SQL("SELECT token, region FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
-        found = self.connection.execute(statement, [self.feed(table), number]).fetchall()
-        keys = {int(str(token)): int(str(region)) for token, region in found}
-        self.delivery.keys.update(keys)
-        return list(keys)
+        rows = f"SELECT token, region FROM feed_batch_rows(%s, %s, null::{table})"
+        found: list[Any] = self.connection.execute(rows.encode(), [self.feed(table), number]).fetchall()
+        self.delivery.keys.update(found)
+        return [token for token, _ in found]
 
 
 def workers(world: World) -> list[Plain]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 from inorder.connection.database import Connection, connect
@@ -104,6 +105,7 @@ def make_roles(superuser: str) -> None:
 
 # A token says who wrote it (a lane), in which of its transactions, and which row of that.
 TRANSACTION_BITS, ROW_BITS = 22, 14
+LANE_BITS = TRANSACTION_BITS + ROW_BITS
 
 
 RECONNECT_SECONDS = 0.2
@@ -189,15 +191,6 @@ class Prepared:
 
 
 @dataclass
-class Phase:
-    """How far everybody has come: this and the next two are set in this order, at the latest when it is broken."""
-
-    stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
-    settled: threading.Event = field(default_factory=threading.Event)  # they have, the standby has all of it
-    released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
-
-
-@dataclass
 class World:
     superuser: str  # the server's address, for its superuser
     seed: int
@@ -207,7 +200,10 @@ class World:
     was_restored: bool = False
     is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
     ledger: Ledger = field(default_factory=Ledger)
-    phase: Phase = field(default_factory=Phase)
+    # How far everybody has come: these are set in this order, at the latest when it is broken.
+    stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
+    settled: threading.Event = field(default_factory=threading.Event)  # they have, the standby has all of it
+    released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
     broken: threading.Event = field(default_factory=threading.Event)
     problems: list[str] = field(default_factory=list)
     # Where rows of the partitioned tables may go: the relation that is named, and the region.
@@ -223,18 +219,12 @@ class World:
     def primary(self) -> str:
         return self.edition.dsn(self.superuser)
 
-    @property
-    def stop(self) -> threading.Event:
-        return self.phase.stop
+    def begin_again(self) -> None:
+        self.stop, self.settled, self.released = (threading.Event() for _ in range(3))
 
-    @property
-    def settled(self) -> threading.Event:
-        return self.phase.settled
-
-    @property
-    def released(self) -> threading.Event:
-        """The transaction held open has committed, too."""
-        return self.phase.released
+    def end(self) -> None:
+        for event in (self.stop, self.settled, self.released):
+            event.set()
 
     def randomness(self, who: str) -> random.Random:
         return random.Random(f"{self.seed} {who}")
@@ -248,6 +238,22 @@ class World:
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 
+def numbers(connection: Connection, statement: str, *parameters: object) -> list[int]:
+    found: list[Any] = connection.execute(statement.encode(), parameters or None).fetchall()
+    return [number for (number,) in found]
+
+
+def fill(world: World, connection: Connection, amount: int) -> None:
+    """Rows of one more lane, in one transaction a table."""
+    lane = next(world.lanes)
+    for number, table in enumerate(TABLES):
+        first = token_of(lane, number, 0)
+        statement = f"INSERT INTO {table} (region, token) SELECT 0, generate_series(%s::bigint, %s)"
+        connection.execute(statement.encode(), [first, first + amount - 1])
+        world.ledger.add({table: list(range(first, first + amount))})
+
+
+ISOLATIONS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 LOST = (None, "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004")
 
 

@@ -1,10 +1,12 @@
 """Sixteen sessions that write in every way there is, and know what they committed."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
 
 import psycopg
-from inorder.connection.database import Connection
-from psycopg import sql
+from inorder.connection.database import Connection, one_row
 
 from stress.refusals import passes
 from stress.world import CALM, STREAMED, TABLES, Prepared, Role, World, is_lost, roll_back, token_of, transaction
@@ -45,9 +47,6 @@ class Draft:
     def keep(self, table: str, tokens: list[int] | range) -> None:
         self.rows.setdefault(table, []).extend(tokens)
 
-    def copy_rows(self) -> dict[str, list[int]]:
-        return {table: list(tokens) for table, tokens in self.rows.items()}
-
 
 class Writer(Role):
     """One session. Its transactions follow each other, so readers must deliver them in this order."""
@@ -68,18 +67,8 @@ class Writer(Role):
                 self.wait()
 
     def kinds(self) -> list[Callable[[], None]]:
-        return [
-            self.row,
-            self.row,
-            self.several,
-            self.savepoints,
-            self.blocks,
-            self.undone,
-            self.two_phase,
-            self.finish,
-            self.long,
-            self.stream,
-        ]
+        brief = [self.row, self.row, self.several, self.savepoints, self.undone, self.finish]
+        return [*brief, self.blocks, self.two_phase, self.long, self.stream]
 
     def wait(self) -> None:
         self.pause(0.05)
@@ -93,14 +82,13 @@ class Writer(Role):
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
-        name = sql.Identifier(target)
         if self.rng.random() < 0.3:
-            with self.connection.cursor().copy(sql.SQL("COPY {} (region, token) FROM STDIN").format(name)) as copy:
+            with self.connection.cursor().copy(f"COPY {target} (region, token) FROM STDIN".encode()) as copy:
                 for token in tokens:
                     copy.write_row((region, token))
         else:
-            statement = "INSERT INTO {} (region, token) SELECT %s, generate_series(%s::bigint, %s)"
-            self.connection.execute(sql.SQL(statement).format(name), [region, tokens[0], tokens[-1]])
+            statement = f"INSERT INTO {target} (region, token) SELECT %s, generate_series(%s::bigint, %s)"
+            self.connection.execute(statement.encode(), [region, tokens[0], tokens[-1]])
         draft.keep(table, tokens)
 
     def commit(self, draft: Draft, *steps: object) -> None:
@@ -146,11 +134,10 @@ class Writer(Role):
 
         def nest() -> None:
             for depth in range(self.rng.randint(1, 8)):
-                before = draft.copy_rows()
+                before = deepcopy(draft.rows)
                 self.connection.execute(f"SAVEPOINT s{depth}".encode())
                 self.insert(draft, self.rng.randint(1, 20))
-                kept = self.rng.random() < 0.6
-                if not kept:
+                if self.rng.random() < 0.4:
                     self.connection.execute(f"ROLLBACK TO SAVEPOINT s{depth}".encode())
                     draft.rows = before
                 if self.rng.random() < 0.5:
@@ -184,12 +171,8 @@ class Writer(Role):
         """Open for seconds, writing at both ends."""
         if self.rng.random() < 0.3:
             draft, tables = self.draft(), self.tables if self.rng.random() < 0.1 else self.calm
-            self.commit(
-                draft,
-                lambda: self.insert(draft, 10, tables),
-                lambda: self.pause(4),
-                lambda: self.insert(draft, 10, tables),
-            )
+            insert = partial(self.insert, draft, 10, tables)
+            self.commit(draft, insert, lambda: self.pause(4), insert)
 
     def stream(self) -> None:
         draft = self.draft()
@@ -208,9 +191,9 @@ class Writer(Role):
 
     def write_version(self, draft: Draft, versions: dict[int, tuple[int, int]]) -> None:
         chosen = "SELECT stream, version FROM s_streams ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
-        if found := self.connection.execute(chosen.encode()).fetchone():
-            stream, version = int(str(found[0])), int(str(found[1])) + 1
-            token = draft.take(1)[0]
+        found: list[Any] = self.connection.execute(chosen.encode()).fetchall()
+        for stream, before in found:
+            version, token = before + 1, draft.take(1)[0]
             self.connection.execute("UPDATE s_streams SET version = %s WHERE stream = %s", [version, stream])
             self.connection.execute(f"INSERT INTO {STREAMED} (region, token) VALUES ({stream}, {token})".encode())
             draft.keep(STREAMED, [token])
@@ -273,15 +256,12 @@ def check_count(world: World, connection: Connection, table: str, who: str) -> N
     the statement was planned, or since the transaction first used the table. Nothing can be said if one came meanwhile.
     """
     moves, leaves = world.moves, leaves_of(connection, table)
-    counts = sql.SQL(" + ").join(
-        sql.SQL("(SELECT count(*) FROM ONLY {})").format(sql.Identifier(leaf)) for leaf in leaves
-    )
-    row = connection.execute(sql.SQL("SELECT exact_count({}), {}").format(sql.Literal(table), counts)).fetchone()
-    assert row is not None
-    if row[0] == row[1]:
+    counts = " + ".join(f"(SELECT count(*) FROM ONLY {leaf})" for leaf in leaves)
+    exact, plain = one_row(connection, f"SELECT exact_count('{table}'), {counts}")
+    if exact == plain:
         next(world.checks)
     elif leaves == leaves_of(connection, table) and moves == world.moves and moves % 2 == 0:
-        world.problem(f"{who}: exact_count({table}) is {row[0]}, count(*) {row[1]}")
+        world.problem(f"{who}: exact_count({table}) is {exact}, count(*) {plain}")
 
 
 def leaves_of(connection: Connection, table: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the insert experiment runs, under which steps it is kept, and the lines of its tables."""
+"""What the insert experiment runs, and under which steps it is kept."""
 
 from dataclasses import dataclass
 

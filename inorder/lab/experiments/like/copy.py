@@ -1,4 +1,4 @@
-"""What is run of a table like another: its plan, and with each kind of key its statements and the script of its mix."""
+"""A table like another, empty, with a kind of key: its statements, and the script of its mix."""
 
 import re
 from dataclasses import dataclass
