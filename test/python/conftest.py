@@ -242,6 +242,12 @@ def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -
 
 
 @pytest.fixture
+def other(fresh: Connection) -> Iterator[Connection]:
+    with connect(fresh.info.dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
 def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
     return Tail(cluster, tmp_path)
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
@@ -30,6 +30,25 @@ FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate ke
 # Name of the feed, and its table.
 KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
 ALL = KEPT | {"made": "made"}
+
+
+# A feed on a table t that is divided by n: what a worker takes goes into the table got, in this order.
+TAKE_SHARE = (
+    "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
+    "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
+)
+FINISH_SHARE = (
+    "SELECT feed_finish_batch('f', number, token) FROM inorder_internal.worker_batch WHERE number > 0 AND worker = '{}'"
+)
+TURN = (TAKE_SHARE.format("w"), FINISH_SHARE.format("w"))
+
+
+def check_shares(connection: Connection, rows: int) -> None:
+    """All rows were taken once, and those of each of four shares in their order."""
+    assert one_row(connection, "SELECT count(DISTINCT n), count(*) FROM got") == (rows, rows)
+    share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
+    steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
+    assert one_row(connection, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == (0,)
 
 
 def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count, takewhile
 
 import pytest
@@ -13,6 +12,7 @@ from inorder.lab.server.cluster import Cluster
 from attack import ATTACK, assert_no_right_gained, database, execute, operators, overloads, refusal, value
 from conftest import scalar
 from sources import sql_source
+from waiting import blocked
 
 pytestmark = pytest.mark.server
 
@@ -297,7 +297,6 @@ CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUA
 def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacked: Cluster) -> None:
     with (
         database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
-        connect(dsn) as admin,
         connect(f"{dsn} user=mallory") as mallory,
         connect(f"{dsn} user=mallory") as waiting,
     ):
@@ -306,10 +305,7 @@ def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacke
         execute(mallory, "SELECT evil.feed_create('f', 'evil.t')", "SELECT evil.feed_create('g', 'evil.t')")
         execute(waiting, "SELECT evil.feed_drop('g')")
         execute(mallory, "BEGIN", "DROP EXTENSION inorder CASCADE", *IMPOSTORS.split(";\n")[:-1])
-        with ThreadPoolExecutor(1) as pool:
-            call = pool.submit(refusal, waiting, "SELECT evil.feed_drop('f')")
-            while value(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:
-                assert not call.done()
+        with blocked(refusal, waiting, "SELECT evil.feed_drop('f')") as call:
             execute(mallory, "COMMIT")
             assert call.result() == "55000"
 

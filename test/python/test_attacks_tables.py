@@ -20,7 +20,7 @@ from attack import ATTACK, database, execute, refusal, value
 from conftest import LONG_RUN
 from sql_edition import BUILT, TESTED, create
 from tail_runs import Tail
-from waiting import wait_for
+from waiting import blocked
 
 pytestmark = pytest.mark.server
 
@@ -381,9 +381,7 @@ def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
         oid = value(mallory, "SELECT 'front.t'::regclass::oid")
         execute(mallory, "BEGIN", "LOCK TABLE front.t")
         execute(admin, "BEGIN")
-        with ThreadPoolExecutor(1) as pool:
-            refused = pool.submit(refusal, admin, f"SELECT reader_start({oid})", "40001")
-            wait_for(lambda: value(swapper, f"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = {oid}"))
+        with blocked(refusal, admin, f"SELECT reader_start({oid})", "40001") as refused:
             execute(swapper, SWAP.format("front", "back"))
             execute(mallory, "COMMIT")
             held = f"SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = {oid}"
@@ -475,12 +473,7 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
     """It does not count when the partition is read through the table, and must not when it is read by itself."""
-    with (
-        connect(f"{dsn} user=mallory") as mallory,
-        connect(f"{dsn} user=bob") as bob,
-        connect(dsn) as admin,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         execute(
             mallory,
             "CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)",
@@ -494,11 +487,9 @@ def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> N
             "ALTER TABLE evil.p ENABLE ROW LEVEL SECURITY",
             "CREATE POLICY p ON evil.p USING (n = 7 AND EXISTS (SELECT FROM ts_stat('SELECT evil.vector()')))",
         )
-        call = pool.submit(value, bob, "SELECT exact_count('evil.t')")
-        while value(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:
-            assert not call.done()
-        execute(mallory, "COMMIT")
-        assert call.result() == 2
+        with blocked(value, bob, "SELECT exact_count('evil.t')") as call:
+            execute(mallory, "COMMIT")
+            assert call.result() == 2
 
 
 def test_the_view_feeds_plans_nothing(dsn: str) -> None:

@@ -1,19 +1,16 @@
 """Changes of a table: what would lose one for good is an error, or comes right."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 from typing import Any
 
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.lab.server.cluster import Cluster
 from psycopg.errors import UndefinedTable
 
 from conftest import scalar
 from copies import SNAPSHOT, Copy
 from ground import GROUND, SWITCH, roles, run, state
-from waiting import wait_for
+from waiting import blocked
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -35,8 +32,10 @@ def prepare(connection: Connection, *tables: str) -> Copy:
     return Copy()
 
 
-def again(cluster: Cluster, connection: Connection) -> Connection:
-    return connect(f"{cluster.dsn} dbname={connection.info.dbname}")
+def followed(connection: Connection, *tables: str) -> Copy:
+    copy = prepare(connection, *tables)
+    copy.follow(connection)
+    return copy
 
 
 WRITES = (
@@ -160,8 +159,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize("statements", UNSEEN.values(), ids=list(UNSEEN))
 def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
-    copy = prepare(fresh, *PARTS)
-    copy.follow(fresh)
+    copy = followed(fresh, *PARTS)
     run(fresh, *statements)
     # Whether or not anything is in the log.
     assert state(fresh, READ) == GROUND
@@ -177,8 +175,7 @@ def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[st
 
 
 def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
-    copy = prepare(fresh, *PARTS)
-    copy.follow(fresh)
+    copy = followed(fresh, *PARTS)
     for number, statement in enumerate(HARMLESS):
         run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
         copy.follow(fresh)
@@ -187,8 +184,7 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
 
 def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
     """What applies them fires no statement trigger. The publisher is not there: the catalog says what it would."""
-    copy = prepare(fresh, *PARTS)
-    copy.follow(fresh)
+    copy = followed(fresh, *PARTS)
     run(fresh, "SET client_min_messages = error",
         "CREATE SUBSCRIPTION of_changes CONNECTION 'dbname=none' PUBLICATION p "
         "WITH (connect = false, slot_name = NONE)")  # fmt: skip
@@ -242,8 +238,7 @@ def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None
 
 
 def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> None:
-    copy = prepare(fresh, *PARTS)
-    copy.follow(fresh)
+    copy = followed(fresh, *PARTS)
     run(fresh, "ALTER TABLE t DETACH PARTITION low")
     assert state(fresh, "SELECT changes_enable('low')") == "42P07"
     run(
@@ -269,8 +264,7 @@ def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
 
 def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
     """Its own changes do not get into the log, but the marker does, and the whole table is read after it."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
+    copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
         *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
           for event in ("insert", "update", "delete", "truncate")), "COMMIT")  # fmt: skip
@@ -285,8 +279,7 @@ SWAP = (
 
 
 def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
-    copy = prepare(fresh)
-    copy.follow(fresh)
+    copy = followed(fresh)
     run(fresh, *SWAP)
     assert state(fresh, READ) == GROUND
     run(fresh, ENABLE[0])
@@ -302,7 +295,7 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
     copy.follow(fresh)
 
 
-def test_rows_that_are_hidden_are_not_deleted(cluster: Cluster, fresh: Connection) -> None:
+def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
     prepare(fresh)
     read = READ.replace("('copy')", "('copy', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
     with roles(fresh, "changes_reader"):
@@ -365,7 +358,7 @@ def number_of(connection: Connection, table: str) -> object:
 
 
 def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
-    cluster: Cluster, fresh: Connection, edition_name: str
+    fresh: Connection, other: Connection, edition_name: str
 ) -> None:
     """It runs for everybody, and its argument may be any table: that gets no row, and not even a lock."""
     if edition_name == "sql":
@@ -377,10 +370,10 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
             f"FOR EACH STATEMENT EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, 't_changes')}')"
         )
         run(fresh, "SET ROLE mallory_of_logs", "CREATE TABLE hers.x (id int PRIMARY KEY)", trigger)
-        with again(cluster, fresh) as owner:
-            run(owner, "BEGIN", "LOCK TABLE t_changes")
-            run(fresh, "SET lock_timeout = '100ms'")
-            assert state(fresh, "INSERT INTO hers.x VALUES (7)") == GROUND
+        run(other, "BEGIN", "LOCK TABLE t_changes")
+        run(fresh, "SET lock_timeout = '100ms'")
+        assert state(fresh, "INSERT INTO hers.x VALUES (7)") == GROUND
+        run(other, "ROLLBACK")
         run(fresh, "DROP TRIGGER t ON hers.x",
             trigger.replace("STATEMENT", "ROW").replace("REFERENCING NEW TABLE AS new_rows ", ""))  # fmt: skip
         assert state(fresh, "INSERT INTO hers.x VALUES (7)") == "39P01"
@@ -439,8 +432,7 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str) -> None:
 
 def test_logs_that_have_swapped_their_names(fresh: Connection) -> None:
     """The triggers know their log by its number: nothing goes into the other one, or gets lost."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
+    copy = followed(fresh)
     swap = ("ALTER TABLE t_changes RENAME TO x", "ALTER TABLE u_changes RENAME TO t_changes",
             "ALTER TABLE x RENAME TO u_changes")  # fmt: skip
     run(fresh, "CREATE TABLE u (id int PRIMARY KEY)", "SELECT changes_enable('u')", *swap)
@@ -502,20 +494,15 @@ def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
     run(fresh, enable.format(names[0]), f"ALTER TABLE {names[1]} RENAME TO b", enable.format("b"))
 
 
-def test_what_another_role_makes_while_a_log_is_made(cluster: Cluster, fresh: Connection) -> None:
+def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: Connection) -> None:
     """A superuser who replaces a function leaves it to its owner, who may then change what runs as the writer."""
-    with roles(fresh, "mallory_of_logs"), again(cluster, fresh) as mallory, again(cluster, fresh) as owner:
+    with roles(fresh, "mallory_of_logs"), connect(fresh.info.dsn) as mallory:
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip
         run(mallory, "SET ROLE mallory_of_logs", "BEGIN", "LOCK TABLE t_changes IN ROW EXCLUSIVE MODE")
-        found: list[str] = []
-        waiting = Thread(target=lambda: found.append(state(owner, ENABLE[0])))
-        waiting.start()
-        pid = owner.info.backend_pid
-        wait_for(lambda: scalar(fresh, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
-        run(mallory, f"CREATE {FUNCTION_OF_T}", "COMMIT")
-        waiting.join()
-        assert found == ["42723"]
+        with blocked(state, other, ENABLE[0]) as found:
+            run(mallory, f"CREATE {FUNCTION_OF_T}", "COMMIT")
+            assert found.result() == "42723"
 
 
 def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection, edition_name: str) -> None:
@@ -641,48 +628,35 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
-def test_who_changes_the_table_is_waited_for(cluster: Cluster, fresh: Connection, locked: str) -> None:
+def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connection, locked: str) -> None:
     """Also where nothing is new: otherwise it would be judged by what it was before."""
-    prepare(fresh, *PARTS).follow(fresh)
-    with again(cluster, fresh) as other:
-        run(other, "BEGIN", f"LOCK TABLE {locked}")
-        run(fresh, "SET lock_timeout = '100ms'")
-        assert state(fresh, READ) == "55P03"
+    followed(fresh, *PARTS)
+    run(other, "BEGIN", f"LOCK TABLE {locked}")
+    run(fresh, "SET lock_timeout = '100ms'")
+    assert state(fresh, READ) == "55P03"
 
 
 @pytest.mark.parametrize("call", ["feed_enable", "exact_count_start", "changes_enable", "changes_resync"])
-def test_a_table_that_is_dropped_while_its_lock_is_waited_for(cluster: Cluster, fresh: Connection, call: str) -> None:
+def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection, other: Connection, call: str) -> None:
     run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
     if call == "changes_resync":
         run(fresh, "SELECT changes_enable('t')")
-    with again(cluster, fresh) as other, again(cluster, fresh) as watcher:
-        run(other, "BEGIN", "DROP TABLE t")
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(scalar, fresh, f"SELECT {call}('t')")
-            pid = fresh.info.backend_pid
-            wait_for(lambda: scalar(watcher, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
-            run(other, "COMMIT")
-            with pytest.raises(UndefinedTable):
-                waiting.result()
+    run(other, "BEGIN", "DROP TABLE t")
+    with blocked(scalar, fresh, f"SELECT {call}('t')") as waiting:
+        run(other, "COMMIT")
+        with pytest.raises(UndefinedTable):
+            waiting.result()
 
 
-def test_a_reader_that_waited_reads_what_came_meanwhile(cluster: Cluster, fresh: Connection) -> None:
+def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other: Connection) -> None:
     """The rows are not those of the snapshot with which it began to wait, or else they would be lost with the batch."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
-    with again(cluster, fresh) as holder, again(cluster, fresh) as writer:
-        run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
-        run(holder, "BEGIN", "SELECT feed_next_batch('copy')")
-        found: list[object] = []
-        read = f"SELECT (changed).note FROM {READ[7:]}"
-        waiting = Thread(target=lambda: found.append(scalar(fresh, read)))
-        waiting.start()
-        pid = fresh.info.backend_pid
-        wait_for(lambda: scalar(writer, f"SELECT cardinality(pg_blocking_pids({pid})) > 0") is True)
+    followed(fresh)
+    run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
+    run(other, "BEGIN", "SELECT feed_next_batch('copy')")
+    with connect(fresh.info.dsn) as writer, blocked(scalar, fresh, f"SELECT (changed).note FROM {READ[7:]}") as found:
         run(writer, "UPDATE t SET note = 'new' WHERE id = 1")
-        run(holder, "ROLLBACK")
-        waiting.join()
-    assert found == ["new"]
+        run(other, "ROLLBACK")
+        assert found.result() == "new"
     run(fresh, "SELECT feed_finish_batch('copy', unfinished_batch) FROM feeds")
 
 
@@ -693,46 +667,40 @@ REWRITES = (
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_snapshot_from_before_the_table_was_written_anew(cluster: Cluster, fresh: Connection, rewrite: str) -> None:
+def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, other: Connection, rewrite: str) -> None:
     """It sees no rows, and would delete them all; or not the columns that there are now."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
+    copy = followed(fresh)
     run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
-    with again(cluster, fresh) as older:
-        run(older, SNAPSHOT, "SELECT 1")
-        run(fresh, rewrite)
-        assert state(older, READ) == STALE
-        run(older, "ROLLBACK")
+    run(other, SNAPSHOT, "SELECT 1")
+    run(fresh, rewrite)
+    assert state(other, READ) == STALE
+    run(other, "ROLLBACK")
     if "bigint" in rewrite:
         run(fresh, "ALTER TABLE t_changes ALTER id TYPE bigint[]")
     run(fresh, "SELECT changes_resync('t')")
     copy.follow(fresh)
 
 
-def test_an_older_snapshot_does_not_go_on_after_a_newer_one(cluster: Cluster, fresh: Connection) -> None:
+def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, other: Connection) -> None:
     """It would set rows back to what they were before a change that is never read again."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
+    copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")
-    with again(cluster, fresh) as older:
-        run(older, SNAPSHOT, "SELECT 1")
-        run(fresh, "UPDATE t SET note = 'newer' WHERE id = 2")
-        run(fresh, SNAPSHOT)
-        assert copy.step(fresh, 1)
-        run(fresh, "COMMIT")
-        assert state(older, "SELECT feed_next_batch('copy', 1)") == STALE
-        run(older, "ROLLBACK")
+    run(other, SNAPSHOT, "SELECT 1")
+    run(fresh, "UPDATE t SET note = 'newer' WHERE id = 2")
+    run(fresh, SNAPSHOT)
+    assert copy.step(fresh, 1)
+    run(fresh, "COMMIT")
+    assert state(other, "SELECT feed_next_batch('copy', 1)") == STALE
+    run(other, "ROLLBACK")
     copy.follow(fresh)
 
 
-def test_a_row_from_before_a_truncate_that_committed_first(cluster: Cluster, fresh: Connection) -> None:
+def test_a_row_from_before_a_truncate_that_committed_first(fresh: Connection, other: Connection) -> None:
     """What was inserted after a TRUNCATE by a transaction with a lower number is read before its marker."""
-    copy = prepare(fresh)
-    copy.follow(fresh)
-    with again(cluster, fresh) as other:
-        run(other, "BEGIN", "SELECT pg_current_xact_id()")
-        run(fresh, "TRUNCATE t")
-        run(other, "INSERT INTO t VALUES (1, 'after')", "COMMIT")
+    copy = followed(fresh)
+    run(other, "BEGIN", "SELECT pg_current_xact_id()")
+    run(fresh, "TRUNCATE t")
+    run(other, "INSERT INTO t VALUES (1, 'after')", "COMMIT")
     for expected in (True, True, False):
         run(fresh, SNAPSHOT)
         assert copy.step(fresh, 1) is expected
@@ -740,7 +708,7 @@ def test_a_row_from_before_a_truncate_that_committed_first(cluster: Cluster, fre
     assert [*copy.rows.values()] == [{"id": 1, "note": "after"}]
 
 
-def test_workers_that_finish_in_any_order_compare_versions(cluster: Cluster, fresh: Connection) -> None:
+def test_workers_that_finish_in_any_order_compare_versions(fresh: Connection) -> None:
     copy, naive = prepare(fresh), Copy()
     copy.follow(fresh)
     naive.rows = dict(copy.rows)

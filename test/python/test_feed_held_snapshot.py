@@ -5,10 +5,10 @@ from typing import Any
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.lab.server.cluster import Cluster
 
 from attack import execute
 from conftest import LONG_RUN, scalar
+from restoring import FINISH_SHARE, TAKE_SHARE, TURN, check_shares
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -54,7 +54,7 @@ def explained(connection: psycopg.Connection[Any], look: str) -> int:
     ],
 )  # fmt: skip
 def test_a_poll_touches_as_many_pages_as_before(
-    cluster: Cluster, fresh: Connection, step: str, look: str, rows: int, options: str, before: str
+    fresh: Connection, other: Connection, step: str, look: str, rows: int, options: str, before: str
 ) -> None:
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
@@ -64,16 +64,15 @@ def test_a_poll_touches_as_many_pages_as_before(
     execute(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as holder:
-        execute(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
-        fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
-        assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
-        # Few rows in many pages: with statistics, a bitmap of all versions would seem cheaper.
-        execute(fresh, f"VACUUM (ANALYZE) {STATE}")
-        fresh.execute(MOVE.format(batches=20, step=step).encode())
-        assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
-        held = "SELECT pg_relation_size('inorder_internal.feed_state') > %s"
-        assert scalar(fresh, held, 300 * BATCHES)
+    execute(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
+    fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
+    assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
+    # Few rows in many pages: with statistics, a bitmap of all versions would seem cheaper.
+    execute(fresh, f"VACUUM (ANALYZE) {STATE}")
+    fresh.execute(MOVE.format(batches=20, step=step).encode())
+    assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
+    held = "SELECT pg_relation_size('inorder_internal.feed_state') > %s"
+    assert scalar(fresh, held, 300 * BATCHES)
 
 
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
@@ -92,36 +91,26 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
     assert found[-1] < 2 * found[0], found
 
 
-def test_a_share_that_waits_keeps_its_rows_in_order(cluster: Cluster, fresh: Connection) -> None:
+def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
     """Its batch leaves page after page behind, and gets another place each time."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",
     )  # fmt: skip
     waiting = "SELECT number FROM inorder_internal.worker_batch WHERE is_open"
-    take = (
-        "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
-        "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
-    )
-    finish = (
-        "SELECT feed_finish_batch('f', number, token) FROM inorder_internal.worker_batch "
-        "WHERE number > 0 AND worker = '{}'"
-    )
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as holder, connect(holder.info.dsn) as other:
+
+    with connect(fresh.info.dsn) as holder:
         execute(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
-        execute(other, "INSERT INTO t DEFAULT VALUES", take.format("other"))
+        execute(other, "INSERT INTO t DEFAULT VALUES", TAKE_SHARE.format("other"))
         places = set()
         for _ in range(90):
-            execute(fresh, "INSERT INTO t SELECT FROM generate_series(1, 4)", take.format("w"), finish.format("w"))
+            execute(fresh, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
             places |= set(fresh.execute(waiting.encode()).fetchall())
         assert len(places) > 3
-        execute(other, finish.format("other"))
+        execute(other, FINISH_SHARE.format("other"))
         for _ in range(6):
-            execute(fresh, take.format("w"), finish.format("w"))
-    assert scalar(fresh, "SELECT count(DISTINCT n) = 361 AND count(*) = 361 FROM got")
-    share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
-    steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
-    assert scalar(fresh, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == 0
+            execute(fresh, *TURN)
+    check_shares(fresh, 361)
 
 
 def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:

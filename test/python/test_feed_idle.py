@@ -5,11 +5,11 @@ from threading import Thread
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
 from attack import execute, refusal, value
-from waiting import wait_for
+from waiting import blocked
 
 pytestmark = pytest.mark.server
 
@@ -156,20 +156,19 @@ def test_no_other_look_is_made_while_no_transaction_ends(reader: Connection, fre
 
 
 @pytest.mark.editions("sql")
-def test_a_transaction_that_ends_while_a_call_looks(fresh: Connection, cluster: Cluster) -> None:
+def test_a_transaction_that_ends_while_a_call_looks(fresh: Connection, other: Connection) -> None:
     execute(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "SELECT feed_create('f', 't')")
     asks = "SELECT inorder_internal.found_empty('call', false)"
     notes = (
         "SELECT inorder_internal.note_empty('call', inorder_internal.look_at(f.id, f.relation, 10, true), 5) "
         "FROM inorder_internal.feed AS f"
     )
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as poller:
-        for ends, found in ((True, -1), (False, 5)):
-            assert value(poller, asks) == -1
-            if ends:
-                execute(fresh, "SELECT pg_current_xact_id()")
-            assert value(poller, notes) is False
-            assert value(poller, asks) == found
+    for ends, found in ((True, -1), (False, 5)):
+        assert value(other, asks) == -1
+        if ends:
+            execute(fresh, "SELECT pg_current_xact_id()")
+        assert value(other, notes) is False
+        assert value(other, asks) == found
 
 
 def test_another_row_in_the_place_of_the_state(reader: Connection, fresh: Connection) -> None:
@@ -207,22 +206,18 @@ def test_another_row_of_the_same_transaction_in_the_place_of_the_state(reader: C
     assert poll(reader, "postgres", feed) == 1
 
 
-def test_a_transaction_that_ends_while_the_last_ones_are_counted(reader: Connection, cluster: Cluster) -> None:
+@pytest.mark.usefixtures("reader")
+def test_a_transaction_that_ends_while_the_last_ones_are_counted(fresh: Connection, other: Connection) -> None:
     """What the caller has seen was looked for before they were counted."""
-    dsn = f"{cluster.dsn} dbname={reader.info.dbname}"
-    with connect(dsn) as poller, connect(dsn) as writer:
-        settle(poller, writer, "postgres")
-        execute(writer, "INSERT INTO s.parts (n) VALUES (1)")
-        assert poll(poller, "postgres") == 1
-        settle(poller, writer, "postgres")
-        execute(writer, "SELECT pg_advisory_lock(1)")
-        asked = "concat(10, ' ', 'postgres'::regrole::oid, '  t f', pg_advisory_xact_lock_shared(1))"
-        looks = Thread(target=execute, args=(poller, f"SELECT inorder_internal.found_empty({asked}, false)"))
-        looks.start()
-        wait_for(lambda: value(writer, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"))
-        execute(writer, "INSERT INTO s.parts (n) VALUES (1)", "SELECT pg_advisory_unlock(1)")
-        looks.join()
-        assert poll(poller, "postgres") == 1
+    settle(other, fresh, "postgres")
+    execute(fresh, "INSERT INTO s.parts (n) VALUES (1)")
+    assert poll(other, "postgres") == 1
+    settle(other, fresh, "postgres")
+    execute(fresh, "SELECT pg_advisory_lock(1)")
+    asked = "concat(10, ' ', 'postgres'::regrole::oid, '  t f', pg_advisory_xact_lock_shared(1))"
+    with blocked(execute, other, f"SELECT inorder_internal.found_empty({asked}, false)"):
+        execute(fresh, "INSERT INTO s.parts (n) VALUES (1)", "SELECT pg_advisory_unlock(1)")
+    assert poll(other, "postgres") == 1
 
 
 def test_a_commit_of_others_costs_one_who_waits_no_look(reader: Connection, fresh: Connection) -> None:
@@ -279,17 +274,11 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
             "PERFORM pg_advisory_xact_lock_shared(1); "
             "PERFORM exact_count(''s.t''); RETURN exact_count(''s.t''); END'")  # fmt: skip
-    found: list[object] = []
-    counts = Thread(
-        target=lambda: found.extend(
-            reader.execute(b"SELECT exact_count('s.t'), s.later(), exact_count('s.t'), count(*) FROM s.t").fetchall()
-        )
-    )
-    counts.start()
-    wait_for(lambda: value(fresh, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"))
-    execute(fresh, "INSERT INTO s.t DEFAULT VALUES", also, "SELECT pg_advisory_unlock(1)")
-    counts.join()
-    assert found == [(1, 2, 1, 1)]
+    with blocked(
+        one_row, reader, "SELECT exact_count('s.t'), s.later(), exact_count('s.t'), count(*) FROM s.t"
+    ) as found:
+        execute(fresh, "INSERT INTO s.t DEFAULT VALUES", also, "SELECT pg_advisory_unlock(1)")
+    assert found.result() == (1, 2, 1, 1)
     execute(fresh, "GRANT INSERT ON s.t TO reader")
     execute(reader, "BEGIN", "INSERT INTO s.t DEFAULT VALUES")
     assert count(reader) == 3

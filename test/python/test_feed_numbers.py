@@ -104,13 +104,12 @@ def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> N
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("gone", ["SELECT feed_drop('z')", "SELECT feed_rename('z', 'y')"], ids=["drop", "rename"])
-def test_an_older_snapshot(cluster: Cluster, used: Connection, level: str, gone: str) -> None:
-    with connect(f"{cluster.dsn} dbname={used.info.dbname}") as other:
-        run(other, f"BEGIN ISOLATION LEVEL {level}")
-        assert scalar(other, GONE) == 0
-        run(used, gone)
-        assert state(other, "SELECT feed_create('z', 't', 'now')") == SNAPSHOT
-        run(other, "ROLLBACK", f"BEGIN ISOLATION LEVEL {level}", "SELECT feed_create('z', 't', 'now')", "COMMIT")
+def test_an_older_snapshot(used: Connection, other: Connection, level: str, gone: str) -> None:
+    run(other, f"BEGIN ISOLATION LEVEL {level}")
+    assert scalar(other, GONE) == 0
+    run(used, gone)
+    assert state(other, "SELECT feed_create('z', 't', 'now')") == SNAPSHOT
+    run(other, "ROLLBACK", f"BEGIN ISOLATION LEVEL {level}", "SELECT feed_create('z', 't', 'now')", "COMMIT")
     goes_on(used, 4)
 
 

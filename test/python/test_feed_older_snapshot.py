@@ -2,7 +2,6 @@
 
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from ground import run, state
@@ -22,86 +21,81 @@ OLDER = "25001"  # active_sql_transaction
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_an_older_snapshot_permits_nothing(cluster: Cluster, fresh: Connection, level: str) -> None:
+def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS)
     assert scalar(fresh, DROPS) == 1
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
-        run(other, f"BEGIN ISOLATION LEVEL {level}")
-        assert scalar(other, "SELECT count(*) FROM t") == 20
-        run(fresh, "INSERT INTO t (n) VALUES (1)", "SELECT feed_create('later', 't')")
-        run(other, "LOCK TABLE t_1")
-        for permits in (*PERMITS, DROPS):
-            run(other, "SAVEPOINT s")
-            assert state(other, permits) == OLDER, permits
-            run(other, "ROLLBACK TO s")
+    run(other, f"BEGIN ISOLATION LEVEL {level}")
+    assert scalar(other, "SELECT count(*) FROM t") == 20
+    run(fresh, "INSERT INTO t (n) VALUES (1)", "SELECT feed_create('later', 't')")
+    run(other, "LOCK TABLE t_1")
+    for permits in (*PERMITS, DROPS):
+        run(other, "SAVEPOINT s")
+        assert state(other, permits) == OLDER, permits
+        run(other, "ROLLBACK TO s")
+    run(other, "ROLLBACK")
+    with connect(fresh.info.dsn) as keeper:
+        run(keeper, f"BEGIN ISOLATION LEVEL {level}")
+        exported = scalar(keeper, "SELECT pg_export_snapshot()")
+        run(other, f"BEGIN ISOLATION LEVEL {level}", f"SET TRANSACTION SNAPSHOT '{exported}'")
+        assert state(other, DROPS) == OLDER
         run(other, "ROLLBACK")
-        with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as keeper:
-            run(keeper, f"BEGIN ISOLATION LEVEL {level}")
-            exported = scalar(keeper, "SELECT pg_export_snapshot()")
-            run(other, f"BEGIN ISOLATION LEVEL {level}", f"SET TRANSACTION SNAPSHOT '{exported}'")
-            assert state(other, DROPS) == OLDER
-            run(other, "ROLLBACK")
 
 
-def test_an_older_statement_permits_nothing(cluster: Cluster, fresh: Connection) -> None:
+def test_an_older_statement_permits_nothing(fresh: Connection, other: Connection) -> None:
     run(fresh, *PARTS)
     run(fresh, "CREATE FUNCTION drops() RETURNS bigint LANGUAGE sql STABLE AS $$ " + DROPS + " $$")
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
-        assert scalar(other, DROPS) == scalar(other, "SELECT drops()") == 1
-        run(
-            other, "BEGIN", f"DECLARE c CURSOR FOR {DROPS}", "DECLARE d CURSOR FOR SELECT drops()",
-            "DECLARE e CURSOR FOR SELECT p FROM generate_series(1, 2) AS i, feed_passed_partitions('t') AS p "
-            "WHERE i IS NOT NULL",
-        )  # fmt: skip
-        run(fresh, "INSERT INTO t (n) VALUES (1)")
-        run(other, "LOCK TABLE t_1")
-        assert scalar(other, "FETCH c") == scalar(other, "FETCH d") == 0
-        assert other.execute("FETCH e").fetchone() is None
-        run(other, "ROLLBACK")
+    assert scalar(other, DROPS) == scalar(other, "SELECT drops()") == 1
+    run(
+        other, "BEGIN", f"DECLARE c CURSOR FOR {DROPS}", "DECLARE d CURSOR FOR SELECT drops()",
+        "DECLARE e CURSOR FOR SELECT p FROM generate_series(1, 2) AS i, feed_passed_partitions('t') AS p "
+        "WHERE i IS NOT NULL",
+    )  # fmt: skip
+    run(fresh, "INSERT INTO t (n) VALUES (1)")
+    run(other, "LOCK TABLE t_1")
+    assert scalar(other, "FETCH c") == scalar(other, "FETCH d") == 0
+    assert other.execute("FETCH e").fetchone() is None
+    run(other, "ROLLBACK")
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_position_newer_than_the_snapshot(cluster: Cluster, fresh: Connection, level: str) -> None:
+def test_a_position_newer_than_the_snapshot(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, PARTS[0], PARTS[1], "SELECT feed_enable('t')")
     after = "reader_next_batch('t', '{}'::text::feed_position)"
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
-        run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
-        run(fresh, "INSERT INTO t (n) VALUES (1)")
-        read = "SELECT p, reader_next_batch('t', p) AS b FROM reader_start('t') AS p"
-        newer = scalar(fresh, f"SELECT reader_advance(p, b)::text FROM ({read}) AS s")
-        batch = after.format(str(newer).replace("'", "''"))
-        assert scalar(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
-        run(other, "COMMIT", "INSERT INTO t (n) VALUES (1)")
-        assert scalar(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1
+    run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
+    run(fresh, "INSERT INTO t (n) VALUES (1)")
+    read = "SELECT p, reader_next_batch('t', p) AS b FROM reader_start('t') AS p"
+    newer = scalar(fresh, f"SELECT reader_advance(p, b)::text FROM ({read}) AS s")
+    batch = after.format(str(newer).replace("'", "''"))
+    assert scalar(other, f"SELECT (b).transactions = '{{}}' FROM (SELECT {batch} AS b OFFSET 0) AS s") is True
+    run(other, "COMMIT", "INSERT INTO t (n) VALUES (1)")
+    assert scalar(other, f"SELECT count(*) FROM reader_batch_rows('t', {batch}, null::t)") == 1
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_batch_that_is_retried_meanwhile_is_not_passed(cluster: Cluster, fresh: Connection, level: str) -> None:
+def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
     aside = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
     assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one', max_tries => 1)") is None
     run(fresh, "INSERT INTO t (n) VALUES (1)")
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
-        run(other, f"BEGIN ISOLATION LEVEL {level}")
-        assert scalar(other, "SELECT count(*) FROM t") == 22
-        run(fresh, f"SELECT feed_retry_batch('f', {aside})")
-        assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
-        run(other, "ROLLBACK")
+    run(other, f"BEGIN ISOLATION LEVEL {level}")
+    assert scalar(other, "SELECT count(*) FROM t") == 22
+    run(fresh, f"SELECT feed_retry_batch('f', {aside})")
+    assert state(other, "SELECT feed_take_batch('f', 'two')") == "40001"
+    run(other, "ROLLBACK")
     assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two')") == aside
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("frees", ["feed_rename('f', 'g')", "feed_drop('f')"])
 def test_a_number_that_came_meanwhile_is_not_used_again(
-    cluster: Cluster, fresh: Connection, frees: str, level: str
+    fresh: Connection, other: Connection, frees: str, level: str
 ) -> None:
     """Who frees a name knows the last number under it."""
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as other:
-        run(other, f"BEGIN ISOLATION LEVEL {level}")
-        assert scalar(other, "SELECT count(*) FROM t") == 21
-        number = scalar(fresh, "SELECT feed_next_batch('f')")
-        assert state(other, f"SELECT {frees}") == "40001"
-        run(other, "ROLLBACK")
+    run(other, f"BEGIN ISOLATION LEVEL {level}")
+    assert scalar(other, "SELECT count(*) FROM t") == 21
+    number = scalar(fresh, "SELECT feed_next_batch('f')")
+    assert state(other, f"SELECT {frees}") == "40001"
+    run(other, "ROLLBACK")
     run(fresh, f"SELECT {frees}", "SELECT feed_create('f', 't')")
     assert int(str(scalar(fresh, "SELECT feed_next_batch('f')"))) > int(str(number))

@@ -1,10 +1,7 @@
 """Changes of a table before and after a read of it, all in one transaction: each is seen by later reads."""
 
-from collections.abc import Iterator
-
 import pytest
-from inorder.connection.database import Connection, connect
-from inorder.lab.server.cluster import Cluster
+from inorder.connection.database import Connection
 
 from conftest import scalar
 from ground import FORGED, GROUND, SWITCH, run, state
@@ -55,12 +52,10 @@ FROM inorder_internal.count_part AS p JOIN inorder_internal.feed_table AS t ON t
 AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
 
 
-@pytest.fixture
-def other(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as opened:
-        # Tables are made again and again.
-        opened.prepare_threshold = fresh.prepare_threshold = None
-        yield opened
+@pytest.fixture(autouse=True)
+def made_again(fresh: Connection, other: Connection) -> None:
+    """Tables, again and again."""
+    other.prepare_threshold = fresh.prepare_threshold = None
 
 
 def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:

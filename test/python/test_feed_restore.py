@@ -11,7 +11,23 @@ from inorder.lab.server.cluster import Cluster
 
 from attack import execute
 from conftest import SETTINGS, copy_of, scalar
-from restoring import ALL, FOREIGN, KEPT, OWNER, copy, dsn_of, fill, insert, make_tables, read, run, spend_transactions
+from restoring import (
+    ALL,
+    FOREIGN,
+    KEPT,
+    OWNER,
+    TAKE_SHARE,
+    TURN,
+    check_shares,
+    copy,
+    dsn_of,
+    fill,
+    insert,
+    make_tables,
+    read,
+    run,
+    spend_transactions,
+)
 from sql_edition import BUILT, TESTED, create
 
 pytestmark = pytest.mark.server
@@ -295,15 +311,6 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
         assert scalar(connection, read_rows, "f", 5) == scalar(connection, read_rows, "steps", 5) == [0]
 
 
-TAKE = (
-    "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
-    "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
-)
-FINISH = (
-    "SELECT feed_finish_batch('f', number, token) FROM inorder_internal.worker_batch WHERE number > 0 AND worker = '{}'"
-)
-
-
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     """Where their batches begin is in the dump, as the batches are."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
@@ -313,16 +320,13 @@ def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_p
             "CREATE TABLE got (place bigserial, n bigint); INSERT INTO t DEFAULT VALUES",
             "SELECT feed_create('f', 't', partition_by => 'n', shares => 4)",
         )  # fmt: skip
-        execute(other, TAKE.format("other"), "TRUNCATE got")
+        execute(other, TAKE_SHARE.format("other"), "TRUNCATE got")
         for _ in range(20):
-            execute(source, "INSERT INTO t SELECT FROM generate_series(1, 4)", TAKE.format("w"), FINISH.format("w"))
+            execute(source, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
         copy(cluster, "divided", young, "divided", "custom", tmp_path)
     with connect(f"{young.dsn} dbname=divided") as restored:
         execute(restored, "SELECT feed_rebase('t')")
         for rows in (3,) * 10 + (0,) * 12:
             insert_some = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
-            execute(restored, insert_some, TAKE.format("w"), FINISH.format("w"))
-        assert scalar(restored, "SELECT count(DISTINCT n) = 111 AND count(*) = 111 FROM got")
-        share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
-        steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
-        assert scalar(restored, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == 0
+            execute(restored, insert_some, *TURN)
+        check_shares(restored, 111)

@@ -9,6 +9,7 @@ from inorder.connection.database import Connection, connect
 from conftest import scalar
 from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, ROWS, SNAPSHOT, Place, numbers, run, state, states
 from sql_edition import TESTED
+from waiting import blocked
 
 pytestmark = pytest.mark.server
 
@@ -118,10 +119,7 @@ def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) 
     owner, reader = place.make(PLAIN), place.session()
     run(reader, "SELECT (null::t).n")  # a type that the session knows is not looked up, which would wait
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
-    with ThreadPoolExecutor(1) as pool, connect(place.cluster.dsn) as admin:
-        waiting = pool.submit(state, reader, READS[read])
-        while not scalar(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"):
-            assert not waiting.done()
+    with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
         outcome = waiting.result()
     if outcome:

@@ -12,11 +12,10 @@ from inorder.connection.database import Connection
 from conftest import scalar
 from ground import GROUND, GUARD, LATER, PARTS, PLAIN, READS, SNAPSHOT, Place, numbers, run, state, states
 from sql_edition import TESTED
-from waiting import wait_for
+from waiting import blocked
 
 pytestmark = pytest.mark.server
 
-WAITS = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
 
 IN_USE = "55006"  # object_in_use: by this very query
 LOCKED = "55P03"  # lock_not_available: longer than lock_timeout
@@ -181,9 +180,7 @@ def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
     if known:
         assert scalar(reader, READS["count"]) == 4
     run(owner, "BEGIN", "LOCK TABLE ONLY t_1")
-    with ThreadPoolExecutor(1) as pool:
-        counted = pool.submit(scalar, reader, READS["count"])
-        wait_for(lambda: scalar(owner, WAITS, reader.info.backend_pid))
+    with blocked(scalar, reader, READS["count"]) as counted:
         run(owner, "LOCK TABLE ONLY t_1_1 NOWAIT", "COMMIT")
         assert counted.result() == 4
 
@@ -324,9 +321,7 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     assert scalar(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end
     run(owner, "BEGIN", "LOCK TABLE pg_trigger", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
-    with ThreadPoolExecutor(1) as pool:
-        counted = pool.submit(state, reader, READS["count"])
-        wait_for(lambda: scalar(owner, WAITS, reader.info.backend_pid))
+    with blocked(state, reader, READS["count"]) as counted:
         run(owner, "COMMIT")
         assert counted.result() in ("", GROUND)
     assert state(reader, READS["count"]) == GROUND

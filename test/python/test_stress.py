@@ -1,7 +1,6 @@
 """The short form of script/stress."""
 
 import random
-from threading import Thread
 
 import pytest
 from inorder.connection.database import connect
@@ -14,7 +13,7 @@ from stress.readers import TwoStep
 from stress.report import show
 from stress.round import SETTINGS, prepare, run_round
 from stress.world import World
-from waiting import wait_for
+from waiting import blocked, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -52,12 +51,9 @@ def test_no_worker_forgets_what_another_was_given_meanwhile(server: Installation
             ask = "SELECT feed_next_batch(%s)"
             second.connection.execute("BEGIN")
             assert second.connection.execute(ask, [second.feed("r_parts")]).fetchone() == (1,)
-            accepts = Thread(target=first.accept_partitions, args=["r_parts"])
-            accepts.start()
-            blockers = "SELECT pg_blocking_pids(%s)"
-            wait_for(lambda: other.execute(blockers, [first.connection.info.backend_pid]).fetchone() != ([],))
-            second.connection.execute("COMMIT")
-            accepts.join()
+            with blocked(lambda _: first.accept_partitions("r_parts"), first.connection) as accepted:
+                second.connection.execute("COMMIT")
+            accepted.result()
             second.finish("r_parts", 1)
             assert not first.forgotten
             # What nobody has is forgotten.

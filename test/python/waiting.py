@@ -1,10 +1,16 @@
 """Waiting for what must happen: files that grow, processes and folders that go."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+from inorder.connection.database import Connection, connect, one_row
 
 PATIENCE = 60
+T = TypeVar("T")
 
 
 def running(pid: int) -> bool:
@@ -33,6 +39,16 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@contextmanager
+def blocked(call: Callable[..., T], session: Connection, *arguments: object) -> Iterator[Future[T]]:
+    """A call by a session, in another thread, which waits for another session by the time the block begins."""
+    blockers, process = "SELECT cardinality(pg_blocking_pids(%s)) > 0", session.info.backend_pid
+    with connect(session.info.dsn) as watcher, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(call, session, *arguments)
+        wait_for(lambda: waiting.done() or one_row(watcher, blockers, [process])[0])
+        yield waiting
 
 
 def wait_for_more(path: Path) -> None:
