@@ -78,7 +78,6 @@ def prepared(table: str) -> Callable[[Side], float]:
 
 
 def not_prepared(side: Side) -> float:
-    """One row, by a statement that is planned anew."""
     return side.microseconds(insert(f"small_{side.kind}", 1), 150, prepare=False)
 
 
@@ -160,17 +159,12 @@ def main() -> None:
     parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of samples that were kept")
     parser.add_argument("--changes", action="store_true", help="measure what a log of changes costs")
     options = parser.parse_args()
-    if options.changes:
-        print_changes(parse_count(options.rounds, "--rounds", 1, 10_000))
-        return
-    if options.show:
-        print("\n".join(table(load(options.show))))
-        return
-    if options.masks:
-        print_masks(parse_count(options.rounds, "--rounds", 1, 10_000))
+    rounds = parse_count(options.rounds, "--rounds", 1, 10_000)
+    if options.changes or options.masks:
+        (print_changes if options.changes else print_masks)(rounds)
         return
     rows = parse_count(options.rows, "--rows", READ_ROWS, 2**40)
-    samples = measured(rows, parse_count(options.rounds, "--rounds", 1, 10_000))
+    samples = load(options.show) if options.show else measured(rows, rounds)
     if options.raw:
         options.raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
     print("\n".join(table(samples)))
@@ -230,10 +224,8 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
         if kind != "bigserial":
             execute(connection, f"SELECT feed_enable('{table}_{kind}')")
     if kind != "bigserial":
-        start = (
-            f"SELECT feed_create('{kind}', 'read_{kind}'), feed_seek('{kind}', 'now'), exact_count_start('read_{kind}')"
-        )
-        execute(connection, start)
+        feed = f"feed_create('{kind}', 'read_{kind}'), feed_seek('{kind}', 'now')"
+        execute(connection, f"SELECT {feed}, exact_count_start('read_{kind}')")
 
 
 def table(samples: Samples) -> list[str]:

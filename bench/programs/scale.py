@@ -4,14 +4,14 @@ And how many pages a table and its index have, computed, also where they are too
 """
 
 import argparse
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, execute, one_row
 from inorder.installations import find_installation
 from inorder.lab.analysis.model import PAGE, leaf_capacity, leaf_fill, upper_levels
 from inorder.lab.instruments.timing import ServerProcess
@@ -31,7 +31,10 @@ BRIN_ROWS = 9_000_000  # whose BRIN index is as large as that of a billion, if e
 
 READ = "SELECT count(*) FROM feed_read('f', null::events, {})"
 READ_LAST = "SELECT count(*) FROM feed_read('last', null::events)"
-FEEDS = "SELECT feed_create('f', 'events')", "SELECT feed_create('last', 'events')", "SELECT feed_seek('last', 'now')"
+FEEDS = (
+    "VACUUM ANALYZE events", "SELECT feed_create('f', 'events'), feed_create('last', 'events')",
+    "SELECT feed_seek('last', 'now'), exact_count_start('events')",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -48,20 +51,16 @@ def main() -> None:
             connection.execute("CREATE EXTENSION inorder; CREATE EXTENSION pgstattuple")
             for size in options.rows.split(","):
                 rows = parse_count(size, "--rows", 1000, 2**40)
-                show(connection, f"{rows:,} rows", lambda rows=rows: fill(connection, rows))  # type: ignore[misc]
+                show(connection, f"{rows:,} rows", partial(fill, connection, rows))
                 if options.brin:
-                    show(connection, f"{rows:,} rows, BRIN", lambda rows=rows: fill_brin(connection, rows))  # type: ignore[misc]
+                    show(connection, f"{rows:,} rows, BRIN", partial(fill_brin, connection, rows))
             if options.tall:
-                show(connection, f"{TALL_ROWS:,} rows, a high index", lambda: fill_tall(connection))
+                show(connection, f"{TALL_ROWS:,} rows, a high index", partial(fill_tall, connection))
             if options.tall and options.brin:
-                show(connection, f"{BRIN_ROWS:,} rows, a large BRIN", lambda: fill_brin(connection, BRIN_ROWS, 1))
+                show(connection, f"{BRIN_ROWS:,} rows, a large BRIN", partial(fill_brin, connection, BRIN_ROWS, 1))
             for size in options.partitions.split(","):
                 parts = parse_count(size, "--partitions", 1, 10_000)
-                show(
-                    connection,
-                    f"{parts:,} partitions",
-                    lambda parts=parts: fill(connection, 1_000_000, parts),  # type: ignore[misc]
-                )
+                show(connection, f"{parts:,} partitions", partial(fill, connection, 1_000_000, parts))
 
 
 def show_computed() -> None:
@@ -109,40 +108,35 @@ def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
     for name, milliseconds, pages in measured(connection):
         took = "" if math.isnan(milliseconds) else f"{milliseconds:.3f}"
         print(f"{name:44}{took:>10}{pages:10,.0f}", flush=True)
-    connection.execute("SELECT feed_drop(name) FROM feeds")
-    connection.execute("SELECT exact_count_stop('events')")
-    connection.execute("DROP TABLE events")
+    execute(connection, "SELECT feed_drop(name) FROM feeds", "SELECT exact_count_stop('events')", "DROP TABLE events")
 
 
 def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
     """A table of so many rows, 76 bytes each with the key; then its index and its feeds."""
     columns = "(id uuid NOT NULL DEFAULT uuid_xact_nextval(), part int NOT NULL DEFAULT 0, body text NOT NULL)"
-    connection.execute(f"CREATE TABLE events {columns} {'PARTITION BY LIST (part)' if partitions else ''}".encode())
-    for part in range(partitions):
-        connection.execute(f"CREATE TABLE events_{part} PARTITION OF events FOR VALUES IN ({part})".encode())
+    execute(
+        connection,
+        f"CREATE TABLE events {columns} {'PARTITION BY LIST (part)' if partitions else ''}",
+        *(f"CREATE TABLE events_{n} PARTITION OF events FOR VALUES IN ({n})" for n in range(partitions)),
+    )
     load(connection, 0, rows, partitions)
-    connection.execute(f"ALTER TABLE events ADD PRIMARY KEY (id{', part' if partitions else ''})".encode())
-    make_feeds(connection)
+    execute(connection, f"ALTER TABLE events ADD PRIMARY KEY (id{', part' if partitions else ''})", *FEEDS)
 
 
 def fill_brin(connection: Connection, rows: int, pages: int = BRIN_RANGE) -> None:
     connection.execute("CREATE TABLE events (xact bigint NOT NULL DEFAULT xact_id(), part int, body text NOT NULL)")
     load(connection, 0, rows)
-    connection.execute(
-        f"CREATE INDEX events_pkey ON events USING brin (xact) WITH (pages_per_range = {pages})".encode()
-    )
-    make_feeds(connection)
+    index = f"CREATE INDEX events_pkey ON events USING brin (xact) WITH (pages_per_range = {pages})"
+    execute(connection, index, *FEEDS)
 
 
 def fill_tall(connection: Connection) -> None:
     """As the table of a billion rows at its beginning and its end; between them the leaves of the index are sparse."""
     connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), part int, body text NOT NULL)")
     load(connection, 0, USUAL_ROWS)
-    connection.execute("ALTER TABLE events ADD PRIMARY KEY (id)")
-    connection.execute("ALTER INDEX events_pkey SET (fillfactor = 10)")
+    execute(connection, "ALTER TABLE events ADD PRIMARY KEY (id)", "ALTER INDEX events_pkey SET (fillfactor = 10)")
     load(connection, USUAL_ROWS, TALL_ROWS)
-    connection.execute("ALTER INDEX events_pkey SET (fillfactor = 90)")
-    make_feeds(connection)
+    execute(connection, "ALTER INDEX events_pkey SET (fillfactor = 90)", *FEEDS)
 
 
 def load(connection: Connection, begin: int, end: int, partitions: int = 0) -> None:
@@ -151,12 +145,6 @@ def load(connection: Connection, begin: int, end: int, partitions: int = 0) -> N
             "INSERT INTO events (part, body) SELECT n %% %s, 'row ' || n FROM generate_series(%s::bigint, %s) AS n",
             [max(partitions, 1), first, min(first + TRANSACTION, end) - 1],
         )
-
-
-def make_feeds(connection: Connection) -> None:
-    connection.execute("VACUUM ANALYZE events")
-    for statement in (*FEEDS, "SELECT exact_count_start('events')"):
-        connection.execute(statement.encode())
 
 
 def insert(connection: Connection, transactions: int, rows: int) -> None:
@@ -168,17 +156,15 @@ def measured(connection: Connection) -> Iterator[tuple[str, float, float]]:
     """What is done: its name, CPU time of a call, and pages that it accesses; sizes have no time."""
     for name, pages in sizes(connection):
         yield name, math.nan, pages
-    yield "read, nothing new", *cost(connection, READ_LAST, lambda: end_elsewhere(connection))
+    wrote_elsewhere = partial(execute, connection, "SELECT pg_current_xact_id()")
+    yield "read, nothing new", *cost(connection, READ_LAST, wrote_elsewhere)
     yield "read 100 new rows of one transaction", *cost(connection, READ_LAST, lambda: insert(connection, 1, 100))
     yield "read 10,000 new rows of 100 transactions", *cost(connection, READ_LAST, lambda: insert(connection, 100, 100))
     yield "read 10,000 rows at the beginning", *cost(connection, READ.format(10_000))
     with opened(connection):
         yield "exact_count, 1,000 rows since the fold", *cost(connection, "SELECT exact_count('events')")
-    yield (
-        "state of a feed, bytes",
-        math.nan,
-        number(connection, "max(pg_column_size(s)) FROM inorder_internal.feed_state s"),
-    )
+    state = number(connection, "max(pg_column_size(s)) FROM inorder_internal.feed_state s")
+    yield "state of a feed, bytes", math.nan, state
     yield "count(*)", *cost(connection, "SELECT count(*) FROM events", calls=1)
 
 
@@ -187,22 +173,13 @@ def sizes(connection: Connection) -> Iterator[tuple[str, float]]:
         return
     yield "pages of the table", number(connection, f"pg_relation_size('events') / {PAGE}")
     yield "pages of the index", number(connection, f"pg_relation_size('events_pkey') / {PAGE}")
-    if number(
-        connection,
-        "count(*) FROM pg_class JOIN pg_am a ON a.oid = relam WHERE relname = 'events_pkey' AND amname = 'btree'",
-    ):
+    of_index = "amname = 'btree' FROM pg_class JOIN pg_am a ON a.oid = relam WHERE relname = 'events_pkey'"
+    if number(connection, of_index):
         yield "levels of the index", number(connection, "tree_level + 1 FROM pgstatindex('events_pkey')")
 
 
 def number(connection: Connection, expression: str) -> float:
-    row = connection.execute(f"SELECT {expression}".encode()).fetchone()
-    assert row is not None
-    return float(str(row[0]))
-
-
-def end_elsewhere(connection: Connection) -> None:
-    """A transaction that wrote, but not into the table."""
-    connection.execute("SELECT pg_current_xact_id()")
+    return float(one_row(connection, f"SELECT {expression}")[0])
 
 
 @contextmanager
@@ -223,9 +200,8 @@ def cost(
         before()
         took = process.timed(lambda: connection.execute(statement.encode()).fetchall())["cpu_seconds"]
         before()
-        row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}".encode()).fetchone()
-        assert row is not None
-        plan = (row[0] if isinstance(row[0], list) else json.loads(str(row[0])))[0]["Plan"]
+        (explained,) = one_row(connection, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+        plan = explained[0]["Plan"]
         if number >= 0:
             times.append(took * 1000)
             pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from psycopg.conninfo import conninfo_to_dict
 
+from hostile import framed, messages, row
+
 VERSION_3 = 196608
 
 
@@ -25,11 +27,13 @@ class Frontend:
         parts = conninfo_to_dict(self.dsn)
         self.stream = socket.socket(socket.AF_UNIX)
         self.stream.connect(f"{parts['host']}/.s.PGSQL.{parts['port']}")
+        self.received = self.stream.makefile("rb")
         who = f"user\0{parts['user']}\0database\0{parts['dbname']}\0\0".encode()
         self.stream.sendall(struct.pack("!ii", len(who) + 8, VERSION_3) + who)
         assert self.answer().error is None
 
     def close(self) -> None:
+        self.received.close()
         self.stream.close()
 
     def query(self, text: str) -> Answer:
@@ -43,10 +47,8 @@ class Frontend:
         return self.fetch(rows, portal)
 
     def call(self, function: int, *arguments: str | None) -> Answer:
-        content = struct.pack("!ihh", function, 0, len(arguments))
-        for text in arguments:
-            content += struct.pack("!i", -1) if text is None else struct.pack("!i", len(text)) + text.encode()
-        self.send(b"F", content + struct.pack("!h", 0))
+        given = row([None if text is None else text.encode() for text in arguments])
+        self.send(b"F", struct.pack("!ih", function, 0) + given + struct.pack("!h", 0))
         return self.answer()
 
     def fetch(self, rows: int, portal: str) -> Answer:
@@ -55,21 +57,11 @@ class Frontend:
         return self.answer()
 
     def send(self, kind: bytes, content: bytes) -> None:
-        self.stream.sendall(kind + struct.pack("!i", len(content) + 4) + content)
-
-    def receive(self, length: int) -> bytes:
-        data = b""
-        while len(data) < length:
-            part = self.stream.recv(length - len(data))
-            assert part, "the server closed the connection"
-            data += part
-        return data
+        self.stream.sendall(framed(kind, content))
 
     def answer(self) -> Answer:
         answer = Answer()
-        while True:
-            kind = self.receive(1)
-            content = self.receive(struct.unpack("!i", self.receive(4))[0] - 4)
+        for kind, content in messages(self.received):
             if kind == b"D":
                 answer.rows += 1
             elif kind == b"s":
@@ -79,3 +71,4 @@ class Frontend:
                 answer.error = fields[b"M"]
             elif kind == b"Z":
                 return answer
+        raise AssertionError("the server closed the connection")

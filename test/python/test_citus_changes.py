@@ -21,7 +21,7 @@ from inorder.errors import InputError
 from inorder.lab.server.cluster import PORT, Cluster
 
 from citus_nodes import (
-    PG_CONFIG,
+    MARKS,
     Nodes,
     allow_output_plugin,
     delivered,
@@ -41,11 +41,7 @@ from conftest import scalar
 from tail_runs import read_until
 from waiting import wait_for
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.citus,
-    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
-]
+pytestmark = MARKS
 
 CLEAN = "CALL citus_cleanup_orphaned_resources()"
 OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inorder' AND state = 'idle in transaction'"

@@ -20,17 +20,13 @@ from inorder.errors import InputError
 from inorder.spark.columns import ddl
 from inorder.spark.offsets import Offset
 
-from citus_nodes import PG_CONFIG, Nodes, Writers, move, prepare, run, shards, split, stored
+from citus_nodes import MARKS, Nodes, Writers, move, prepare, run, shards, split, stored
 from citus_query import INSERT, NEEDED, Query, places, query_of
 
 if TYPE_CHECKING:
     from engines.driver import Driver
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.citus,
-    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture

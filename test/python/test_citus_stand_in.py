@@ -8,7 +8,6 @@ import json
 import socket
 import struct
 import threading
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -67,8 +66,7 @@ def database(cluster: Cluster, template: str) -> Iterator[Connection]:
     folder = cluster.server.sharedir / "extension"
     (folder / "citus.control").write_text(CONTROL)
     (folder / "citus--1.0.sql").write_text(SCRIPT)
-    name = f"stand_in_{uuid.uuid4().hex[:8]}"
-    with copy_of(template, cluster, name) as connection:
+    with copy_of(template, cluster, "stand_in") as connection:
         yield connection
 
 
@@ -170,16 +168,13 @@ def test_the_tool_without_citus(cluster: Cluster, fresh: Connection, tmp_path: P
 
 
 def entry(**changes: object) -> dict[str, object]:
-    position = {
-        "transactions": "{[0,9)}",
-        "partial": None,
-        "last_key": None,
-        "ordering": None,
-        "members": None,
-        "origin": None,
-    }
+    others = dict.fromkeys(("partial", "last_key", "ordering", "members", "origin"))
+    position = {"transactions": "{[0,9)}"} | others
     place = {"id": 7, "table": "public.t_7", "group": 1, "host": "w1", "port": 5432, "low": 0, "high": 9}
     return place | {"position": position} | changes
+
+
+WHOLE = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -195,37 +190,32 @@ def entry(**changes: object) -> dict[str, object]:
     ({"table": None}, "shards or table"),
 ])  # fmt: skip
 def test_damaged_positions_are_refused(changes: dict[str, object], message: str) -> None:
-    whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
-    assert list(shards_state.decode(json.dumps(whole).encode()).entries) == ["7@1"]
+    assert list(shards_state.decode(json.dumps(WHOLE).encode()).entries) == ["7@1"]
     with pytest.raises(ValueError, match=message):
-        shards_state.decode(json.dumps(whole | changes).encode())
+        shards_state.decode(json.dumps(WHOLE | changes).encode())
 
 
 def test_positions_are_not_taken_for_each_other() -> None:
-    whole = {"format": 1, "database": "d", "table": "public.t", "shards": [entry()], "pending": None, "output": None}
     with pytest.raises(ValueError, match="give --shards"):
-        state.decode(json.dumps(whole).encode())
+        state.decode(json.dumps(WHOLE).encode())
     one = {"format": 1, "database": "d", "table": "t", "position": {"transactions": "{}"}, "pending": None}
     with pytest.raises(ValueError, match="leave out --shards"):
         shards_state.decode(json.dumps(one).encode())
 
 
+def session_at(dsn: str) -> Session:
+    info = SimpleNamespace(dbname="shop", user="reader")
+    return cast(Session, SimpleNamespace(dsn=dsn, connection=SimpleNamespace(info=info)))
+
+
 def test_a_node_is_reached_as_the_coordinator_is() -> None:
     shard = Shard(7, "public.t_7", 2, "w2", 6543)
-
-    class Info:
-        dbname, user = "shop", "reader"
-
-    class At:
-        dsn = "postgresql://reader@c:5432/shop?hostaddr=10.0.0.1&sslmode=prefer"
-        connection = type("Connection", (), {"info": Info})
-
-    session = cast(Session, At())
+    session = session_at("postgresql://reader@c:5432/shop?hostaddr=10.0.0.1&sslmode=prefer")
     assert conninfo_to_dict(node_dsn(session, shard)) == {
         "host": "w2", "port": "6543", "hostaddr": "", "dbname": "shop", "user": "reader", "sslmode": "prefer",
         "password": "",
     }  # fmt: skip
-    assert node_dsn(session, replace(shard, group=COORDINATOR)) == At.dsn
+    assert node_dsn(session, replace(shard, group=COORDINATOR)) == session.dsn
 
 
 def test_a_count_of_shards_that_are_moved_meanwhile() -> None:
@@ -272,24 +262,17 @@ def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest
     (passwords := tmp_path / "pgpass").touch(mode=0o600)
     monkeypatch.setenv("PGPASSFILE", str(passwords))
     monkeypatch.setenv("PGPASSWORD", secret)
-
-    class Info:
-        dbname, user = "shop", "reader"
-
-    class At:
-        dsn = make_conninfo("host=localhost sslmode=disable gssencmode=disable", password=secret)
-        connection = type("Connection", (), {"info": Info})
-
+    session = session_at(make_conninfo("host=localhost sslmode=disable gssencmode=disable", password=secret))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=asking, args=(listener, sent), daemon=True).start()
         shard = Shard(7, "public.t_7", 2, "127.0.0.1", listener.getsockname()[1])
         with pytest.raises(psycopg.OperationalError):
-            psycopg.connect(At.dsn, host=shard.host, port=shard.port)
+            psycopg.connect(session.dsn, host=shard.host, port=shard.port)
         with pytest.raises(InputError, match="asks for a password, and that of the coordinator"):
-            on_node(cast(Session, At()), shard)
+            on_node(session, shard)
         passwords.write_text(f"127.0.0.1:{shard.port}:*:*:{own}\n")
         with pytest.raises(psycopg.OperationalError):
-            on_node(cast(Session, At()), shard)
+            on_node(session, shard)
         listener.shutdown(socket.SHUT_RDWR)
     assert sent == [secret.encode(), b"", own.encode()]
 

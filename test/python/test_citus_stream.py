@@ -16,8 +16,8 @@ from psycopg.conninfo import make_conninfo
 
 import preloaded
 from citus_nodes import (
+    MARKS,
     NUMBER,
-    PG_CONFIG,
     Nodes,
     Writers,
     delivered,
@@ -33,11 +33,7 @@ from citus_nodes import (
 from tail_runs import read_until
 from waiting import PATIENCE, wait_for
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.citus,
-    pytest.mark.skipif(not PG_CONFIG, reason="no server with Citus: script/citus PG_CONFIG"),
-]
+pytestmark = MARKS
 
 
 def test_all_shards_are_one_stream(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:

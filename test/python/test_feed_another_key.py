@@ -2,7 +2,7 @@
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 
 from conftest import scalar
 from ground import GROUND, run, state
@@ -32,11 +32,8 @@ def rows_of(connection: Connection, batch: object) -> list[int]:
 
 
 def take(connection: Connection, worker: str, limit: object) -> tuple[object, object]:
-    found = connection.execute(
-        f"SELECT number, token FROM feed_take_batch('z', '{worker}', {limit})".encode()
-    ).fetchone()
-    assert found is not None
-    return found[0], found[1]
+    number, token = one_row(connection, f"SELECT number, token FROM feed_take_batch('z', '{worker}', {limit})")
+    return number, token
 
 
 def finish(connection: Connection, batch: object, token: object) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
 from conftest import copy_of, scalar
@@ -59,18 +59,16 @@ def insert(connection: Connection, first: int, last: int) -> None:
 
 
 def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[Any, ...]:
-    row = connection.execute(NEXT.encode(), [worker, rows]).fetchone()
-    assert row is not None
-    return row
+    return tuple(one_row(connection, NEXT, [worker, rows]))
 
 
 def set_aside(connection: Connection, worker: str, rows: int | None = None) -> int:
     """A batch that failed too often."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
-    row = connection.execute(statement.encode(), [worker, rows]).fetchone()
-    assert row is not None and row[1] is True
-    return int(str(row[0]))
+    number, is_aside = one_row(connection, statement, [worker, rows])
+    assert is_aside is True
+    return int(number)
 
 
 def example() -> dict[str, Any]:

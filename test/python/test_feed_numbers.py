@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
@@ -73,11 +73,10 @@ def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
 
 def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
     run(used, "INSERT INTO t DEFAULT VALUES")
-    taken = used.execute("SELECT number, token FROM feed_take_batch('z', 'w')").fetchone()
-    assert taken is not None
+    number, token = one_row(used, "SELECT number, token FROM feed_take_batch('z', 'w')")
     run(used, "DROP TABLE t")
-    for token in (taken[1], "NULL"):
-        assert state(used, f"SELECT feed_finish_batch('z', {taken[0]}, {token})", "42P01") == "42P01"
+    for given in (token, "NULL"):
+        assert state(used, f"SELECT feed_finish_batch('z', {number}, {given})", "42P01") == "42P01"
     assert scalar(used, "SELECT count(*) FROM feed_batches") == 1
 
 

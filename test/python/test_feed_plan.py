@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -45,28 +45,21 @@ SETTINGS = {
 def big(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Connection]:
     columns, index = INDEXES[request.param]
     with connect(cluster.dsn) as connection:
-        connection.execute(f"CREATE TABLE big ({columns}, n int)".encode())
-        connection.execute((index or "SELECT 1").encode())
-        for _ in range(12):
-            connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {ROWS // 12})".encode())
-        connection.execute("VACUUM ANALYZE big")
-        connection.execute("SELECT feed_create('big', 'big', 'now'), exact_count_start('big')")
+        execute(connection, f"CREATE TABLE big ({columns}, n int)", index or "SELECT 1",
+                *[f"INSERT INTO big (n) SELECT generate_series(1, {ROWS // 12})"] * 12, "VACUUM ANALYZE big",
+                "SELECT feed_create('big', 'big', 'now'), exact_count_start('big')")  # fmt: skip
         yield connection
-        connection.execute("RESET ALL")
-        connection.execute("SELECT feed_drop('big'), exact_count_stop('big')")
-        connection.execute("DROP TABLE big")
+        execute(connection, "RESET ALL", "SELECT feed_drop('big'), exact_count_stop('big')", "DROP TABLE big")
 
 
 def touched(connection: Connection, statement: str, table: str = "big") -> tuple[int, int]:
     counters = f"""SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit
                   FROM pg_stat_force_next_flush(), pg_statio_user_tables WHERE relname = '{table}'"""
-    connection.execute("SELECT pg_stat_force_next_flush()")
-    before = connection.execute(counters.encode()).fetchone()
-    connection.execute(statement.encode())
-    connection.execute("SELECT pg_stat_force_next_flush()")
-    after = connection.execute(counters.encode()).fetchone()
-    assert before and after
-    return int(str(after[0])) - int(str(before[0])), int(str(after[1])) - int(str(before[1]))
+    execute(connection, "SELECT pg_stat_force_next_flush()")
+    before = one_row(connection, counters)
+    execute(connection, statement, "SELECT pg_stat_force_next_flush()")
+    after = one_row(connection, counters)
+    return after[0] - before[0], after[1] - before[1]
 
 
 def insert_new(connection: Connection) -> None:
@@ -134,31 +127,19 @@ def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
         heap, index = heap + more[0], index + more[1]
         rows += PIECE
         assert scalar(connection, "SELECT sum(n) FROM pieces") == rows
-    there = connection.execute(
-        "SELECT pg_relation_size(%s::regclass) / 8192, pg_indexes_size(%s) / 8192", (table, table)
-    ).fetchone()
-    assert there
-    return heap // int(str(there[0])), index // int(str(there[1]))
+    sizes = "SELECT pg_relation_size(%s::regclass) / 8192, pg_indexes_size(%s) / 8192"
+    of_table, of_indexes = one_row(connection, sizes, (table, table))
+    return heap // of_table, index // of_indexes
 
 
-@pytest.mark.parametrize(
-    ("method", "column"),
-    [
-        ("brin", ""),
-        ("btree", ""),
-        ("brin", "xact bigint DEFAULT xact_id()"),
-        ("btree", "xact bigint DEFAULT xact_id()"),
-    ],
-)
+@pytest.mark.parametrize("column", ["", "xact bigint DEFAULT xact_id()"])
+@pytest.mark.parametrize("method", ["brin", "btree"])
 def test_a_large_transaction_is_read_once(fresh: Connection, method: str, column: str) -> None:
-    fresh.execute("CREATE TABLE pieces (n int)")
-    fresh.execute("CREATE TABLE old (k int PRIMARY KEY)")
-    if column:
-        fresh.execute(f"ALTER TABLE old ADD {column}".encode())
-    fresh.execute("INSERT INTO old (k) SELECT generate_series(1, %s)", (OLD,))
-    for (statement,) in fresh.execute("SELECT feed_prepare('old', method => %s)", (method,)).fetchall():
-        fresh.execute(str(statement).encode())
-    fresh.execute("VACUUM ANALYZE old")
+    execute(fresh, "CREATE TABLE pieces (n int)", "CREATE TABLE old (k int PRIMARY KEY)",
+            *[f"ALTER TABLE old ADD {column}"] * bool(column),
+            f"INSERT INTO old (k) SELECT generate_series(1, {OLD})")  # fmt: skip
+    steps = fresh.execute("SELECT feed_prepare('old', method => %s)", (method,)).fetchall()
+    execute(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
     assert heap <= 5 and index <= 5, f"the table {heap} times, its indexes {index} times"
 
@@ -179,9 +160,7 @@ def ordered(cluster: Cluster) -> Iterator[Connection]:
         for _ in range(ORDERED_ROWS // ORDERED_PIECE):
             connection.execute(f"INSERT INTO big_order SELECT FROM generate_series(1, {ORDERED_PIECE})".encode())
         yield connection
-        connection.execute("RESET ALL")
-        connection.execute("SELECT feed_drop('in order')")
-        connection.execute("DROP TABLE big_order")
+        execute(connection, "RESET ALL", "SELECT feed_drop('in order')", "DROP TABLE big_order")
 
 
 def expect_pieces(connection: Connection, rows: int) -> None:
@@ -278,10 +257,10 @@ def test_a_call_that_found_nothing_is_not_made_again(cluster: Cluster) -> None:
     seen: list[str] = []
     read, nothing = "SELECT count(*) FROM feed_read('quiet', null::quiet)", (0, 0)
     with connect(cluster.dsn) as connection, connect(cluster.dsn) as other:
-        for text in ("CREATE ROLE quiet_reader", "CREATE TABLE quiet (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
-                     "GRANT SELECT ON quiet TO quiet_reader", "SELECT feed_create('quiet', 'quiet')",
-                     "SELECT feed_grant('quiet', 'quiet_reader')", EXPLAINED):  # fmt: skip
-            connection.execute(text.encode())
+        execute(connection, "CREATE ROLE quiet_reader",
+                "CREATE TABLE quiet (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
+                "GRANT SELECT ON quiet TO quiet_reader", "SELECT feed_create('quiet', 'quiet')",
+                "SELECT feed_grant('quiet', 'quiet_reader')", EXPLAINED)  # fmt: skip
         connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
         for _ in range(3):  # the first one writes when it was asked
             scalar(connection, read)
@@ -303,9 +282,7 @@ def test_a_call_that_found_nothing_is_not_made_again(cluster: Cluster) -> None:
         other.execute("SELECT feed_revoke('quiet', 'quiet_reader')")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             scalar(connection, owned)
-        connection.execute("RESET ROLE")
-        for text in ("SELECT feed_drop('quiet')", "DROP TABLE quiet", "DROP ROLE quiet_reader"):
-            connection.execute(text.encode())
+        execute(connection, "RESET ROLE", "SELECT feed_drop('quiet')", "DROP TABLE quiet", "DROP ROLE quiet_reader")
 
 
 @pytest.mark.editions
@@ -323,9 +300,8 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
                 f"INSERT INTO parts VALUES (DEFAULT, {n})",
             )
             execute(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE parts IN ACCESS SHARE MODE")
-            query = scalar(
-                reader, "SELECT reader_batch_query('parts', reader_next_batch('parts', reader_start('parts')))"
-            )
+            batch = "reader_next_batch('parts', reader_start('parts'))"
+            query = scalar(reader, f"SELECT reader_batch_query('parts', {batch})")
             assert len(reader.execute(str(query).encode()).fetchall()) == 1
             execute(reader, "COMMIT")
             assert scalar(reader, "SELECT feed_apply('f', 'SELECT count(*) FROM batch')") == 1

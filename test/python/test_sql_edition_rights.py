@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
 
-import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
@@ -578,15 +577,6 @@ def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
     with pytest.raises(errors.CheckViolation):
         run(edition, "CALL twice(0)")
     assert run(edition, "SELECT count(*) FROM kept") == [(17,)]
-
-
-def test_a_standby_and_what_is_missing_are_refused(edition: Connection) -> None:
-    for statement in (
-        "SELECT feed_apply('f', 'SELECT * FROM batch LIMIT 1')",
-    ):  # fmt: skip
-        with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
-            run(edition, statement)
-        assert caught.value.diag.message_hint, statement
 
 
 def test_nobody_locks_the_state(edition: Connection) -> None:

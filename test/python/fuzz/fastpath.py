@@ -9,6 +9,7 @@ from fuzz import binary
 from fuzz.calls import Calls
 from fuzz.oracles import Oracles
 from fuzz.session import Outcome, Session
+from hostile import framed, row
 
 AT_ONCE = 1 << 16
 TEXT, BINARY = 0, 1
@@ -21,11 +22,7 @@ def message(oid: int, values: Values, form: int) -> bytes:
     >>> message(7, [b"x", None], TEXT).hex()
     '4600000019000000070001000000020000000178ffffffff0000'
     """
-    body = struct.pack("!iHHH", oid, 1, form, len(values))
-    for value in values:
-        body += struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
-    body += struct.pack("!H", form)
-    return b"F" + struct.pack("!i", len(body) + 4) + body
+    return framed(b"F", struct.pack("!iHH", oid, 1, form) + row(values) + struct.pack("!H", form))
 
 
 def answer(line: int) -> dict[str, str]:
