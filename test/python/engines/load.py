@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
-from inorder.connection.database import connect
+from inorder.connection.database import connect, execute
 from inorder.installations import find_installation
 from inorder.lab.server.cluster import Cluster
 
@@ -35,10 +35,7 @@ def servers(count: int) -> Iterator[list[str]]:
             cluster = stack.enter_context(Cluster(find_installation()))
             cluster.start(SETTINGS | {"shared_buffers": "128MB", "max_prepared_transactions": "500"})
             with connect(cluster.dsn) as connection:
-                connection.execute("CREATE EXTENSION inorder")
-                for statement in TABLES[place]:
-                    connection.execute(statement.encode())
-                connection.execute("SELECT feed_enable('events')")
+                execute(connection, "CREATE EXTENSION inorder", *TABLES[place], "SELECT feed_enable('events')")
             dsns.append(cluster.dsn)
         yield dsns
 
@@ -98,8 +95,7 @@ def report(found: Counter[tuple[int, int]], there: set[tuple[int, int]], done: C
     click.echo(f"killed {done['drivers']} drivers and {done['executors']} executors")
     click.echo(f"{len(there):,} rows committed, {LARGE:,} of them in one transaction")
     click.echo(f"{len(lost)} lost, {len(repeated)} repeated, {len(phantom)} phantom")
-    for error in errors:
-        click.echo(error)
+    click.echo("\n".join(errors), nl=bool(errors))
     sys.exit(1 if lost or phantom or repeated or errors or len(there) < LARGE else 0)
 
 

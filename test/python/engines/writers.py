@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from inorder.connection.database import connect
@@ -39,7 +40,8 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         kinds: list[Callable[[], None]] = [
-            self.row, self.row, self.several, self.undone, self.savepoints, self.two_phase, self.finish, self.long,
+            lambda: self.insert(1), lambda: self.insert(1), lambda: self.insert(self.rng.randint(2, 300)), self.undone,
+            self.savepoints, self.two_phase, self.finish, self.long,
         ]  # fmt: skip
         try:
             with connect(self.dsn) as self.connection:
@@ -55,25 +57,17 @@ class Writer(threading.Thread):
         self.connection.execute(INSERT.encode(), [self.number, self.used + 1, self.used + rows])
         self.used += rows
 
-    def row(self) -> None:
-        self.insert(1)
-
-    def several(self) -> None:
-        self.insert(self.rng.randint(2, 300))
-
     def undone(self) -> None:
-        self.connection.execute("BEGIN")
-        self.insert(self.rng.randint(1, 100))
-        self.connection.execute("ROLLBACK")
+        with self.connection.transaction(force_rollback=True):
+            self.insert(self.rng.randint(1, 100))
 
     def savepoints(self) -> None:
-        self.connection.execute("BEGIN")
-        for _ in range(self.rng.choice((3, 70))):
-            self.connection.execute("SAVEPOINT s")
-            self.insert(self.rng.randint(1, 5))
-            if self.rng.random() < 0.4:
-                self.connection.execute("ROLLBACK TO s")
-        self.connection.execute("COMMIT")
+        with self.connection.transaction():
+            for _ in range(self.rng.choice((3, 70))):
+                self.connection.execute("SAVEPOINT s")
+                self.insert(self.rng.randint(1, 5))
+                if self.rng.random() < 0.4:
+                    self.connection.execute("ROLLBACK TO s")
 
     def two_phase(self) -> None:
         gid = f"{self.name} {self.used}"
@@ -90,11 +84,10 @@ class Writer(threading.Thread):
 
     def long(self) -> None:
         """Open for seconds, writing at both ends."""
-        self.connection.execute("BEGIN")
-        self.insert(5)
-        self.stop.wait(self.rng.random() * 8)
-        self.insert(5)
-        self.connection.execute("COMMIT")
+        with self.connection.transaction():
+            self.insert(5)
+            self.stop.wait(self.rng.random() * 8)
+            self.insert(5)
 
 
 def write_large(dsn: str, number: int) -> None:
@@ -104,5 +97,5 @@ def write_large(dsn: str, number: int) -> None:
 
 def committed(dsn: str) -> set[tuple[int, int]]:
     with connect(dsn) as connection:
-        rows = connection.execute("SELECT writer, token FROM events").fetchall()
-    return {(int(str(writer)), int(str(token))) for writer, token in rows}
+        found: list[Any] = connection.execute("SELECT writer, token FROM events").fetchall()
+    return set(found)

@@ -10,7 +10,7 @@ from soak.world import LANES, TABLES, SoakWorld
 from stress.others import STATE_TABLES, Partitioner
 from stress.owners import OwnerRole
 from stress.refusals import passes
-from stress.world import Role, transaction
+from stress.world import Role, numbers, transaction
 from stress.writers import Writer, check_count
 
 TRIES = 60  # to get a table while others write
@@ -78,8 +78,7 @@ class Bursts(Partitioner, OwnerRole):
         """Its rows need not have come, but not twice: a minute was enough for every reader, unless it is behind."""
         with transaction(connection):
             connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
-            found = connection.execute(f"SELECT token FROM {name}".encode()).fetchall()
-            self.world.ledger.leave("s_parts", [int(str(token)) for (token,) in found])
+            self.world.ledger.leave("s_parts", numbers(connection, f"SELECT token FROM {name}"))
             connection.execute(f"DROP TABLE {name}".encode())
 
 

@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from inorder.connection.database import Connection
-from psycopg import sql
+from inorder.connection.database import Connection, one_row
 from psycopg.conninfo import make_conninfo
 
 from soak.world import TABLES, SoakWorld, Tokens, put, replace, tokens_in
 from stress.readers import Plain, feed_read
 from stress.stateless import Stateless, batch_rows
 from stress.tails import PASSES
-from stress.world import MOVER, OWNER, transaction
+from stress.world import MOVER, OWNER, numbers, transaction
 
 PIECE = (1000, 1000)
 TOKEN = re.compile(rb'"token": ?(\d+)')
@@ -48,9 +47,7 @@ class Kept(Plain):
     def recover(self) -> None:
         query = "SELECT coalesce(max(number), 0) FROM s_polls WHERE reader = %s"
         for table in self.tables:
-            row = self.connection.execute(query, [self.path(table).name]).fetchone()
-            assert row is not None
-            self.length[table] = int(str(row[0]))
+            (self.length[table],) = numbers(self.connection, query, self.path(table).name)
 
     def keep(self, table: str, tokens: list[int]) -> int:
         """In the transaction that moves the position. How long the file is if that commits."""
@@ -98,15 +95,14 @@ class OfWorkers(Kept):
 
     def poll(self, table: str) -> int | None:
         take = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
-        row = self.connection.execute(take, [self.feed(table), self.name, self.max_rows()]).fetchone()
-        if row is None or row[0] is None:
+        number, token = one_row(self.connection, take, [self.feed(table), self.name, self.max_rows()])
+        if number is None:
             return 0
-        statement = sql.SQL("SELECT token FROM feed_batch_rows(%s, %s, null::{})").format(sql.Identifier(table))
+        rows = f"SELECT token FROM feed_batch_rows(%s, %s, null::{table})"
         with transaction(self.connection):
-            found = self.connection.execute(statement, [self.feed(table), row[0]])
-            tokens = [int(str(token)) for (token,) in found]
+            tokens = numbers(self.connection, rows, self.feed(table), number)
             length = self.keep(table, tokens)
-            self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), *row])
+            self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), number, token])
         return self.took(table, tokens, length) or None
 
 
