@@ -1,6 +1,7 @@
 """Copy the extension's files to a server's folders, and remove them: by sudo where the folders are another's."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -10,8 +11,11 @@ from pathlib import Path
 
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
+from inorder.text import listed
 
 LIBRARIES = (".so", ".dylib")
+# Whoever gives a folder to an administrator could else have any file replaced.
+OF_EXTENSION = re.compile(r"inorder(\.control|--[\w.-]+\.sql|\.so|\.dylib)")
 PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
@@ -49,9 +53,11 @@ def require_unpackaged(paths: Sequence[Path]) -> None:
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """An error if these are not files of the extension, or if there is no server to read them."""
+    """An error if these are not files of the extension, all of them, or if there is no server to read them."""
     if not any(target.name == "inorder.control" for target in targets):
         raise InputError(f"{stage} has no inorder.control below it: no files of inorder extension build")
+    if others := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
+        raise InputError(f"{stage} has what is no file of inorder extension build: {listed(others)}")
     for target in targets:
         if not target.parent.is_dir():
             raise InputError(f"there is no folder {target.parent}: the PostgreSQL these files are for is not installed")

@@ -171,6 +171,19 @@ def test_files_of_a_package_are_left_alone(
     assert (there / "inorder.control").read_text() == "old"
 
 
+def test_nothing_else_is_placed(stage: Path, tmp_path: Path) -> None:
+    """Who runs it may write to any folder, and the files may come from another machine."""
+    there = tmp_path / "there"
+    there.mkdir()
+    for name in ("inorder", "inorder.sh", "other.control"):
+        other = stage / there.relative_to("/") / name
+        other.write_text("* * * * * root id")
+        with pytest.raises(InputError, match=f"no file of inorder extension build: {there / name}"):
+            placing.place(stage)
+        other.unlink()
+    assert list(there.iterdir()) == []
+
+
 def test_a_folder_that_is_not_there_is_not_made(stage: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         placing.place(stage)
