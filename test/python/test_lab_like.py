@@ -362,7 +362,8 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 def test_what_a_server_says_runs_nothing_here(
     cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
-    monkeypatch.setattr("inorder.lab.targets.throw_away.create_extensions", lambda *_: None)
+    make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # and no extension
+    monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
     file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
     second = f"COPY (SELECT 1) TO PROGRAM 'touch {file}'"

@@ -76,11 +76,11 @@ class Told:
     def __init__(self, *seconds: float) -> None:
         self.seconds = iter(seconds)
 
-    def execute(self, _query: str) -> "Told":
+    def execute(self, *_query: object) -> "Told":
         return self
 
-    def fetchone(self) -> tuple[float]:
-        return (next(self.seconds),)
+    def fetchall(self) -> list[tuple[float]]:
+        return [(next(self.seconds),)]
 
 
 def test_clocks_are_compared_by_the_quickest_reading() -> None:

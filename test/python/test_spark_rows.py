@@ -269,13 +269,13 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
 
 
 def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, made = [], rows.opened
+    opened, made = [], rows.Connection
 
     def counted(dsn: str) -> object:
         opened.append(dsn)
         return made(dsn)
 
-    monkeypatch.setattr(rows, "opened", counted)
+    monkeypatch.setattr(rows, "Connection", counted)
     dsn, names = f"{cluster.dsn} dbname=tail", {"n": "int"}
     insert(fresh, 10)
     rows.close_kept()
