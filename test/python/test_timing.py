@@ -5,12 +5,13 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.instruments import timing
-from inorder.lab.instruments.timing import EndedSessions, ServerProcess, children_of
+from inorder.lab.instruments.timing import ServerProcess, children_of, ended_cpu
 from inorder.lab.server.cluster import Cluster
 
 pytestmark = pytest.mark.server
@@ -38,9 +39,9 @@ def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
 def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Connection) -> None:
     assert cluster.process is not None
     earlier = connect(cluster.dsn)
-    ended = EndedSessions(cluster.process.pid)
+    ended = partial(ended_cpu, cluster.process.pid, connection)
     earlier.close()
-    before = ended.cpu_seconds(connection)
+    before = ended()
     session = connect(cluster.dsn)
     process = session.info.backend_pid
     session.execute(WORK)
@@ -48,7 +49,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
     os.kill(process, signal.SIGSTOP)  # so that it cannot end yet
     session.close()
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(ended.cpu_seconds, connection)
+        reading = pool.submit(ended)
         time.sleep(0.3)
         waited = not reading.done()
         os.kill(process, signal.SIGCONT)
@@ -63,4 +64,4 @@ def test_a_session_that_goes_on_is_an_error(
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):
-        EndedSessions(cluster.process.pid).cpu_seconds(connection)
+        ended_cpu(cluster.process.pid, connection)

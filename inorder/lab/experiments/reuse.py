@@ -16,7 +16,7 @@ from inorder.lab import setting
 from inorder.lab.analysis.figures import Row, middle, middle_of, per
 from inorder.lab.capabilities import VACUUMED, OwnRun
 from inorder.lab.experiment import Experiment
-from inorder.lab.instruments.counters import VERBOSE, index_pages, primary_message, read_index_pages, read_sizes
+from inorder.lab.instruments.counters import FREED, VERBOSE, index_pages, primary_message, read_leaf_density, read_sizes
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.report.plots import Chart, Line, line_chart
 from inorder.lab.report.section import Figure, Section, number, table
@@ -175,9 +175,8 @@ class ReuseExperiment(Experiment[ReusePlan]):
         session.execute(f"INSERT INTO {key.table} (arrived) SELECT generate_series({low}, {high})".encode())
 
     def turn_over(self, session: Connection, key: KeyKind, deleted: str, started: float) -> tuple[Series, Metrics]:
-        first = read_index_pages(session, key)
-        names = ("index_bytes", "newly_deleted", "deleted", "reusable", *(["leaf_density"] if first else []))
-        series: Series = {name: [] for name in names}
+        first = read_leaf_density(session, key)
+        series: Series = {}
         notices: list[str] = []
         session.add_notice_handler(primary_message(notices))
         for turn in range(self.plan.turns + 1):
@@ -188,12 +187,11 @@ class ReuseExperiment(Experiment[ReusePlan]):
                 self.delete(session, key, deleted, turn)
             notices.clear()
             session.execute(VERBOSE.format(table=key.table).encode())
-            pages = index_pages(notices) if turn else None
-            series["index_bytes"].append(read_sizes(session, key)["index_bytes"])
-            for name in ("newly_deleted", "deleted", "reusable"):
-                series[name].append(getattr(pages, name) if pages else 0)
-            if first:
-                series["leaf_density"].append(read_index_pages(session, key)["leaf_density"])
+            found = {"index_bytes": read_sizes(session, key)["index_bytes"]}
+            found |= index_pages(notices) if turn else dict.fromkeys(FREED, 0)
+            found |= read_leaf_density(session, key)
+            for name, value in found.items():
+                series.setdefault(name, []).append(value)
         return series, {"leaf_density_filled": first["leaf_density"]} if first else {}
 
     def delete(self, session: Connection, key: KeyKind, deleted: str, turn: int) -> None:

@@ -189,7 +189,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         if step in (COPY_FROM, COPY_MORE) and "index_hits" in found:
             found["blocks_per_row"] = (found["index_hits"] + found["index_reads"]) / rows
         if step in VACUUMS:
-            found["pages_freed"] = index_pages(notices).newly_deleted
+            found["pages_freed"] = index_pages(notices)["newly_deleted"]
         return deleted | found
 
     def count_recent(self, kind: str) -> Metrics:

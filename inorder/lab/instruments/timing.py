@@ -52,27 +52,21 @@ class ServerProcess:
         return {"seconds": wall, "cpu_seconds": self.cpu_seconds() - cpu}
 
 
-class EndedSessions:
-    """CPU time of the server's processes that have ended, as the kernel adds it up for their parent.
+def ended_cpu(server: int, connection: Connection) -> float:
+    """CPU seconds of the server's processes that have ended: all but the session of the connection, once they have.
 
-    It has that of pgbench's sessions, the whole of it, once they are gone: the server's list of sessions forgets one
-    while its process still ends. So the processes are read, and which of them last, the server is asked.
+    As the kernel adds it up for their parent. It has that of pgbench's sessions, the whole of it, once they are gone:
+    the server's list of sessions forgets one while its process still ends. So the processes are read, and which of them
+    last, the server is asked.
     """
 
-    def __init__(self, server: int) -> None:
-        self.server = server
+    def have_ended() -> bool:
+        there = children_of(server)  # first: what begins afterwards is none of those that were to end
+        return there <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
-    def ending(self, connection: Connection) -> set[int]:
-        there = children_of(self.server)  # first: what begins afterwards is none of those that were to end
-        return there - {int(row[0]) for row in connection.execute(query("lasting_processes"))}
-
-    def cpu_seconds(self, connection: Connection) -> float:
-        """So far, once every session but that of the connection has ended, and its parent knows."""
-        wait_until(
-            lambda: not self.ending(connection), f"sessions of the server have not ended after {ENDING_SECONDS} s"
-        )
-        fields = stat_of(self.server)  # among them cutime and cstime, the 16th and 17th with the two before
-        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
+    fields = stat_of(server)  # among them cutime and cstime, the 16th and 17th with the two before
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | None = None) -> None:

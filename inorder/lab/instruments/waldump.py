@@ -13,9 +13,8 @@ from pathlib import Path
 from inorder.errors import InorderError, on_error
 
 TOTAL = re.compile(r"^Total\s+(\d+)\s+(\d+) \[.*?\]\s+(\d+) \[", re.M)
-BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)")
 RECORD = re.compile(r"len \(rec/tot\): +(\d+)/ +(\d+),.* desc: (\S+)")
-ITS_BLOCKS = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)( FPW)?")
+BLOCK = re.compile(r"blkref #\d+: rel (\S+)(?: fork (\w+))? blk (\d+)( FPW)?")
 FIGURES = ("bytes", "image_bytes", "images", "splits", "blocks")
 
 
@@ -77,7 +76,7 @@ def blocks_of(line: str, relation: str) -> list[int]:
     []
     """
     found = BLOCK.findall(line)
-    return [int(block) for name, fork, block in found if name == relation and fork in ("", "main")]
+    return [int(block) for name, fork, block, _ in found if name == relation and fork in ("", "main")]
 
 
 def by_relation(span: Span) -> dict[str, dict[str, float]]:
@@ -91,7 +90,7 @@ def by_relation(span: Span) -> dict[str, dict[str, float]]:
     for line in lines_of(span):
         if not (record := RECORD.search(line)):
             continue
-        changed = ITS_BLOCKS.findall(line)
+        changed = BLOCK.findall(line)
         relation = changed[0][0] if changed else ""
         one = found.setdefault(relation, dict.fromkeys(FIGURES, 0.0))
         one["bytes"] += int(record[2])

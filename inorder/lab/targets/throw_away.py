@@ -12,7 +12,7 @@ from inorder.connection.database import Connection, connect, literal, query
 from inorder.lab.instruments import waldump
 from inorder.lab.instruments.counters import wal_place
 from inorder.lab.instruments.machine import DeviceTimes, describe_machine, read_device
-from inorder.lab.instruments.timing import SAME, Apart, EndedSessions, ServerProcess
+from inorder.lab.instruments.timing import SAME, Apart, ServerProcess, ended_cpu
 from inorder.lab.keys import SCHEMA, KeyKind
 from inorder.lab.results import Result
 from inorder.lab.server.cluster import Cluster
@@ -106,7 +106,7 @@ class ThrowAway(Target):
 
     def ended_cpu(self, connection: Connection) -> float | None:
         assert self.cluster.process is not None
-        return EndedSessions(self.cluster.process.pid).cpu_seconds(connection)
+        return ended_cpu(self.cluster.process.pid, connection)
 
     def device(self, folder: str = "") -> DeviceTimes | None:
         return read_device(Path(folder or self.cluster.data))
