@@ -78,14 +78,27 @@ def attacked(server: Installation) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture
+def dsn(attacked: Cluster) -> Iterator[str]:
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as made:
+        yield made
+
+
+@pytest.fixture
+def mallory(dsn: str) -> Iterator[Connection]:
+    with connect(f"{dsn} user=mallory") as session:
+        yield session
+
+
 def called_names() -> list[str]:
     script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
     return sorted(named - {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"})
 
 
-def use(connection: Connection, schema: str, path: str = "pg_catalog") -> None:
-    execute(connection, f"SET search_path = {path}", *USE.format(x=schema).split(";\n")[:-1], "RESET search_path")
+def use(dsn: str, schema: str) -> None:
+    with connect(dsn) as session:  # which has no plans
+        execute(session, "SET search_path = pg_catalog", *USE.format(x=schema).split(";\n")[:-1])
 
 
 PLANT = """
@@ -100,32 +113,25 @@ END $$
 """
 
 
-def plant(dsn: str, schema: str, names: list[str]) -> None:
-    traps = [*overloads(schema, names), *operators(schema)]
-    with connect(f"{dsn} user=mallory") as mallory:
-        execute(mallory, PLANT)
-        taken = scalar(mallory, "SELECT pg_temp.plant(%s)", traps)
+def plant(mallory: Connection, schema: str) -> None:
+    traps = [*overloads(schema, called_names()), *operators(schema)]
+    taken = scalar(mallory, "SELECT pg_temp.plant(%s)", traps)
     assert int(str(taken)) < len(traps) / 100
 
 
 @pytest.mark.parametrize("installer", ["mallory", "postgres"])
-def test_what_is_planted_before_installation_is_never_called(attacked: Cluster, installer: str) -> None:
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE SCHEMA x")
-        plant(dsn, "x", called_names())
-        with connect(f"{dsn} user={installer}" if installer == "mallory" else dsn) as connection:
-            # Names of the extension's own functions are taken: that it then cannot be installed is all that is gained.
-            if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
-                with connect(f"{dsn} user=mallory") as mallory:
-                    drop_own(mallory)
-                execute(connection, "CREATE EXTENSION inorder SCHEMA x")
-        with connect(dsn) as admin:
-            assert value(
-                admin, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'x'::regnamespace AND proname = 'format'"
-            )
-            use(admin, "x")
-            use_again(admin, "x, pg_catalog")
+def test_what_is_planted_before_installation_is_never_called(dsn: str, mallory: Connection, installer: str) -> None:
+    execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
+    plant(mallory, "x")
+    with connect(f"{dsn} user={installer}") as connection:
+        # Names of the extension's own functions are taken: that it then cannot be installed is all that is gained.
+        if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
+            drop_own(mallory)
+            execute(connection, "CREATE EXTENSION inorder SCHEMA x")
+    formats = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'x'::regnamespace AND proname = 'format'"
+    assert value(mallory, formats)
+    use(dsn, "x")
+    use_again(dsn, "x, pg_catalog")
 
 
 def drop_own(mallory: Connection) -> None:
@@ -139,32 +145,24 @@ def drop_own(mallory: Connection) -> None:
             execute(mallory, f"DROP FUNCTION {signature}")
 
 
-def use_again(connection: Connection, path: str) -> None:
-    execute(connection, "DROP TABLE public.events", "DROP TABLE public.old")
-    statements = USE.format(x="x").split(";\n")[:-1]
-    with connection.transaction():
-        made = [s for s in statements if s.strip().startswith(("CREATE", "INSERT", "ALTER"))]
-        execute(connection, *made)
-    execute(connection, f"SET search_path = {path}")
-    called = [s for s in statements if s.strip().startswith("SELECT")]
-    execute(connection, *called, "RESET search_path")
+def use_again(dsn: str, path: str) -> None:
+    statements = [s.strip() for s in USE.format(x="x").split(";\n")[:-1]]
+    with connect(dsn) as session:
+        execute(session, "DROP TABLE public.events, public.old", "BEGIN")
+        execute(session, *(s for s in statements if s.startswith(("CREATE", "INSERT", "ALTER"))), "COMMIT")
+        execute(session, f"SET search_path = {path}", *(s for s in statements if s.startswith("SELECT")))
 
 
-def test_what_is_planted_after_installation_is_never_called(attacked: Cluster) -> None:
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE SCHEMA x")
-        with connect(dsn) as admin:
-            execute(admin, "CREATE EXTENSION inorder SCHEMA x")
-        plant(dsn, "x", called_names())
-        with connect(dsn) as admin:
-            use(admin, "x")
-            execute(admin, "DROP TABLE public.events", "DROP TABLE public.old")
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
-        plant(dsn, "x", called_names())
-        with connect(dsn) as admin:
-            use(admin, "y")
+def test_what_is_planted_after_installation_is_never_called(dsn: str, mallory: Connection) -> None:
+    execute(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
+    with connect(dsn) as admin:
+        execute(admin, "CREATE EXTENSION inorder SCHEMA x")
+        plant(mallory, "x")
+        use(dsn, "x")
+        execute(admin, "DROP TABLE public.events, public.old")
+    execute(mallory, "ALTER SCHEMA x RENAME TO y", "CREATE SCHEMA x", "GRANT ALL ON SCHEMA x, y TO PUBLIC")
+    plant(mallory, "x")
+    use(dsn, "y")
 
 
 # An installer's name for the schema that would end a statement which takes it apart at its commas.
@@ -172,23 +170,17 @@ INJECTED = ",RIGHTARG=int);SELECT evil.attack();--, x, y"
 OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OPERATOR("[:63]
 
 
-def test_the_name_of_the_schema_ends_no_statement(attacked: Cluster) -> None:
-    with (
-        database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
-        connect(f"{dsn} user=mallory") as mallory,
-    ):
-        execute(
-            mallory, ATTACK, 'CREATE SCHEMA "x, y; %s"', f'CREATE SCHEMA "{INJECTED}"',
-            f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
-            f'CREATE FUNCTION "{INJECTED}".uuid_v1_lt_time(pg_temp."{OPERAND}", int) RETURNS boolean RETURN true',
-        )  # fmt: skip
-        # Later minor versions refuse a name with two hyphens.
-        assert refusal(mallory, f'CREATE EXTENSION inorder SCHEMA "{INJECTED}"') in ("", "22P02")
-        execute(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
-        assert value(mallory, """SELECT now() OPERATOR("x, y; %s".<~) "x, y; %s".uuid_v1_nextval()""") in (
-            True,
-            False,
-        )
+def test_the_name_of_the_schema_ends_no_statement(mallory: Connection) -> None:
+    execute(
+        mallory, ATTACK, 'CREATE SCHEMA "x, y; %s"', f'CREATE SCHEMA "{INJECTED}"',
+        f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
+        f'CREATE FUNCTION "{INJECTED}".uuid_v1_lt_time(pg_temp."{OPERAND}", int) RETURNS boolean RETURN true',
+    )  # fmt: skip
+    # Later minor versions refuse a name with two hyphens.
+    assert refusal(mallory, f'CREATE EXTENSION inorder SCHEMA "{INJECTED}"') in ("", "22P02")
+    execute(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
+    compared = value(mallory, """SELECT now() OPERATOR("x, y; %s".<~) "x, y; %s".uuid_v1_nextval()""")
+    assert compared in (True, False)
 
 
 # What an owner of the schema or its functions could do.
@@ -235,24 +227,19 @@ MEDDLING_WITH_TABLES = (
 )
 
 
-def test_the_installer_owns_nothing_of_the_internal_schema(attacked: Cluster) -> None:
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
-            tables = ("feed", "feed_table", "counted_table", "count_part")
-            of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
-            for statement in (*MEDDLING, *of_tables):
-                assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
-            # Of these there is a warning, and nothing is granted.
-            execute(
-                mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob"
-            )
-            assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
-            assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
-            assert refusal(mallory, "SELECT count(*) FROM inorder_internal.feed") == ""
-            assert refusal(mallory, "SELECT inorder_internal.sweep()") == "42501"
-        with connect(dsn) as admin:
-            use(admin, "evil")
+def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Connection) -> None:
+    execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+    tables = ("feed", "feed_table", "counted_table", "count_part")
+    of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
+    for statement in (*MEDDLING, *of_tables):
+        assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
+    # Of these there is a warning, and nothing is granted.
+    execute(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
+    assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
+    assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
+    assert refusal(mallory, "SELECT count(*) FROM inorder_internal.feed") == ""
+    assert refusal(mallory, "SELECT inorder_internal.sweep()") == "42501"
+    use(dsn, "evil")
 
 
 def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
@@ -266,12 +253,10 @@ def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
             assert value(mallory, "SELECT has_schema_privilege('inorder_internal', 'USAGE')") is False
 
 
-def test_a_planted_internal_schema_makes_the_installation_fail(attacked: Cluster) -> None:
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, "CREATE SCHEMA inorder_internal")
-        with connect(dsn) as admin:
-            assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
+def test_a_planted_internal_schema_makes_the_installation_fail(dsn: str, mallory: Connection) -> None:
+    execute(mallory, "CREATE SCHEMA inorder_internal")
+    with connect(dsn) as admin:
+        assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
 
 
 # What a call that waits would go on with, if it looked for it by name when it is let in.
@@ -294,12 +279,8 @@ CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUA
 """
 
 
-def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(attacked: Cluster) -> None:
-    with (
-        database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn,
-        connect(f"{dsn} user=mallory") as mallory,
-        connect(f"{dsn} user=mallory") as waiting,
-    ):
+def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
+    with connect(f"{dsn} user=mallory") as waiting:
         execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
         execute(mallory, "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval())")
         execute(mallory, "SELECT evil.feed_create('f', 'evil.t')", "SELECT evil.feed_create('g', 'evil.t')")
@@ -352,17 +333,15 @@ SWAPPED = (
 )
 
 
-def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(attacked: Cluster) -> None:
+def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
     """In the same session, which no lock of the call keeps away."""
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
-        with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
-            assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
-        for call in SWAPPED:
-            ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
-            assert_no_right_gained(dsn)
-            # A query of his own that is being planned may miss what is gone.
-            assert "55000" in ends and set(ends) <= {"55000", "XX000"}, (call, ends)
+    execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
+    assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
+    for call in SWAPPED:
+        ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in count(1))))
+        assert_no_right_gained(dsn)
+        # A query of his own that is being planned may miss what is gone.
+        assert "55000" in ends and set(ends) <= {"55000", "XX000"}, (call, ends)
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:
