@@ -1,12 +1,15 @@
 """Databases with feeds and counts, to be dumped and restored."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from inorder.connection.database import Connection, connect, one_row
+from inorder.connection.database import Connection, one_row
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
+from conftest import copy_of
 from sql_edition import TESTED, create
 
 TABLES = """
@@ -49,6 +52,14 @@ def check_shares(connection: Connection, rows: int) -> None:
     share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
     steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
     assert one_row(connection, f"SELECT count(*) FROM ({steps}) AS s(step) WHERE step < 0") == (0,)
+
+
+def check_counts(connection: Connection) -> None:
+    """Before a fold, and after it."""
+    for table in ALL.values():
+        for call in ("exact_count", "exact_count_fold", "exact_count"):
+            counted, rows = one_row(connection, f"SELECT {call}(%s), count(*) FROM {table}", (table,))
+            assert counted == rows or call == "exact_count_fold", f"{table}: {counted}, not {rows}"
 
 
 def dsn_of(cluster: Cluster, database: str, user: str = "postgres") -> str:
@@ -102,18 +113,19 @@ def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = Non
     )
 
 
-def copy(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> None:
-    with connect(target.dsn) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{into}"'.encode())
-        connection.execute(f'CREATE DATABASE "{into}" STRATEGY file_copy'.encode())
+@contextmanager
+def copied(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> Iterator[Connection]:
+    """A dump of a database, restored into another one, which is there while the block lasts."""
     file = str(folder / "dump")
     dumped = run(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr
-    if form == "plain":
-        done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
-    else:
-        done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
-    assert done.returncode == 0, done.stderr
+    with copy_of("template1", target, into) as connection:
+        if form == "plain":
+            done = run(target, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", into, "-f", file)
+        else:
+            done = run(target, "pg_restore", "--exit-on-error", "--no-owner", "-d", into, file)
+        assert done.returncode == 0, done.stderr
+        yield connection
 
 
 OWNER = "inorder_plain"

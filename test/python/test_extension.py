@@ -16,6 +16,7 @@ from inorder.lab.server import cluster as cluster_module
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.installation import copy_server, make_readable
 
+import restoring
 from first_use import REMOVAL, STATEMENTS, printed, script
 from tool import inorder
 
@@ -59,10 +60,7 @@ def pg_config(bare: Cluster, tmp_path: Path) -> str:
 
 
 def psql(cluster: Cluster, statements: dict[str, str | None]) -> str:
-    done = subprocess.run(
-        [cluster.original.program("psql"), "-XAtq", "-v", "ON_ERROR_STOP=1"], check=False, capture_output=True,
-        text=True, input=script(statements), env=cluster.environment(),
-    )  # fmt: skip
+    done = restoring.run(cluster, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", stdin=script(statements))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

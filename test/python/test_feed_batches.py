@@ -1,6 +1,5 @@
 """Batches of workers: the example of the manual, workers that die, roles, restores, forged rows."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,15 +14,16 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import copy_of, scalar
 from examples import python_with
-from restoring import copy, dsn_of
+from restoring import copied, dsn_of
 from sql_edition import TESTED, create
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
 NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
-WAIT_SECONDS = 60
+
 # What a client outside the database relies on: the number of a batch, and until when it is the worker's.
 HANDED_OUT = {
     "feed_next_batch('one', 1)": "",
@@ -128,9 +128,7 @@ def test_a_worker_that_waits_gets_what_another_lost(feed: Connection, cluster: C
     with connect(dsn_of(cluster, "mails")) as worker:
         number, _ = take(worker, "one")
         assert scalar(feed, "SELECT feed_wait('mailer', '0')") is False
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not scalar(feed, "SELECT feed_wait('mailer')"):
-        assert time.monotonic() < deadline
+    wait_for(lambda: scalar(feed, "SELECT feed_wait('mailer')"))
     assert take(feed, "two")[0] == number
 
 
@@ -201,25 +199,20 @@ def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster
 def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
     insert(feed, 1, 9)
     aside, (number, token) = set_aside(feed, "one", 2), take(feed, "two", 3)
-    try:
-        copy(cluster, "mails", cluster, "mails_again", "custom", tmp_path)
-        with connect(dsn_of(cluster, "mails_again")) as again:
-            for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
-                with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
-                    again.execute(call.encode(), [number, token])
-            assert scalar(again, "SELECT count(*) FROM feed_batches") == 0
-            again.execute("SELECT feed_rebase('events')")
-            with pytest.raises(psycopg.errors.InvalidParameterValue):
-                again.execute(FINISH.encode(), [number, token])
-            taken, new_token = take(again, "three")
-            assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, aside)) == (number, [3, 4, 5], [1, 2])
-            assert scalar(again, FINISH, taken, new_token) is True
-            later, _ = take(again, "three")
-            assert later > 1 << 40 and scalar(again, ROWS, later) == [6, 7, 8, 9]
-            assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", aside) is True
-    finally:
-        with connect(cluster.dsn) as admin:
-            admin.execute("DROP DATABASE IF EXISTS mails_again WITH (FORCE)")
+    with copied(cluster, "mails", cluster, "mails_again", "custom", tmp_path) as again:
+        for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
+                again.execute(call.encode(), [number, token])
+        assert scalar(again, "SELECT count(*) FROM feed_batches") == 0
+        again.execute("SELECT feed_rebase('events')")
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            again.execute(FINISH.encode(), [number, token])
+        taken, new_token = take(again, "three")
+        assert (taken, scalar(again, ROWS, taken), scalar(again, ROWS, aside)) == (number, [3, 4, 5], [1, 2])
+        assert scalar(again, FINISH, taken, new_token) is True
+        later, _ = take(again, "three")
+        assert later > 1 << 40 and scalar(again, ROWS, later) == [6, 7, 8, 9]
+        assert scalar(again, "SELECT feed_finish_batch('mailer', %s)", aside) is True
 
 
 def test_forged_batches_are_ignored(feed: Connection) -> None:

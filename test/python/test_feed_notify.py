@@ -13,7 +13,7 @@ from psycopg import sql
 
 from conftest import copy_of, scalar
 from examples import python_with
-from restoring import copy, dsn_of
+from restoring import copied
 from sql_edition import create
 
 pytestmark = pytest.mark.server
@@ -30,22 +30,16 @@ FORMS = {
 
 
 @pytest.fixture
-def dsn(cluster: Cluster) -> Iterator[str]:
-    with copy_of("template1", cluster, DATABASE):
-        yield dsn_of(cluster, DATABASE)
-
-
-@pytest.fixture
-def writer(dsn: str) -> Iterator[Connection]:
-    with connect(dsn) as opened:
+def writer(cluster: Cluster) -> Iterator[Connection]:
+    with copy_of("template1", cluster, DATABASE) as opened:
         create(opened)
         yield opened
 
 
 @pytest.fixture
-def reader(dsn: str, writer: Connection) -> Iterator[Connection]:
+def reader(writer: Connection) -> Iterator[Connection]:
     """A session that listens to nothing yet."""
-    with connect(dsn) as opened:
+    with connect(writer.info.dsn) as opened:
         yield opened
 
 
@@ -146,8 +140,10 @@ def test_on_another_channel_and_off(writer: Connection, reader: Connection) -> N
 def test_restored_with_the_table(cluster: Cluster, writer: Connection, tmp_path: Path) -> None:
     make(writer)
     writer.execute("SELECT feed_notify('told', $$it's \\ odd$$)")
-    copy(cluster, DATABASE, cluster, "notify_copy", "custom", tmp_path)
-    with connect(dsn_of(cluster, "notify_copy")) as restored, connect(dsn_of(cluster, "notify_copy")) as listener:
+    with (
+        copied(cluster, DATABASE, cluster, "notify_copy", "custom", tmp_path) as restored,
+        connect(restored.info.dsn) as listener,
+    ):
         listen(listener, "it's \\ odd")
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
             restored.execute("INSERT INTO told (n) VALUES (1)")

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inorder.connection.database import Connection, connect, one_row
+from inorder.connection.database import Connection, one_row
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from ground import PLAIN, run, state
-from restoring import copy, dsn_of
+from restoring import copied
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -202,8 +202,7 @@ def test_a_forged_row_prevents_no_drop(roles: Connection, edition_name: str) -> 
 def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
     """Batches that the other database has returned since are not known: the numbers go on above any of them."""
     run(used, "SELECT feed_drop('z')")
-    copy(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path)
-    with connect(dsn_of(cluster, "numbers_copy")) as restored:
+    with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
         assert scalar(restored, GONE) == 1
         run(restored, "ALTER TABLE t RENAME TO old", PLAIN)
         run(restored, "SELECT feed_create('z', 't')", "SELECT feed_create('y', 't')")

@@ -1,6 +1,5 @@
 """Logical replication: applied rows carry no foreign numbers, and a subscriber's own numbers are read as any others."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,12 +8,11 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
+import waiting
 from conftest import SETTINGS, scalar
 from sql_edition import BUILT, create
 
 pytestmark = pytest.mark.server
-
-WAIT_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +52,7 @@ def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, t
 
 
 def wait_for(connection: Connection, query: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not scalar(connection, query):
-        assert time.monotonic() < deadline, query
-        time.sleep(0.02)
+    waiting.wait_for(lambda: scalar(connection, query))
 
 
 def drop_slot(publisher: Connection, name: str) -> None:

@@ -13,13 +13,13 @@ from attack import execute
 from conftest import SETTINGS, copy_of, scalar
 from restoring import (
     ALL,
-    FOREIGN,
     KEPT,
     OWNER,
     TAKE_SHARE,
     TURN,
+    check_counts,
     check_shares,
-    copy,
+    copied,
     dsn_of,
     fill,
     insert,
@@ -28,7 +28,7 @@ from restoring import (
     run,
     spend_transactions,
 )
-from sql_edition import BUILT, TESTED, create
+from sql_edition import BUILT, create
 
 pytestmark = pytest.mark.server
 
@@ -51,37 +51,8 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
         yield fill(connection)
 
 
-def check_counts(connection: Connection) -> None:
-    for table in ALL.values():
-        for call in ("exact_count", "exact_count_fold", "exact_count"):
-            counted = scalar(connection, f"SELECT {call}(%s)", table)
-            rows = scalar(connection, f"SELECT count(*) FROM {table}")
-            assert counted == rows or call == "exact_count_fold", f"{table}: {counted}, not {rows}"
-
-
-def check_counts_before(connection: Connection) -> None:
-    """Restored tables are not folded until they are accepted; the SQL edition does not count those with a guard."""
-    for table in KEPT.values():
-        for call in ("exact_count_fold", "exact_count") if TESTED == "sql" else ("exact_count_fold",):
-            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored from a dump"):
-                connection.execute(f"SELECT {call}(%s)".encode(), [table])
-        if TESTED == "c":
-            assert scalar(connection, "SELECT exact_count(%s)", table) == scalar(
-                connection, f"SELECT count(*) FROM {table}"
-            )
-
-
 def check_rebased(connection: Connection, feed: str, table: str) -> None:
-    """Reading is an error until feed_rebase, by the position, and by the rows for one who has read nothing.
-
-    The number of row 13, inserted afterwards, is above all restored ones.
-    """
-    quoted = "'" + table.replace("'", "''") + "'"
-    outside = f"reader_next_batch({quoted}, reader_start({quoted}))"
-    for call in (f"feed_read('{feed}', null::{table})", f"feed_next_batch('{feed}')", outside):
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
-            connection.execute(f"SELECT {call}".encode())
-        assert "feed_rebase" in str(refused.value.diag.message_hint)
+    """The number of row 13, inserted afterwards, is above all restored ones."""
     highest = int(str(scalar(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}")))
     base = int(str(scalar(connection, "SELECT feed_rebase(%s)", table)))
     assert base > 0
@@ -108,9 +79,7 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
 def test_feeds_go_on_in_a_younger_server(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
 ) -> None:
-    copy(cluster, "filled", young, "restored", form, tmp_path)
-    with connect(dsn_of(young, "restored")) as connection:
-        check_counts_before(connection)
+    with copied(cluster, "filled", young, "restored", form, tmp_path) as connection:
         assert scalar(connection, "SELECT count(*) FROM inorder_internal.feed") == 2 * len(ALL), (
             "the feed of a table that is gone was dumped"
         )
@@ -119,23 +88,6 @@ def test_feeds_go_on_in_a_younger_server(
         for feed, table in KEPT.items():
             check_rebased(connection, feed, table)
             check_delivered(connection, feed, table, filled[feed])
-        check_counts(connection)
-        # Computed anew: all rows are one new batch.
-        connection.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
-        connection.execute("INSERT INTO made (n) VALUES (13)")
-        assert sorted(read(connection, "made")) == list(range(1, 14))
-        assert scalar(connection, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
-
-
-def test_feeds_go_on_in_an_older_server(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
-    copy(cluster, "filled", cluster, "again", "custom", tmp_path)
-    with connect(dsn_of(cluster, "again")) as connection:
-        check_counts_before(connection)
-        for table in ALL.values():
-            assert scalar(connection, "SELECT feed_rebase(%s) < 1000", table) is True
-        insert(connection, 13, 13)
-        for feed in KEPT:
-            assert sorted(filled[feed] + read(connection, feed)) == list(range(1, 14)), feed
         check_counts(connection)
 
 
@@ -199,7 +151,6 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
     restored = run(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
     assert restored.returncode == 0, restored.stderr
     with connect(dsn_of(young, "plain", OWNER)) as connection, connect(dsn_of(young, "plain", READER)) as reader:
-        check_counts_before(connection)
         assert scalar(connection, "SELECT count(*) FROM feeds WHERE owner IN (%s, %s)", OWNER, READER) == 0
         assert scalar(reader, "SELECT count(*) FROM feeds") == 3 * len(ALL)
         for feed, table in KEPT.items():
@@ -214,19 +165,6 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
             assert sorted(delivered[feed] + granted + read(connection, feed)) == list(range(1, 13)), feed
             assert scalar(connection, f"SELECT feed_finish_batch('{feed} steps', 1)") is True
         check_counts(connection)
-
-
-def test_data_alone_is_refused_by_the_guard(cluster: Cluster, filled: dict[str, list[int]], tmp_path: Path) -> None:
-    copy(cluster, "filled", cluster, "data", "plain", tmp_path)
-    with connect(dsn_of(cluster, "data")) as connection:
-        connection.execute("SELECT feed_rebase('orders')")
-    dumped = run(cluster, "pg_dump", "--data-only", "--table=orders", "filled")
-    assert dumped.returncode == 0, dumped.stderr
-    done = run(cluster, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "data", stdin=dumped.stdout)
-    assert done.returncode != 0
-    assert FOREIGN in done.stderr
-    with connect(dsn_of(cluster, "data")) as connection:
-        assert scalar(connection, "SELECT count(*) FROM orders") == 12
 
 
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -245,14 +183,13 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
         assert [row[0] for row in connection.execute(read_rows)] == [1, 2, 3]
         assert scalar(connection, """SELECT "In Order".feed_apply('f', 'SELECT n FROM batch', 1)""") == 1
         assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
-        copy(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path)
-    with connect(dsn_of(young, "elsewhere")) as connection:
-        assert scalar(connection, """SELECT "In Order".exact_count('events')""") == 5
-        assert int(str(scalar(connection, """SELECT "In Order".feed_rebase('events')"""))) > 1000
-        connection.execute("INSERT INTO events (n) VALUES (6)")
-        assert [row[0] for row in connection.execute(read_rows)] == [5, 6]
-        assert scalar(connection, """SELECT "In Order".feed_next_batch('f')""") is None
-        assert scalar(connection, """SELECT count(*) FROM "In Order".feeds""") == 1
+        with copied(cluster, "elsewhere", young, "elsewhere", "plain", tmp_path) as restored:
+            assert scalar(restored, """SELECT "In Order".exact_count('events')""") == 5
+            assert int(str(scalar(restored, """SELECT "In Order".feed_rebase('events')"""))) > 1000
+            restored.execute("INSERT INTO events (n) VALUES (6)")
+            assert [row[0] for row in restored.execute(read_rows)] == [5, 6]
+            assert scalar(restored, """SELECT "In Order".feed_next_batch('f')""") is None
+            assert scalar(restored, """SELECT count(*) FROM "In Order".feeds""") == 1
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -269,17 +206,19 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
         for feed, table in KEPT.items():
             connection.execute("SELECT feed_create(%s, %s)", [feed, table])
             assert sorted(read(connection, feed)) == [1, 2]
-        copy(cluster, "above", young, "above", "custom", tmp_path)
-    with connect(dsn_of(young, "above")) as connection, connect(dsn_of(young, "above")) as older:
-        older.execute("BEGIN; SELECT pg_current_xact_id()")
-        for feed, table in KEPT.items():
-            connection.execute("SELECT feed_rebase(%s)", [table])
-            connection.execute(f"INSERT INTO {table} (n) VALUES (3)".encode())
-            assert read(connection, feed) == [3], feed
-            older.execute(f"INSERT INTO {table} (n) VALUES (4)".encode())
-        older.execute("COMMIT")
-        for feed in KEPT:
-            assert read(connection, feed) == [4], feed
+        with (
+            copied(cluster, "above", young, "above", "custom", tmp_path) as restored,
+            connect(restored.info.dsn) as older,
+        ):
+            older.execute("BEGIN; SELECT pg_current_xact_id()")
+            for feed, table in KEPT.items():
+                restored.execute("SELECT feed_rebase(%s)", [table])
+                restored.execute(f"INSERT INTO {table} (n) VALUES (3)".encode())
+                assert read(restored, feed) == [3], feed
+                older.execute(f"INSERT INTO {table} (n) VALUES (4)".encode())
+            older.execute("COMMIT")
+            for feed in KEPT:
+                assert read(restored, feed) == [4], feed
 
 
 def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -300,15 +239,14 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
         batch_rows = "SELECT array_agg(seq) FROM feed_batch_rows('steps', 1, null::events)"
         assert scalar(connection, read_rows, "f", 3) == scalar(connection, read_rows, "steps", 3) == [1, 2, 3]
         assert scalar(connection, "SELECT feed_next_batch('steps', 2)") == 1
-        copy(cluster, "in_order", young, "in_order", "custom", tmp_path)
-    with connect(dsn_of(young, "in_order")) as connection:
-        connection.execute("SELECT feed_rebase('events')")
-        connection.execute("INSERT INTO events (seq) VALUES (0)")
-        assert scalar(connection, batch_rows) == [4, 5]
-        assert scalar(connection, "SELECT feed_finish_batch('steps', 1)") is True
-        assert scalar(connection, read_rows, "f", None) == [4, 5, 6, 7]
-        assert scalar(connection, read_rows, "steps", None) == [6, 7]
-        assert scalar(connection, read_rows, "f", 5) == scalar(connection, read_rows, "steps", 5) == [0]
+        with copied(cluster, "in_order", young, "in_order", "custom", tmp_path) as restored:
+            restored.execute("SELECT feed_rebase('events')")
+            restored.execute("INSERT INTO events (seq) VALUES (0)")
+            assert scalar(restored, batch_rows) == [4, 5]
+            assert scalar(restored, "SELECT feed_finish_batch('steps', 1)") is True
+            assert scalar(restored, read_rows, "f", None) == [4, 5, 6, 7]
+            assert scalar(restored, read_rows, "steps", None) == [6, 7]
+            assert scalar(restored, read_rows, "f", 5) == scalar(restored, read_rows, "steps", 5) == [0]
 
 
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
@@ -323,10 +261,8 @@ def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_p
         execute(other, TAKE_SHARE.format("other"), "TRUNCATE got")
         for _ in range(20):
             execute(source, "INSERT INTO t SELECT FROM generate_series(1, 4)", *TURN)
-        copy(cluster, "divided", young, "divided", "custom", tmp_path)
-    with connect(f"{young.dsn} dbname=divided") as restored:
-        execute(restored, "SELECT feed_rebase('t')")
-        for rows in (3,) * 10 + (0,) * 12:
-            insert_some = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
-            execute(restored, insert_some, *TURN)
-        check_shares(restored, 111)
+        with copied(cluster, "divided", young, "divided", "custom", tmp_path) as restored:
+            execute(restored, "SELECT feed_rebase('t')")
+            for rows in (3,) * 10 + (0,) * 12:
+                execute(restored, f"INSERT INTO t SELECT FROM generate_series(1, {rows})", *TURN)
+            check_shares(restored, 111)

@@ -10,7 +10,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, copy_of, scalar
-from restoring import ALL, FOREIGN, KEPT, OWNER, dsn_of, fill, insert, read, run, spend_transactions
+from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, run, spend_transactions
 from sql_edition import BUILT, TESTED
 
 pytestmark = pytest.mark.server
@@ -53,14 +53,14 @@ def delivered(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 
 @pytest.fixture
-def target(young: Cluster) -> Iterator[str]:
+def target(young: Cluster) -> Iterator[Connection]:
     with copy_of("template1", young, "target") as connection:
         connection.execute(f"ALTER DATABASE target OWNER TO {OWNER}".encode())
         connection.execute(f"GRANT ALL ON SCHEMA public TO {OWNER}".encode())
-        yield "target"
+        yield connection
 
 
-def restore(source: Cluster, server: Cluster, database: str, way: str, folder: Path) -> None:
+def restore(source: Cluster, server: Cluster, way: str, folder: Path) -> None:
     options, rounds, role = WAYS[way]
     file = str(folder / "dump")
     dumped = run(source, "pg_dump", *options, "--no-owner", "-f", file, "delivered")
@@ -68,8 +68,14 @@ def restore(source: Cluster, server: Cluster, database: str, way: str, folder: P
     for more in rounds:
         program = ["psql", "-Xq"] if "plain" in options[0] else ["pg_restore", "--exit-on-error", "--no-owner"]
         end = ["-f", file] if program[0] == "psql" else [file]
-        done = run(server, *program, *more, "-U", role, "-d", database, *end)
+        done = run(server, *program, *more, "-U", role, "-d", "target", *end)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def restored(cluster: Cluster, young: Cluster, delivered: object, target: Connection, tmp_path: Path) -> Connection:
+    restore(cluster, young, "one transaction", tmp_path)
+    return target
 
 
 def quoted(table: str) -> str:
@@ -93,6 +99,7 @@ def check_refused(connection: Connection) -> None:
             f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted(table)})",
             f"SELECT reader_start({quoted(table)})", f"SELECT feed_enable({quoted(table)})",
             f"SELECT feed_passed({quoted(table)})", f"SELECT feed_passed_partitions({quoted(table)})",
+
             f"INSERT INTO {table} (n) VALUES (0)", f"INSERT INTO {table} (n) SELECT generate_series(1, 600)",
         ):  # fmt: skip
             assert "feed_rebase(" in str(refusal(connection, call).message_hint), call
@@ -108,125 +115,119 @@ def check_refused(connection: Connection) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_restore_is_refused_until_it_is_accepted(
-    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, way: str, tmp_path: Path
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: Connection, way: str, tmp_path: Path
 ) -> None:
-    restore(cluster, young, target, way, tmp_path)
-    with connect(dsn_of(young, target)) as connection:
-        if way == "schema first":  # for the triggers were disabled
-            connection.execute("SELECT feed_enable('made')")
-        check_refused(connection)
-        for table in ALL.values() if way != "schema first" else ():
-            if TESTED == "c" or table == "made":
-                assert scalar(connection, "SELECT exact_count(%s)", table) == 12
-            else:
-                assert "feed_rebase(" in str(refusal(connection, f"SELECT exact_count({quoted(table)})").message_hint)
-        if way == "plain":
-            spend_transactions(connection, SPENT + 1_000)
-            assert int(str(scalar(connection, "SELECT inorder_internal.next_transaction(0)"))) > SPENT
-            check_refused(connection)
-        rebase = "SELECT relation, feed_rebase(relation) FROM (SELECT DISTINCT relation FROM feeds) AS f"
-        assert len(connection.execute(rebase.encode()).fetchall()) == len(ALL)
-        insert(connection, 13, 212)
-        for feed in KEPT:
-            rest = sorted(delivered[feed] + read(connection, feed))
-            assert rest == list(range(1, 213)), feed
-        # Nor does a guard that is made anew take a position for one of these numbers.
-        connection.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
-        connection.execute("SELECT feed_enable('made')")
-        assert "feed_seek('made" in str(refusal(connection, "SELECT feed_read('made', null::made)").message_hint)
-        connection.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
-        assert sorted(read(connection, "made")) == list(range(1, 213))
-        connection.execute("INSERT INTO made (n) VALUES (213)")
-        assert scalar(connection, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
+    restore(cluster, young, way, tmp_path)
+    if way == "schema first":  # for the triggers were disabled
+        target.execute("SELECT feed_enable('made')")
+    check_refused(target)
+    for table in KEPT.values() if way != "schema first" else ():
+        refusal(target, f"SELECT exact_count_fold({quoted(table)})")
+    for table in ALL.values() if way != "schema first" else ():
+        if TESTED == "c" or table == "made":
+            assert scalar(target, "SELECT exact_count(%s)", table) == 12
+        else:
+            assert "feed_rebase(" in str(refusal(target, f"SELECT exact_count({quoted(table)})").message_hint)
+    if way == "plain":
+        spend_transactions(target, SPENT + 1_000)
+        assert int(str(scalar(target, "SELECT inorder_internal.next_transaction(0)"))) > SPENT
+        check_refused(target)
+    rebase = "SELECT relation, feed_rebase(relation) FROM (SELECT DISTINCT relation FROM feeds) AS f"
+    assert len(target.execute(rebase.encode()).fetchall()) == len(ALL)
+    insert(target, 13, 212)
+    for feed in KEPT:
+        rest = sorted(delivered[feed] + read(target, feed))
+        assert rest == list(range(1, 213)), feed
+    # Nor does a guard that is made anew take a position for one of these numbers.
+    target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
+    target.execute("SELECT feed_enable('made')")
+    assert "feed_seek('made" in str(refusal(target, "SELECT feed_read('made', null::made)").message_hint)
+    target.execute("SELECT feed_seek('made', 'beginning'), feed_seek('made steps', 'now')")
+    assert sorted(read(target, "made")) == list(range(1, 213))
+    target.execute("INSERT INTO made (n) VALUES (213)")
+    assert scalar(target, "SELECT count(*) FROM feed_read('made steps', null::made)") == 1
 
 
 def test_a_restore_into_the_same_server_is_refused(
     cluster: Cluster, delivered: dict[str, list[int]], tmp_path: Path
 ) -> None:
     with copy_of("template1", cluster, "target") as connection:
-        restore(cluster, cluster, "target", "plain", tmp_path)
+        restore(cluster, cluster, "plain", tmp_path)
         check_refused(connection)
-        for feed, table in KEPT.items():
+        for table in ALL.values():
             assert scalar(connection, "SELECT feed_rebase(%s) < 1000", table) is True
-            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
+        insert(connection, 13, 13)
+        for feed, table in KEPT.items():
+            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 14)), feed
             unfinished = f"SELECT count(*) > 0 FROM feed_batch_rows(%s, 1, null::{table})"
             assert scalar(connection, unfinished, f"{feed} steps") is True
+        check_counts(connection)
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_accepting_is_undone_with_its_transaction(
-    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, older: bool, tmp_path: Path
-) -> None:
-    restore(cluster, young, target, "one transaction", tmp_path)
-    with connect(dsn_of(young, target)) as connection, connect(dsn_of(young, target)) as other:
+def test_accepting_is_undone_with_its_transaction(restored: Connection, older: bool) -> None:
+    with connect(restored.info.dsn) as other:
         if older:  # then the base stays, and so do the triggers
-            missing = scalar(connection, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
-            spend_transactions(connection, int(str(missing)))
-            connection.execute("BEGIN")
-            assert scalar(connection, "SELECT feed_rebase('orders')") == 0
-            connection.execute("ROLLBACK")
+            missing = scalar(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
+            spend_transactions(restored, int(str(missing)))
+            restored.execute("BEGIN")
+            assert scalar(restored, "SELECT feed_rebase('orders')") == 0
+            restored.execute("ROLLBACK")
         for begin, undo in (("BEGIN", "ROLLBACK"), ("BEGIN; SAVEPOINT s", "ROLLBACK TO s")):
             for table in ("parts", "orders"):
-                connection.execute(begin.encode())
-                connection.execute("SELECT feed_rebase(%s)", [table])
-                connection.execute(f"INSERT INTO {table} (n) VALUES (7); INSERT INTO {table} (n) VALUES (8)".encode())
-                connection.execute(undo.encode())
-                refusal(connection, f"INSERT INTO {table} (n) VALUES (7)")
-                connection.execute("ROLLBACK")
-                refusal(connection, f"INSERT INTO {table} (n) VALUES (7)")
+                restored.execute(begin.encode())
+                restored.execute("SELECT feed_rebase(%s)", [table])
+                restored.execute(f"INSERT INTO {table} (n) VALUES (7); INSERT INTO {table} (n) VALUES (8)".encode())
+                restored.execute(undo.encode())
+                refusal(restored, f"INSERT INTO {table} (n) VALUES (7)")
+                restored.execute("ROLLBACK")
+                refusal(restored, f"INSERT INTO {table} (n) VALUES (7)")
         refusal(other, "INSERT INTO parts (n) VALUES (7)")
         # A table of its own, which becomes a partition of one that was restored.
-        connection.execute("CREATE TABLE own (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))")
-        connection.execute("SELECT feed_enable('own')")
+        restored.execute("CREATE TABLE own (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))")
+        restored.execute("SELECT feed_enable('own')")
         for _ in range(2):
-            connection.execute("INSERT INTO own (n) VALUES (1001); INSERT INTO own (n) VALUES (1002)")
-        connection.execute("SELECT feed_disable('own')")
-        connection.execute("ALTER TABLE parts ATTACH PARTITION own FOR VALUES FROM (1000) TO (2000)")
-        refusal(connection, "INSERT INTO own (n) VALUES (1003)")
-        connection.execute("SELECT feed_rebase('parts'), feed_rebase('orders')")
-        for session in (connection, other):
+            restored.execute("INSERT INTO own (n) VALUES (1001); INSERT INTO own (n) VALUES (1002)")
+        restored.execute("SELECT feed_disable('own')")
+        restored.execute("ALTER TABLE parts ATTACH PARTITION own FOR VALUES FROM (1000) TO (2000)")
+        refusal(restored, "INSERT INTO own (n) VALUES (1003)")
+        restored.execute("SELECT feed_rebase('parts'), feed_rebase('orders')")
+        for session in (restored, other):
             session.execute("INSERT INTO parts (n) VALUES (7); INSERT INTO orders (n) VALUES (7)")
 
 
-def test_batches_of_a_restored_feed_have_numbers_of_their_own(
-    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, tmp_path: Path
-) -> None:
+def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connection) -> None:
     """The sink has had others since the dump: the unfinished one comes again, the next is known to nobody."""
-    restore(cluster, young, target, "one transaction", tmp_path)
-    with connect(dsn_of(young, target)) as connection:
-        for feed, table in KEPT.items():
-            connection.execute("SELECT feed_rebase(%s)", [table])
-            steps = f"{feed} steps"
-            assert scalar(connection, "SELECT feed_next_batch(%s)", steps) == 1
-            with pytest.raises(psycopg.errors.InvalidParameterValue, match="has no unfinished batch 2"):
-                connection.execute("SELECT feed_finish_batch(%s, 2)", [steps])
-            assert scalar(connection, "SELECT feed_finish_batch(%s, 1)", steps) is True
-            number = int(str(scalar(connection, "SELECT feed_next_batch(%s, 2)", steps)))
-            assert number > int(str(scalar(connection, "SELECT extract(epoch FROM now())::bigint - 3600"))) * 1_000_000
-            assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is True
-            assert scalar(connection, "SELECT feed_finish_batch(%s, %s)", steps, number) is False
-            assert scalar(connection, "SELECT feed_next_batch(%s, 2)", steps) == number + 1
-        connection.execute("SELECT feed_seek('made steps', 'beginning')")
-        assert int(str(scalar(connection, "SELECT feed_next_batch('made steps')"))) > 1 << 40
+    for feed, table in KEPT.items():
+        restored.execute("SELECT feed_rebase(%s)", [table])
+        steps = f"{feed} steps"
+        assert scalar(restored, "SELECT feed_next_batch(%s)", steps) == 1
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="has no unfinished batch 2"):
+            restored.execute("SELECT feed_finish_batch(%s, 2)", [steps])
+        assert scalar(restored, "SELECT feed_finish_batch(%s, 1)", steps) is True
+        number = int(str(scalar(restored, "SELECT feed_next_batch(%s, 2)", steps)))
+        assert number > int(str(scalar(restored, "SELECT extract(epoch FROM now())::bigint - 3600"))) * 1_000_000
+        assert scalar(restored, "SELECT feed_finish_batch(%s, %s)", steps, number) is True
+        assert scalar(restored, "SELECT feed_finish_batch(%s, %s)", steps, number) is False
+        assert scalar(restored, "SELECT feed_next_batch(%s, 2)", steps) == number + 1
+    restored.execute("SELECT feed_seek('made steps', 'beginning')")
+    assert int(str(scalar(restored, "SELECT feed_next_batch('made steps')"))) > 1 << 40
 
 
-def test_the_data_alone_is_refused(
-    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, tmp_path: Path
-) -> None:
-    restore(cluster, young, target, "one transaction", tmp_path)
+def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_path: Path) -> None:
     file = str(tmp_path / "dump")
-    with connect(dsn_of(young, target)) as connection:
-        for table in ALL.values():
-            connection.execute("SELECT feed_rebase(%s)", [table])
-        insert(connection, 13, 13)
-        for table in ("feed", "feed_table"):
-            done = run(young, "pg_restore", "--data-only", "--exit-on-error", "-d", target, "-n", "inorder_internal",
-                       "-t", table, file)  # fmt: skip
-            assert done.returncode != 0
-            assert "duplicate key" in done.stderr
-        for table in ("orders", "parts_low", "parts_highest"):
-            done = run(young, "pg_restore", "--data-only", "-d", target, "-t", table, file)
-            assert FOREIGN in done.stderr
+    for table in ALL.values():
+        restored.execute("SELECT feed_rebase(%s)", [table])
+    insert(restored, 13, 13)
+    for table in ("feed", "feed_table"):
+        done = run(young, "pg_restore", "--data-only", "--exit-on-error", "-d", "target", "-n", "inorder_internal",
+                   "-t", table, file)  # fmt: skip
+        assert done.returncode != 0
+        assert "duplicate key" in done.stderr
+    for table, rows in (("orders", 13), ("parts_low", 4), ("parts_highest", 9)):
+        done = run(young, "pg_restore", "--data-only", "-d", "target", "-t", table, file)
+        assert done.returncode != 0 and FOREIGN in done.stderr
+        assert scalar(restored, f"SELECT count(*) FROM {table}") == rows
 
 
 @pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
@@ -243,20 +244,19 @@ def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: st
 
 @pytest.mark.parametrize("role", ["postgres", OWNER])
 def test_a_dump_without_a_table_has_the_state_of_the_others(
-    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: str, role: str, tmp_path: Path
+    cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: Connection, role: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "dump")
     options = ["--format=custom", "--no-owner", "-T", "orders", "-T", "made", "-T", '"Odd.one".*']
     dumped = run(cluster, "pg_dump", *options, "-f", file, "delivered")
     assert dumped.returncode == 0, dumped.stderr
     options = ["--exit-on-error", "--no-owner", "--no-comments", "--verbose"]
-    done = run(young, "pg_restore", *options, "-U", role, "-d", target, file)
+    done = run(young, "pg_restore", *options, "-U", role, "-d", "target", file)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("skipping a row of inorder_internal.feed: its table does not exist") == 6
-    with connect(dsn_of(young, target)) as connection:
-        for table, rows in (("feed", 2), ("feed_table", 1), ("counted_table", 1)):
-            of_parts = f"SELECT count(*) FROM inorder_internal.{table} WHERE relation = 'parts'::regclass"
-            assert scalar(connection, of_parts) == rows
-            assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{table}") == rows
-        connection.execute("SELECT feed_rebase('parts')")
-        assert sorted(delivered["parts"] + read(connection, "parts")) == list(range(1, 13))
+    for table, rows in (("feed", 2), ("feed_table", 1), ("counted_table", 1)):
+        of_parts = f"SELECT count(*) FROM inorder_internal.{table} WHERE relation = 'parts'::regclass"
+        assert scalar(target, of_parts) == rows
+        assert scalar(target, f"SELECT count(*) FROM inorder_internal.{table}") == rows
+    target.execute("SELECT feed_rebase('parts')")
+    assert sorted(delivered["parts"] + read(target, "parts")) == list(range(1, 13))

@@ -13,8 +13,8 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
-from conftest import scalar
-from restoring import copy, dsn_of
+from conftest import copy_of, scalar
+from restoring import copied
 from sql_edition import create
 
 pytestmark = pytest.mark.server
@@ -244,24 +244,19 @@ def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, lis
 
 
 @pytest.mark.parametrize("same_hashes", [True, False])
-def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
-    db.execute("CREATE DATABASE shares")
-    try:
-        with connect(dsn_of(cluster, "shares")) as old:
-            create(old)
-            old.execute(TABLES["uuid"].format(COLUMNS.format("text")).encode())
-            old.execute(
-                "SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)"
-            )
-            old.execute(
-                "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 6) v, unnest('{a,c}'::text[]) k"
-            )
-            first: Any = old.execute(TAKE, ["one", 4]).fetchone()
-            second: Any = old.execute(TAKE, ["two", 4]).fetchone()
-            old.execute(TAKE, ["three", 4])  # distributes the rest
-            rows = {number: old.execute(ROWS, [number]).fetchall() for number in (first[0], second[0])}
-        copy(cluster, "shares", cluster, "shares_again", "custom", tmp_path)
-        with connect(dsn_of(cluster, "shares_again")) as new:
+def test_shares_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
+    with copy_of("template1", cluster, "shares") as old:
+        create(old)
+        old.execute(TABLES["uuid"].format(COLUMNS.format("text")).encode())
+        old.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
+        old.execute(
+            "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 6) v, unnest('{a,c}'::text[]) k"
+        )
+        first: Any = old.execute(TAKE, ["one", 4]).fetchone()
+        second: Any = old.execute(TAKE, ["two", 4]).fetchone()
+        old.execute(TAKE, ["three", 4])  # distributes the rest
+        rows = {number: old.execute(ROWS, [number]).fetchall() for number in (first[0], second[0])}
+        with copied(cluster, "shares", cluster, "shares_again", "custom", tmp_path) as new:
             new.execute("SELECT feed_rebase('shared')")
             if not same_hashes:
                 divide_anew(new, first[0])
@@ -269,9 +264,6 @@ def test_shares_after_a_restore(db: Connection, cluster: Cluster, tmp_path: Path
             assert done == {"a": [1, 2, 3, 4, 5, 6], "c": [1, 2, 3, 4, 5, 6]}
             if same_hashes:
                 assert set(rows) < set(numbers) and all(number > 1 << 40 for number in set(numbers) - set(rows))
-    finally:
-        for name in ("shares", "shares_again"):
-            db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
 
 def test_a_share_that_is_blocked_for_long(db: Connection) -> None:

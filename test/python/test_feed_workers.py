@@ -12,14 +12,15 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
+from attack import refusal
 from conftest import scalar
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
 NEXT = "SELECT feed_next_batch('work', %s)"
 FINISH = "SELECT feed_finish_batch('work', %s)"
 ROWS = 1199
-WAIT_SECONDS = 60
 
 
 @pytest.fixture
@@ -107,13 +108,8 @@ def test_a_holder_that_crashes_leaves_its_batch(feed: Connection, cluster: Clust
     insert(feed, 3)
     with connect(cluster.dsn) as holder:
         assert scalar(holder, NEXT, 2) == 1
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            assert scalar(feed, NEXT, 2) == 1
-            break
-        except psycopg.errors.ObjectInUse:
-            assert time.monotonic() < deadline
+    wait_for(lambda: refusal(feed, "SELECT feed_next_batch('work', 2)") == "")
+    assert scalar(feed, NEXT, 2) == 1
 
 
 def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cluster) -> None:
@@ -172,10 +168,7 @@ def test_the_view_shows_who_has_a_batch(feed: Connection, cluster: Cluster) -> N
         pid = worker.info.backend_pid
         for session in (feed, worker):
             assert session.execute(shown.encode()).fetchone() == (1, pid)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while feed.execute(shown).fetchone() != (1, None):  # it lets go of its number last
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: feed.execute(shown).fetchone() == (1, None))  # it lets go of its number last
     assert scalar(feed, NEXT, 2) == 1
     assert feed.execute(shown).fetchone() == (1, feed.info.backend_pid)
     scalar(feed, FINISH, 1)

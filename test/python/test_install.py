@@ -13,6 +13,7 @@ from inorder.errors import InputError
 from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
+import restoring
 from editions import EVENTS, OBJECTS, Tool, database, rows
 from tool import inorder
 
@@ -228,11 +229,8 @@ def test_what_was_restored_is_not_taken_for_changed(cluster: Cluster, tmp_path: 
     with database(cluster) as connection, database(cluster) as restored:
         Tool(cluster, tmp_path, connection).install("--edition", SQL)
         rows(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
-        dumped = subprocess.run(
-            [cluster.original.program("pg_dump"), "--schema-only", f"{cluster.dsn} dbname={connection.info.dbname}"],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        restored.execute(re.sub(r"^\\.*\n", "", dumped, flags=re.M).encode())
+        dumped = restoring.run(cluster, "pg_dump", "--schema-only", connection.info.dbname)
+        restored.execute(re.sub(r"^\\.*\n", "", dumped.stdout, flags=re.M).encode())
         rows(restored, "RESET ALL")
         assert " objects compared\n" in Tool(cluster, tmp_path, restored).install("--verify")
         with pytest.raises(

@@ -16,7 +16,7 @@ from inorder.lab.keys import KEY_KINDS
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, ROOT, SETTINGS, copy_of, scalar
-from restoring import copy, dsn_of
+from restoring import copied
 
 pytestmark = pytest.mark.server
 MANY = 10_000_000 if LONG_RUN else 200_000
@@ -216,8 +216,7 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
     look = "SELECT md5(string_agg(t::text, ',' ORDER BY t::text)) FROM t"
     with copy_of("template1", cluster, "keys_source") as source:
         source.execute(setup.encode())
-        copy(cluster, "keys_source", cluster, "keys_target", "plain", tmp_path)
-        with connect(dsn_of(cluster, "keys_target")) as target:
+        with copied(cluster, "keys_source", cluster, "keys_target", "plain", tmp_path) as target:
             assert scalar(source, look) == scalar(target, look)
             added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
             assert scalar(target, added) is True

@@ -1,6 +1,5 @@
 """The SQL edition in the hands of roles without privileges: who installs it, uses it, attacks it, restores it."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise, product
@@ -12,6 +11,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import errors
 
+import restoring
 from conftest import copy_of
 from editions import rows as run
 from sql_edition import install, write_edition
@@ -37,6 +37,12 @@ ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_stranger")
 
 def as_role(connection: Connection, role: str) -> None:
     run(connection, "RESET ROLE", f"SET ROLE {role}", "SET search_path = inorder, app")
+
+
+def check_refused(connection: Connection, *statements: str) -> None:
+    for statement in statements:
+        with pytest.raises(errors.InsufficientPrivilege), connection.transaction():
+            run(connection, statement)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +141,7 @@ def test_the_state_is_not_for_others(edition: Connection, role: str) -> None:
         *(f"UPDATE inorder_internal.removable_{name} SET removed = true" for name in STATE),
     ):  # fmt: skip
         assert edition.execute(statement.encode()).rowcount == 0, statement
-    for statement in REFUSED:
-        with pytest.raises(errors.InsufficientPrivilege):
-            run(edition, statement)
+    check_refused(edition, *REFUSED)
     run(edition, "RESET ROLE")
     assert run(edition, before) == was
 
@@ -146,14 +150,12 @@ def test_who_may_move_a_feed_does_not_own_it(edition: Connection) -> None:
     run(edition, "SELECT feed_grant('f', 'plain_reader')")
     as_role(edition, "plain_reader")
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 1, 'plain_owner')") == [(1,)]
-    for change in (
+    changes = (
         "owner = 'plain_reader'::regrole", "movers = '{}'", "name = 'mine'", "relation = 'pg_class'", "id = 9",
         "system = 'x'", "owner_name = 'x'", "whole_transactions = true",
-    ):  # fmt: skip
-        with pytest.raises(errors.InsufficientPrivilege):
-            run(edition, f"UPDATE inorder_internal.feed SET {change}")
-    with pytest.raises(errors.InsufficientPrivilege):
-        run(edition, "SELECT feed_drop('f', 'plain_owner')")
+    )  # fmt: skip
+    check_refused(edition, *(f"UPDATE inorder_internal.feed SET {change}" for change in changes))
+    check_refused(edition, "SELECT feed_drop('f', 'plain_owner')")
 
 
 def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
@@ -215,12 +217,11 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     assert run(edition, "SELECT number, worker, set_aside IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert run(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert run(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
-    for call in (
-        f"feed_finish_batch('f', {batch}, {token}, 'plain_owner')", "feed_take_batch('f', 'w', owner => 'plain_owner')",
-        f"feed_fail_batch('f', {batch}, {token}, '', owner => 'plain_owner')",
-    ):  # fmt: skip
-        with pytest.raises(errors.InsufficientPrivilege):
-            run(edition, f"SELECT {call}")
+    check_refused(
+        edition, f"SELECT feed_finish_batch('f', {batch}, {token}, 'plain_owner')",
+        "SELECT feed_take_batch('f', 'w', owner => 'plain_owner')",
+        f"SELECT feed_fail_batch('f', {batch}, {token}, '', owner => 'plain_owner')",
+    )  # fmt: skip
     as_role(edition, "plain_stranger")
     assert (
         run(edition, "SELECT * FROM feed_batches") == run(edition, "SELECT * FROM inorder_internal.worker_batch") == []
@@ -245,15 +246,11 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
         "INSERT INTO inorder_internal.worker_batch (feed, number, relation, batch, lease_end) "
         f"SELECT {victim}, 7, relation, batch, now() FROM inorder_internal.worker_batch"
     )
-    for statement in (*moves, new):
-        with pytest.raises(errors.InsufficientPrivilege):
-            run(edition, statement)
+    check_refused(edition, *moves, new)
     # Who drops a table without inorder leaves its batches behind.
     run(edition, "DROP TABLE mine")
     assert run(edition, "SELECT count(*) FROM inorder_internal.worker_batch") == [(1,)]
-    for statement in (*moves, new):
-        with pytest.raises(errors.InsufficientPrivilege):
-            run(edition, statement)
+    check_refused(edition, *moves, new)
     left = "SELECT f.name, b.number FROM inorder_internal.feed f JOIN inorder_internal.worker_batch b ON b.feed = f.id"
     as_role(edition, "plain_owner")
     for rest in (
@@ -369,19 +366,13 @@ def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
         run(edition, "INSERT INTO numbers VALUES (7)")
 
 
-def test_a_restored_table_waits_for_feed_rebase(
-    server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
-) -> None:
+def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
     assert run(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     run(edition, "SELECT feed_create('shared', 'events')", "SELECT feed_take_batch('shared', 'one', 2)")
-    dump = shared_folder / "dump.sql"
-    environment = cluster.environment()
-    subprocess.run([server.program("pg_dump"), "-d", "plain", "-f", dump], check=True, env=environment)
+    dump = str(tmp_path / "dump.sql")
+    assert restoring.run(cluster, "pg_dump", "-f", dump, "plain").returncode == 0
     with copy_of("template1", cluster, "plain2") as connection:
-        done = subprocess.run(
-            [server.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "plain2", "-f", dump],
-            check=False, capture_output=True, text=True, env=environment,
-        )  # fmt: skip
+        done = restoring.run(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
         # As if the dump were of another server.
         run(
@@ -435,9 +426,7 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
     assert run(edition, "SELECT n FROM feed_read('later', null::later)") == [(1,)]
 
 
-def test_a_dump_without_a_table(
-    server: Installation, cluster: Cluster, edition: Connection, shared_folder: Path
-) -> None:
+def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
     run(
         edition, "CREATE TABLE app.more (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "SELECT feed_create('m', 'more')",
@@ -448,16 +437,10 @@ def test_a_dump_without_a_table(
         ([], "CREATE SCHEMA app; CREATE TABLE app.more ()", ["f", "m"]),
         ([], "", []),
     ):
-        dump = shared_folder / "dump.sql"
-        subprocess.run(
-            [server.program("pg_dump"), "-d", "plain", "-T", "app.more", "-f", dump, *options],
-            check=True, env=cluster.environment(),
-        )  # fmt: skip
+        dump = str(tmp_path / "dump.sql")
+        assert restoring.run(cluster, "pg_dump", "-T", "app.more", "-f", dump, *options, "plain").returncode == 0
         with copy_of("template1", cluster, "plain2") as connection:
-            done = subprocess.run(
-                [server.program("psql"), "-X", "-q", "-d", "plain2", "-c", script, "-f", dump],
-                check=False, capture_output=True, text=True, env=cluster.environment(),
-            )  # fmt: skip
+            done = restoring.run(cluster, "psql", "-Xq", "-c", script, "-f", dump, "plain2")
             assert ('relation "app.more" does not exist' in done.stderr) == (not script)
             assert [name for (name,) in run(connection, feeds)] == kept
 
@@ -587,9 +570,7 @@ def test_nobody_locks_the_state(edition: Connection) -> None:
     run(edition, "SELECT feed_create('mine', 'events')", "SELECT feed_take_batch('mine', 'w', 2)")
     for role in ("plain_reader", "plain_owner", "plain_stranger"):
         as_role(edition, role)
-        for name, mode in product(relations, MODES):
-            with pytest.raises(errors.InsufficientPrivilege), edition.transaction():
-                run(edition, f"LOCK TABLE {name} IN {mode} MODE")
+        check_refused(edition, *(f"LOCK TABLE {name} IN {mode} MODE" for name, mode in product(relations, MODES)))
     as_role(edition, "plain_reader")
     run(edition, "SELECT feed_drop('mine')")
     as_role(edition, "plain_owner")

@@ -11,12 +11,12 @@ from typing import cast
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, copy_of, scalar
 from fuzz.values import TIMES
-from restoring import copy, dsn_of
+from restoring import copied
 
 pytestmark = pytest.mark.server
 INPUTS = 1_000_000 if LONG_RUN else 50_000  # of the fuzzing, and pairs that are compared
@@ -242,9 +242,8 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
     look = "SELECT md5(string_agg(t::text, ',' ORDER BY id)) || (SELECT count(*) FROM recent) FROM t"
     with copy_of("template1", cluster, "v1_source") as source:
         source.execute(setup.encode())
-        copy(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path)
-        assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
-        with connect(dsn_of(cluster, "v1_target")) as target:
+        with copied(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path) as target:
+            assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
             found = [scalar(session, look) for session in (source, target)]
             for session in (source, target):
                 for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
