@@ -234,10 +234,15 @@ def without_lab(connection: Connection) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def fresh(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Connection]:
+def of_edition(edition_name: str, request: pytest.FixtureRequest) -> str:
+    """A database that has the edition, to be copied."""
+    return str(request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
+
+
+@pytest.fixture
+def fresh(cluster: Cluster, of_edition: str) -> Iterator[Connection]:
     """A database of its own: transactions of other tests are none of its rows, but its numbers."""
-    template = request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name])
-    with copy_of(with_table(template, cluster), cluster, "tail") as connection:
+    with copy_of(with_table(of_edition, cluster), cluster, "tail") as connection:
         yield connection
 
 
