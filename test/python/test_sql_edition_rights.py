@@ -61,6 +61,14 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
         Path(folder).chmod(0o755)
         script = write_edition(Path(folder), "inorder")
         install(server, cluster, script, "plain_made", role="plain_installer")
+    with connect(f"{cluster.dsn} dbname=plain_made") as connection:
+        run(
+            connection, "CREATE SCHEMA app AUTHORIZATION plain_owner",
+            "GRANT USAGE ON SCHEMA app TO plain_reader", "SET ROLE plain_owner", "SET search_path = inorder, app",
+            "CREATE TABLE app.events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+            "GRANT SELECT ON app.events TO plain_reader", "SELECT feed_create('f', 'events')",
+            "INSERT INTO events (n) SELECT generate_series(1, 5)", "SELECT exact_count_start('events')",
+        )  # fmt: skip
     yield "plain_made"
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE plain_made", *(f"DROP ROLE {role}" for role in ROLES))
@@ -71,13 +79,7 @@ def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
         run(admin, f"CREATE DATABASE plain TEMPLATE {installed} OWNER plain_installer STRATEGY file_copy")
     with connect(f"{cluster.dsn} dbname=plain") as connection:
-        run(
-            connection, "CREATE SCHEMA app AUTHORIZATION plain_owner",
-            "GRANT USAGE ON SCHEMA app TO plain_reader", "SET ROLE plain_owner", "SET search_path = inorder, app",
-            "CREATE TABLE app.events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
-            "GRANT SELECT ON app.events TO plain_reader", "SELECT feed_create('f', 'events')",
-            "INSERT INTO events (n) SELECT generate_series(1, 5)", "SELECT exact_count_start('events')",
-        )  # fmt: skip
+        as_role(connection, "plain_owner")
         yield connection
     with connect(cluster.dsn) as admin:
         run(admin, "DROP DATABASE plain WITH (FORCE)")
