@@ -63,7 +63,8 @@ DECLARE
 BEGIN
     IF last IS NULL OR number > last THEN
         -- Rows inserted since, assumed to be uniform up to the next number.
-        RETURN analyzed + (1 - analyzed) * least(1, (number - coalesce(last, 0)) / greatest(next - coalesce(last, 0), 1));
+        RETURN analyzed + (1 - analyzed)
+            * least(1, (number - coalesce(last, 0)) / greatest(next - coalesce(last, 0), 1));
     END IF;
     -- The lower ones of the common numbers: width_bucket() counts equal ones, too.
     lower_common := CASE WHEN all_common > 0 THEN coalesce(shares[width_bucket(number - 0.5, common)], 0) ELSE 0 END;

@@ -106,8 +106,8 @@ BEGIN
         IF NOT inorder_internal.is_plain(t.relation) THEN
             PERFORM inorder_internal.refuse_leaf(
                 t.relation, m.unguarded, format('has lost the guard of column %I', t.key_column),
-                'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that readers '
-                'have passed.')
+                'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
+                'readers have passed.')
             FROM inorder_internal.unguarded_member(t) AS m(unguarded) WHERE m.unguarded IS NOT NULL;
         END IF;
         PERFORM inorder_internal.prove_columns(t);

@@ -43,6 +43,7 @@ FAULTS = (
     ("sql/feed/column.sql", r"THEN '((?:has|is|may) [^'%]*)'", "column … of table … {}"),
     ("sql/feed/piece.sql", r"'(is not the one [^']*)'", "column … of table … {}"),
     ("sql/feed/take.sql", r"'(is not [^']*)'", "column … of table … {}"),
+    ("sql/feed/enable.sql", r"'(is not [^']*)'", "column … of table … {}"),
     ("src/ports/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
     ("src/ports/guard.c", FAULT, 'trigger "…" {}'),
     ("src/ports/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),
