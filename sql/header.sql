@@ -20,14 +20,12 @@ COMMENT ON SCHEMA inorder_text IS
 'What texts of queries of the extension inorder, and of its tool, call.';
 
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
-CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid)
-RETURNS boolean
+CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- Error unless the library of this session is of the version of the extension, or later: a session keeps the one that
 -- it has loaded. The scripts of the extension call it first.
-CREATE FUNCTION inorder_internal.check_library()
-RETURNS void
+CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();
 

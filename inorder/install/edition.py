@@ -83,7 +83,7 @@ def definition(head: str, labels: str, body: Body) -> str:
     if body.language == "sql":
         return f"CREATE FUNCTION {head}\nLANGUAGE sql{labels}\n{text}"
     if "bare" in settings:
-        return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels}\nAS $$\n{text}\n$$;"
+        return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} AS $$\n{text}\n$$;"
     clauses = ["search_path = pg_catalog, pg_temp"]
     # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
     clauses += [] if "keys" in settings else ["row_security = on"]
@@ -91,7 +91,7 @@ def definition(head: str, labels: str, body: Body) -> str:
     clauses += [WRITES, BY_INDEX] if "writes" in settings else []
     clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses) + body.more
-    return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets}\nAS $$\n{text}\n$$;"
+    return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets} AS $$\n{text}\n$$;"
 
 
 def as_caller(name: str, head: str) -> Body:
@@ -99,7 +99,7 @@ def as_caller(name: str, head: str) -> Body:
 
     Not under the caller's collation, under which another name could be equal.
 
-    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL)\\nRETURNS boolean").text
+    >>> as_caller("f", "(name text, owner regrole DEFAULT NULL) RETURNS boolean").text
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
     """
     names = re.findall(r"[(,]\s*(OUT )?(\w+) (text\b)?", head)
@@ -108,7 +108,7 @@ def as_caller(name: str, head: str) -> Body:
     call = f"inorder_internal.{name}({arguments})"
     if results := ", ".join(name for is_result, name, _ in names if is_result):
         statement = f"SELECT t.* INTO {results} FROM {call} AS t"
-    elif "\nRETURNS SETOF " in head:
+    elif re.search(r"\sRETURNS SETOF ", head):
         statement = f"RETURN QUERY SELECT * FROM {call}"
     else:
         statement = f"{'PERFORM' if head.endswith('RETURNS void') else 'RETURN'} {call}"

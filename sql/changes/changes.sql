@@ -4,10 +4,8 @@
 
 -- The table whose changes are read, which is locked; error unless all of them are in the log, and the snapshot of the
 -- calling statement sees its rows and columns.
-CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid)
-RETURNS regclass
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     relation regclass := (SELECT y.typrelid FROM pg_type AS y WHERE y.oid = row_type);
     present regclass;
@@ -46,8 +44,7 @@ CREATE FUNCTION inorder_internal.changes_parts(
     OUT unnested text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
     OUT columns text, OUT taken text, OUT present text, OUT gone text
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
@@ -80,8 +77,7 @@ END $$;
 -- and each is looked up by the index, whatever the planner thinks of their number.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p record := inorder_internal.changes_parts(relation, t.relation);
     source text := inorder_internal.named(relation);
@@ -113,8 +109,7 @@ CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     r inorder_internal.rows_found;
@@ -137,8 +132,7 @@ CREATE FUNCTION inorder_internal.next_changes(
     OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
     OUT query text, OUT relation oid
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Not take_next(): whether changes may have gone past the log is looked at also where nothing has come to it.
     feed := inorder_internal.look_next(caller, name, owner, max_rows, true, true, false);
@@ -155,10 +149,8 @@ END $$;
 -- snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
-)
-RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     log regclass := inorder_internal.log_of(relation);
     row_type oid := (SELECT c.reltype FROM pg_class AS c WHERE c.oid = relation);
@@ -192,8 +184,7 @@ END $$;
 CREATE FUNCTION @extschema@.changes_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL,
     OUT op text, OUT version bigint, OUT changed anyelement
-)
-RETURNS SETOF record
+) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_read(text, anyelement, int, regrole) IS
 'Return what a copy of a table has to do for what was committed since the last read, as changes_batch_rows does, for '
@@ -204,8 +195,7 @@ Range: max_rows 1 to 2147483647. In REPEATABLE READ a copy that has all rows is 
 CREATE FUNCTION @extschema@.changes_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL,
     OUT op text, OUT version bigint, OUT changed anyelement
-)
-RETURNS SETOF record
+) RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
 'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
@@ -219,14 +209,12 @@ Requires the privileges to move the feed, and to read the table and the log. In 
 
 CREATE FUNCTION inorder_internal.query_of_changes(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
-)
-RETURNS text
+) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.reader_changes_query(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
-)
-RETURNS text
+) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch), true);
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,

@@ -7,8 +7,7 @@
 -- without keys is a marker: whatever the table had before, it now has the rows that it has.
 
 -- A type, such as that of a column, as text of a statement.
-CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid)
-RETURNS text
+CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
               CASE WHEN (a).attcollation <> 0::oid THEN concat(' COLLATE '::text, (a).attcollation::regcollation) END);
@@ -31,10 +30,8 @@ BEGIN ATOMIC
 END;
 
 -- Why the changes of a table cannot be logged, or null.
-CREATE FUNCTION inorder_internal.log_problem(relation regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.log_problem(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     type regtype := (SELECT k.type FROM inorder_internal.changed_key(relation) AS k
                   WHERE k.type <> ALL (inorder_internal.order_types()) ORDER BY k.place LIMIT 1);
@@ -51,10 +48,8 @@ BEGIN
 END $$;
 
 -- What writes a log has its name. In PL/pgSQL, as all that each read calls: SQL with a query is planned anew each time.
-CREATE FUNCTION inorder_internal.logging_function(log regclass)
-RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT p.oid FROM pg_class AS c
             JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
@@ -62,16 +57,13 @@ BEGIN
 END $$;
 
 -- The number of the log, which is the first argument of the triggers, since names may be swapped.
-CREATE FUNCTION inorder_internal.log_number(arguments bytea)
-RETURNS text
+CREATE FUNCTION inorder_internal.log_number(arguments bytea) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN substring(encode(arguments, 'escape'::text), '^[0-9]+'::text);
 
 -- The log of a table; null if it has none.
-CREATE FUNCTION inorder_internal.log_of(relation regclass)
-RETURNS regclass
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     log oid := (SELECT inorder_internal.log_number(g.tgargs)::oid FROM pg_trigger AS g
                 WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
@@ -83,8 +75,7 @@ END $$;
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     SELECT array_agg(a.attname ORDER BY a.attnum),
            array_agg(inorder_internal.column_definition(a, a.atttypid) ORDER BY a.attnum) INTO names, types
@@ -95,8 +86,7 @@ END $$;
 
 -- The triggers that log changes: of which statements, and the rows that these have. The last one is for each row of a
 -- partitioned table whose key changes: the trigger for UPDATE has none that MERGE moves to another partition.
-CREATE FUNCTION inorder_internal.logging_triggers()
-RETURNS TABLE (name name, event text, kind text, referencing text)
+CREATE FUNCTION inorder_internal.logging_triggers() RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
     SELECT concat('zz_inorder_changes_', lower(v.event))::name, v.event, left(v.event, 1), v.referencing
@@ -107,17 +97,14 @@ BEGIN ATOMIC
 END;
 
 -- The function that the triggers of a table call.
-CREATE FUNCTION inorder_internal.trigger_function(log regclass)
-RETURNS text
+CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
 -- What a table was when its changes began to be logged: other columns, triggers or partitions may have let some go past
 -- the log. Names and statistics do not matter.
-CREATE FUNCTION inorder_internal.fingerprint(relation regclass)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.fingerprint(relation regclass) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT hashtextextended(string_agg(concat_ws(' ', m.oid, v.version), ','
                                                ORDER BY m.oid, v.version COLLATE "C"), 0)
@@ -138,8 +125,7 @@ END $$;
 -- role may have put a table in its place; if it was given away without the function, its triggers would run as the
 -- owner of this one. Of another table of the owner, on which others may have made a trigger, nothing is logged: its
 -- types may have casts that they made.
-CREATE FUNCTION inorder_internal.logging_checks(relation regclass, log regclass)
-RETURNS text
+CREATE FUNCTION inorder_internal.logging_checks(relation regclass, log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
     WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
@@ -156,10 +142,8 @@ RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
 
 -- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
 -- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
-CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns name[] := (inorder_internal.log_columns(relation, log)).names;
     target text := format('INSERT INTO %s (%s)', log, (SELECT string_agg(quote_ident(c), ', ')
@@ -195,17 +179,14 @@ END
 ');
 END $$;
 
-CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], kind text)
-RETURNS text
+CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], kind text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
 
 -- Whether all changes of a table since it was last read are in its log, if the log is what it was. Its key has the
 -- types of the table's: comparing values of others would run what their owner has made.
-CREATE FUNCTION inorder_internal.is_logged(relation regclass)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
-AS $$
+CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
     log regclass := inorder_internal.log_of(relation);
 BEGIN

@@ -3,10 +3,8 @@
 -- Error unless the caller is the owner of a table whose changes can be logged; also if who owns its schema could not be
 -- its owner: he could put a table of his in the place of the log, into which the triggers' function then writes as the
 -- owner of the table.
-CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     problem text := inorder_internal.log_problem(relation);
     owner oid;
@@ -43,25 +41,21 @@ BEGIN
 END $$;
 
 -- The name of the log that a table gets: names have 63 bytes, and characters may have four.
-CREATE FUNCTION inorder_internal.log_name(relation regclass)
-RETURNS text
+CREATE FUNCTION inorder_internal.log_name(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('%I.%I', n.nspname, concat(
             left(c.relname::text, 55 - octet_length(c.relname::text) + char_length(c.relname::text)), '_changes'))
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
 -- A name of a column beside those of a key.
-CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[])
-RETURNS name
+CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
 -- The statement that makes the log of a table.
-CREATE FUNCTION inorder_internal.log_statement(relation regclass, log text)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.log_statement(relation regclass, log text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN format('CREATE TABLE %s (%I pg_catalog.uuid PRIMARY KEY '
                   'DEFAULT %s.uuid_xact_nextval(''0''::pg_catalog.int8), %s, %I pg_catalog."char" NOT NULL)',
@@ -72,8 +66,7 @@ BEGIN
 END $$;
 
 -- The triggers of other tables of its owner that write into the log of a table.
-CREATE FUNCTION inorder_internal.strange_triggers(relation regclass, log regclass)
-RETURNS SETOF pg_trigger
+CREATE FUNCTION inorder_internal.strange_triggers(relation regclass, log regclass) RETURNS SETOF pg_trigger
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT g.* FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
@@ -83,10 +76,8 @@ BEGIN ATOMIC
 END;
 
 -- Error unless a table is a log of the changes of another one, or can be.
-CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns record := inorder_internal.log_columns(relation, log);
     owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
@@ -120,8 +111,7 @@ BEGIN
 END $$;
 
 -- The statement that makes the function which logs the changes of a table.
-CREATE FUNCTION inorder_internal.function_statement(relation regclass, log regclass)
-RETURNS text
+CREATE FUNCTION inorder_internal.function_statement(relation regclass, log regclass) RETURNS text
 LANGUAGE sql STABLE
 -- Of the caller, who owns it. SECURITY DEFINER, so that writers need no privileges on the log.
 RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS %L'::text,
@@ -129,8 +119,7 @@ RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY
 
 -- The statements that take from other roles what would let them run code as the owner of a log: triggers on it, and its
 -- function as a trigger of their tables, whose types have casts of theirs. Default privileges may give both.
-CREATE FUNCTION inorder_internal.revoke_statements(log regclass)
-RETURNS SETOF text
+CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT format('REVOKE %s FROM %s CASCADE'::text, o.granted, CASE
@@ -148,8 +137,7 @@ END;
 
 -- The statements that make the triggers, also those that are there; and drop those of tables that no longer belong to
 -- this one, or had its name before.
-CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass)
-RETURNS SETOF text
+CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass)
@@ -175,10 +163,8 @@ END;
 
 -- Log the changes of a table from now on. If some may have gone past the log, or if asked for, a marker is written:
 -- feeds read all of the table then.
-CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean)
-RETURNS regclass
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     log regclass;
     log_name text;
@@ -210,20 +196,16 @@ BEGIN
     RETURN log;
 END $$;
 
-CREATE FUNCTION inorder_internal.changes_enable(caller oid, relation regclass)
-RETURNS regclass
+CREATE FUNCTION inorder_internal.changes_enable(caller oid, relation regclass) RETURNS regclass
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.log_changes(caller, relation, false);
 
-CREATE FUNCTION inorder_internal.changes_resync(caller oid, relation regclass)
-RETURNS regclass
+CREATE FUNCTION inorder_internal.changes_resync(caller oid, relation regclass) RETURNS regclass
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.log_changes(caller, relation, true);
 
-CREATE FUNCTION inorder_internal.changes_disable(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.changes_disable(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
             inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
@@ -236,8 +218,7 @@ BEGIN
                    AND NOT EXISTS (SELECT FROM inorder_internal.strange_triggers(relation, k.log))), caller);
 END $$;
 
-CREATE FUNCTION @extschema@.changes_enable(relation regclass)
-RETURNS regclass
+CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
 'Log the keys of rows that are inserted, updated or deleted, and TRUNCATE: make a table of the name of this one with '
@@ -250,15 +231,13 @@ The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE unti
 'of its columns, row security, another table of the name), duplicate_table, duplicate_function, '
 'feature_not_supported (distributed by Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
-CREATE FUNCTION @extschema@.changes_disable(relation regclass)
-RETURNS void
+CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
 'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.
 Owner only. Takes ACCESS EXCLUSIVE. Errors: undefined_table, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.changes_resync(relation regclass)
-RETURNS regclass
+CREATE FUNCTION @extschema@.changes_resync(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_resync(regclass) IS
 'As changes_enable, and write a marker in any case: each feed of the log reads the whole table. For changes that no '

@@ -1,19 +1,15 @@
 -- Backlog: the number of transactions that a feed has not read, and an estimate of their rows from statistics only.
 
-CREATE FUNCTION inorder_internal.rows_estimated(relation regclass)
-RETURNS float8
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.rows_estimated(relation regclass) RETURNS float8
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Does not read the size of the files, since that would lock the table.
     RETURN (SELECT coalesce(sum(greatest(c.reltuples::float8, pg_stat_get_live_tuples(c.oid)::float8, 0)), 0)
             FROM unnest(inorder_internal.tree(relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r');
 END $$;
 
-CREATE FUNCTION inorder_internal.numbers_of(t inorder_internal.feed_table, keys text)
-RETURNS float8[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.numbers_of(t inorder_internal.feed_table, keys text) RETURNS float8[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY(SELECT concat('x', encode(substring(uuid_send(k.key) FROM 1 FOR 6), 'hex'))::bit(48)::bigint
@@ -25,8 +21,7 @@ END $$;
 -- Statistics of the keys: histogram bounds, most common values and their shares.
 CREATE FUNCTION inorder_internal.statistics_of(t inorder_internal.feed_table, OUT bounds text, OUT common text,
                                                OUT shares float8[])
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s pg_statistic;
 BEGIN
@@ -51,10 +46,8 @@ END $$;
 -- number; the next one; and the share of rows that was there at ANALYZE.
 CREATE FUNCTION inorder_internal.share_below(
     bounds float8[], common float8[], shares float8[], last float8, next float8, analyzed float8, number float8
-)
-RETURNS float8
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     all_common float8 := coalesce(shares[cardinality(shares)], 0);
     parts int := cardinality(bounds) - 1;
@@ -80,8 +73,7 @@ END $$;
 -- The estimated number of rows with numbers of a set, below the next number.
 CREATE FUNCTION inorder_internal.rows_with(t inorder_internal.feed_table, numbers int8multirange, next bigint)
 RETURNS float8
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s record := inorder_internal.statistics_of(t);
     -- A hundred bins are sufficient.
@@ -115,8 +107,7 @@ CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, OUT transactions bigint, OUT rows bigint,
     OUT caught_up boolean
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     numbers int8multirange;
     estimated float8;

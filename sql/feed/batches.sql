@@ -2,11 +2,9 @@
 
 -- The unfinished batches of the workers of a feed. Those before them are not looked for: under a transaction that is
 -- open for long, their versions stay.
-CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint)
-RETURNS SETOF inorder_internal.worker_batch
+CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
 -- Few feeds have any; with 1000 expected of each, the views would be compiled (jit), which takes a second.
-LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
     shares int := (SELECT (f.shared_by).shares FROM inorder_internal.feed AS f WHERE f.id = state.feed);
@@ -52,18 +50,15 @@ END;
 
 CREATE FUNCTION inorder_internal.without(p @extschema@.feed_position, unread int8multirange)
 RETURNS @extschema@.feed_position
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     p.transactions := inorder_internal.minus(p.transactions, unread);
     RETURN p;
 END $$;
 
 -- A warning if batches that are set aside are discarded with their feed.
-CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.warn_aside(f inorder_internal.feed) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     amount bigint := (SELECT count(*) FROM inorder_internal.worker_batch AS b
                       WHERE b.feed = f.id AND b.set_aside IS NOT NULL);
@@ -77,10 +72,8 @@ END $$;
 -- is set aside would.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lost bigint;
 BEGIN
@@ -103,8 +96,7 @@ END $$;
 -- Take the batches of workers from them, and give them new numbers and the current partitions.
 CREATE FUNCTION inorder_internal.renew_batches(state inorder_internal.feed_state, t inorder_internal.feed_table)
 RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
@@ -141,8 +133,7 @@ CREATE TYPE inorder_internal.seen_batch AS (
 );
 COMMENT ON TYPE inorder_internal.seen_batch IS 'Internal type. What the view feed_batches shows for a batch.';
 
-CREATE FUNCTION inorder_internal.seen_batches(caller oid)
-RETURNS SETOF inorder_internal.seen_batch
+CREATE FUNCTION inorder_internal.seen_batches(caller oid) RETURNS SETOF inorder_internal.seen_batch
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT (s.f).name, inorder_internal.shown_owner(s.f),
@@ -159,8 +150,7 @@ BEGIN ATOMIC
 END;
 
 -- The unfinished batches of workers that the current role may see: the source of the view feed_batches.
-CREATE FUNCTION inorder_internal.seen_batches()
-RETURNS SETOF inorder_internal.seen_batch
+CREATE FUNCTION inorder_internal.seen_batches() RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE VIEW @extschema@.feed_batches WITH (security_barrier = true) AS

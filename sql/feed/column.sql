@@ -4,10 +4,8 @@
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
-)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'column % of table % %', quote_ident(column_name), relation, fault
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -16,10 +14,8 @@ BEGIN
           HINT = hint;
 END $$;
 
-CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Since 18 a constraint may be there that existing rows need not satisfy.
     RETURN NOT a.attnotnull
@@ -31,8 +27,7 @@ END $$;
 -- Error unless a column of a table that is proved gives an order or, if it divides rows, is in one share for good.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     number smallint := (SELECT a.attnum FROM pg_attribute AS a WHERE a.attrelid = t.relation::oid
                         AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped);

@@ -7,10 +7,8 @@
 
 -- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
 -- its guard; if is_placed, to be compared with what was stored.
-CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     attached bigint[];
 BEGIN
@@ -31,17 +29,14 @@ BEGIN
                   array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
 
-CREATE FUNCTION inorder_internal.others(counted int8multirange)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.others(counted int8multirange) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
 
 CREATE FUNCTION inorder_internal.count_of(
     t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     source text := inorder_internal.part(t.relation, part, caller);
 BEGIN
@@ -56,8 +51,7 @@ END $$;
 -- The stored number of a table or partition, null if there is no valid one.
 CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
 RETURNS inorder_internal.count_part
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p inorder_internal.count_part;
     now text := inorder_internal.storage(t.relation, leaf, true);
@@ -75,10 +69,8 @@ BEGIN
 END $$;
 
 -- A table that is counted, with the rows of the state that say so, of a table without partitions: see found_empty().
-CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid) RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken;
 BEGIN
@@ -105,8 +97,7 @@ END $$;
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known inorder_internal.count_part;
 BEGIN
@@ -124,10 +115,8 @@ END $$;
 -- tables that known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     sums text[];
 BEGIN
@@ -155,8 +144,7 @@ COMMENT ON TYPE inorder_internal.fold_step IS
 
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     leaf regclass;
@@ -187,10 +175,8 @@ END $$;
 -- that file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(
     table_relation regclass, step inorder_internal.fold_step, more bigint
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
     IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = step.part AND age(c.xmin) <= 0)
@@ -209,10 +195,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
-CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     counted inorder_internal.taken;
     t inorder_internal.feed_table;
@@ -249,8 +233,7 @@ END $$;
 -- visible in it.
 CREATE FUNCTION inorder_internal.fold_counts(t inorder_internal.feed_table, caller oid)
 RETURNS TABLE (step inorder_internal.fold_step, more bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     members inorder_internal.next_found.members%TYPE := inorder_internal.seen_members(
         t.relation, inorder_internal.proved_members(t, caller));
@@ -262,10 +245,8 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
-CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     folded bigint := 0;
@@ -288,10 +269,8 @@ BEGIN
     RETURN folded;
 END $$;
 
-CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
             inorder_internal.ensure_enabled(caller, relation, key_column);
@@ -299,10 +278,8 @@ BEGIN
     RETURN inorder_internal.exact_count_fold(caller, relation);
 END $$;
 
-CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.exact_count_stop(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation) THEN
@@ -312,8 +289,7 @@ BEGIN
     DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation;
 END $$;
 
-CREATE FUNCTION @extschema@.exact_count(relation regclass)
-RETURNS bigint
+CREATE FUNCTION @extschema@.exact_count(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 'Return the number of rows of a table, equal to count(*) in the snapshot of the calling statement, including rows of '
@@ -326,8 +302,7 @@ Requires SELECT on the table and USAGE on its schema. If the table is partitione
 'row security), serialization_failure (the table or its partitions changed since the snapshot or during the count), '
 'insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.exact_count_fold(relation regclass)
-RETURNS bigint
+CREATE FUNCTION @extschema@.exact_count_fold(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
 'Add the rows since the last fold to the stored number, and return how many there were, so that exact_count reads '
@@ -337,8 +312,7 @@ Owner only. Errors: object_not_in_prerequisite_state (no count, restored table: 
 'insufficient_privilege, serialization_failure (as exact_count; in REPEATABLE READ and SERIALIZABLE also after '
 'another fold).';
 
-CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL)
-RETURNS bigint
+CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
 'Start an exact count: make the table readable and guarded by feed_enable, and count the existing rows, once. '
@@ -346,8 +320,7 @@ COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
 'the transaction: call it first, in a separate transaction.
 Owner only. Errors of feed_enable.';
 
-CREATE FUNCTION @extschema@.exact_count_stop(relation regclass)
-RETURNS void
+CREATE FUNCTION @extschema@.exact_count_stop(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass) IS
 'Stop the exact count of a table and delete its stored number. The guard remains until feed_disable.

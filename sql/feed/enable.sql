@@ -4,10 +4,8 @@
 -- table and of the guard's function.
 
 -- Lock a table with its partitions. It may have another owner, or be gone, by the time the lock is granted.
-CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.lock_tree(relation, mode);
@@ -15,10 +13,8 @@ BEGIN
 END $$;
 
 -- Make the triggers of the guard anew. If they replace an intact guard, the feeds of the table remember the new one.
-CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was inorder_internal.feed_table;
     stood boolean;
@@ -50,10 +46,8 @@ END $$;
 
 -- What feed_enable() does with a table that is not a restored one. Waits for writers, so that all rows that came
 -- without the guard are there to be looked at.
-CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
 BEGIN
@@ -80,10 +74,8 @@ BEGIN
 END $$;
 
 -- Call feed_enable() unless that was done: then no writer need wait, and who is not the owner may go on.
-CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_local(relation);
     IF inorder_internal.is_enabled(relation, key_column) THEN
@@ -98,10 +90,8 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_column name)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_column name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- What is known of a restored table must not be taken for what was seen here.
@@ -110,10 +100,8 @@ BEGIN
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_disable(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_disable(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     PERFORM inorder_internal.require_read_committed(
@@ -125,10 +113,8 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.unnotify_statements(relation) AS s), caller);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_rebase(caller oid, relation regclass, beyond bigint)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_rebase(caller oid, relation regclass, beyond bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     described record;
@@ -151,10 +137,8 @@ BEGIN
     RETURN base;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_notify(caller oid, relation regclass, channel text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_notify(caller oid, relation regclass, channel text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member regclass;
 BEGIN
@@ -177,10 +161,8 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_unnotify(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_unnotify(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     PERFORM inorder_internal.run_statements(ARRAY(
@@ -190,10 +172,8 @@ END $$;
 CREATE FUNCTION inorder_internal.feed_create(
     caller oid, name text, relation regclass, start text, key_column name, order_column name,
     whole_transactions boolean, partition_by name, shares int
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
 BEGIN

@@ -12,8 +12,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
-CREATE FUNCTION inorder_internal.seen_feeds(caller oid)
-RETURNS SETOF inorder_internal.seen_feed
+CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
@@ -46,12 +45,10 @@ BEGIN ATOMIC
 END;
 
 -- The feeds that the current role may see: the source of the view feeds.
-CREATE FUNCTION inorder_internal.seen_feeds()
-RETURNS SETOF inorder_internal.seen_feed
+CREATE FUNCTION inorder_internal.seen_feeds() RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
-CREATE FUNCTION inorder_internal.base_of(relation regclass)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.base_of(relation regclass) RETURNS bigint
 LANGUAGE sql STABLE STRICT
 RETURN coalesce((SELECT min(k.base) FROM inorder_internal.key_columns(relation) AS k), 0::bigint);
 

@@ -13,23 +13,20 @@ COMMENT ON TYPE inorder_internal.next_found IS
 -- The number that a query over a table finds; null if it has no row.
 CREATE FUNCTION inorder_internal.find_number(
     t inorder_internal.feed_table, query text, walks boolean, caller oid
-)
-RETURNS bigint
+) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN nullif((inorder_internal.as_caller(
     t, format('SELECT ARRAY[pg_catalog.concat(e.number)] FROM (%s) AS e(number)', query), walks, caller))[1],
     ''::text)::bigint;
 
-CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
 -- A batch of many ranges of transactions, reduced to the first so many that have rows, where an index shows which have.
 CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     numbers int8multirange := inorder_internal.ranges_with_rows(t, b.transactions, most);
 BEGIN
@@ -40,10 +37,8 @@ END $$;
 -- partitions.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN inorder_internal.batch_query(
         t, inorder_internal.parts_with_rows(t, b.transactions),

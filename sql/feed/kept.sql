@@ -10,22 +10,18 @@ COMMENT ON TYPE inorder_internal.taken IS
 'Internal type. A feed as it is now, with the places of the rows that say so, in their tables, and the transactions '
 'that wrote them (null if they are not known), and what follows its position.';
 
-CREATE FUNCTION inorder_internal.role_name(id oid)
-RETURNS name
+CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 
 -- The owner of a feed, as an oid if the role was dropped or belongs to another server.
-CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed)
-RETURNS name
+CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed) RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
             THEN coalesce(inorder_internal.role_name((f).owner), (f).owner::text::name) ELSE (f).owner::text::name END;
 
-CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_unknown(feed_name text, owner oid, caller oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     others text;
 BEGIN
@@ -41,10 +37,8 @@ BEGIN
 END $$;
 
 -- A feed that the caller may move, by its name and, if it is of another role, its owner.
-CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
-RETURNS inorder_internal.feed
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
 BEGIN
@@ -70,10 +64,8 @@ BEGIN
           HINT = 'Its owner or the owner of its table may call feed_grant().';
 END $$;
 
-CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_restored(f inorder_internal.feed) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = f.relation AND t.is_generated) THEN
         RAISE 'feed % was restored from a dump, and the numbers of its table were recomputed', quote_literal(f.name)
@@ -91,8 +83,7 @@ END $$;
 -- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
 CREATE FUNCTION inorder_internal.is_poll_due(
     f inorder_internal.feed, p @extschema@.feed_position, polled timestamptz, caught_up_at timestamptz
-)
-RETURNS boolean
+) RETURNS boolean
 LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
 RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
     OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
@@ -102,8 +93,7 @@ RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
 -- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
 CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, reads boolean, seeks boolean)
 RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
     s inorder_internal.feed_state := inorder_internal.state_of(feed);
@@ -148,8 +138,7 @@ END $$;
 -- the caller must then be allowed to read.
 CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
 RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken;
 BEGIN
@@ -187,15 +176,13 @@ BEGIN
 END $$;
 
 -- A call found nothing new, but this: see found_empty(). Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
 CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)
 RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
 BEGIN
@@ -204,8 +191,7 @@ END $$;
 
 -- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
 -- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
-CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE sql VOLATILE
 -- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns a
 -- batch each microsecond, so no batch returned anywhere has this number or a higher one, also if two promotions follow
@@ -217,10 +203,8 @@ RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
 -- all rows that were committed then. The new position.
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
-)
-RETURNS @extschema@.feed_position
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_position
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     reached inorder_internal.taken.at_position%TYPE;
@@ -242,14 +226,11 @@ BEGIN
 END $$;
 
 -- Make readers of one feed take turns, until the transaction ends.
-CREATE FUNCTION inorder_internal.lock_feed(feed bigint)
-RETURNS void
+CREATE FUNCTION inorder_internal.lock_feed(feed bigint) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.taken_feed(caller oid, name text, owner regrole) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
@@ -259,22 +240,18 @@ BEGIN
 END $$;
 
 -- Whether the session with this number, which has a batch, is still running; false on a standby.
-CREATE FUNCTION inorder_internal.session_lives(number oid)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.session_lives(number oid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
 -- has ended.
-CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
 
 -- Store a batch for workers, under its number.
-CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
-RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Only a row that the extension did not write can have this number.
     INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, holder, holder_pid,

@@ -4,21 +4,18 @@
 -- generated here are executed with the privileges of the caller, who owns the table, and the result is verified.
 
 -- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
-CREATE FUNCTION @extschema@.feed_notify_trigger()
-RETURNS trigger
+CREATE FUNCTION @extschema@.feed_notify_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_notify_trigger() IS
 'Internal function. Trigger that notifies the channel in its argument after each INSERT, unless the transaction has '
 'written nothing. Created by feed_notify.';
 
-CREATE FUNCTION inorder_internal.notifier()
-RETURNS oid
+CREATE FUNCTION inorder_internal.notifier() RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.feed_notify_trigger()'::regprocedure::oid;
 
 -- Whether a table has the trigger that notifies the channel, as feed_notify() creates it.
-CREATE FUNCTION inorder_internal.is_notifying(relation regclass, channel text)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_notifying(relation regclass, channel text) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     -- 4: AFTER INSERT FOR EACH STATEMENT. The argument is stored with a byte 0 at its end.
@@ -30,10 +27,8 @@ BEGIN ATOMIC
 END;
 
 -- The statements that create the triggers that notify, where a table or a partition lacks one.
-CREATE FUNCTION inorder_internal.notify_statements(relation regclass, channel text)
-RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.notify_statements(relation regclass, channel text) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member regclass;
     is_ours boolean;
@@ -51,8 +46,7 @@ BEGIN
 END $$;
 
 -- The statements that let new partitions notify the channel of their table, if it has one.
-CREATE FUNCTION inorder_internal.spread_statements(relation regclass)
-RETURNS SETOF text
+CREATE FUNCTION inorder_internal.spread_statements(relation regclass) RETURNS SETOF text
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT s.statement
@@ -63,8 +57,7 @@ BEGIN ATOMIC
       AND g.tgname = 'inorder_notify';
 END;
 
-CREATE FUNCTION inorder_internal.unnotify_statements(relation regclass)
-RETURNS SETOF text
+CREATE FUNCTION inorder_internal.unnotify_statements(relation regclass) RETURNS SETOF text
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT format('DROP TRIGGER %I ON %s'::text, g.tgname, g.tgrelid::regclass)
@@ -72,8 +65,7 @@ BEGIN ATOMIC
     WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgfoid = inorder_internal.notifier();
 END;
 
-CREATE FUNCTION @extschema@.feed_notify(relation regclass, channel text DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_notify(relation regclass, channel text DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_notify(regclass, text) IS
 'Let each transaction that inserts into a table notify a channel when it commits, once, without a payload: by a '
@@ -86,8 +78,7 @@ Owner only, for tables that are enabled. Takes SHARE ROW EXCLUSIVE until the end
 'to 63 bytes. Errors: invalid_parameter_value, object_not_in_prerequisite_state (not enabled), duplicate_object '
 '(another trigger inorder_notify), undefined_table, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_unnotify(relation regclass)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_unnotify(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_unnotify(regclass) IS
 'Revert feed_notify: drop its triggers on the table and its partitions, if any. feed_disable does so, too.

@@ -15,8 +15,7 @@
 -- ordering.
 
 -- The order by a column of a position between two sets; null without a column.
-CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
-RETURNS @extschema@.feed_order
+CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text) RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
 -- With an impossible number if there is no such column: then each read says so.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
@@ -25,10 +24,8 @@ RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
 -- The order of a restored position or batch, with the column of that name in this database.
-CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
-RETURNS @extschema@.feed_order
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order) RETURNS @extschema@.feed_order
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF o.column_name IS NOT NULL THEN
         o.attnum := (inorder_internal.new_order(relation, o.column_name)).attnum;
@@ -37,18 +34,15 @@ BEGIN
 END $$;
 
 -- The transactions that a position has read, all rows of them or, of an ordered set, some.
-CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
 -- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself: it has the
 -- number, or the sequence from which its values are drawn caches, descends or cycles, or there are several.
 -- Volatile, so that it sees the sequence as it is now: nothing locks that, and the proof is kept until it changes.
-CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s record;
 BEGIN
@@ -85,17 +79,14 @@ BEGIN
 END $$;
 
 -- A condition for the order column that always holds, as typed() makes them.
-CREATE FUNCTION inorder_internal.typed_order(t inorder_internal.feed_table, order_column text)
-RETURNS text
+CREATE FUNCTION inorder_internal.typed_order(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_column((t).relation, order_column::name)
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
-CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bounds text[];
 BEGIN
@@ -113,8 +104,7 @@ BEGIN
 END $$;
 
 -- The end of a query for the rows of a set of transactions, found by number.
-CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
+CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 keeps the planner from the index of the order column.
 RETURN CASE WHEN (t).ordered AND inorder_internal.is_range(numbers)
@@ -126,10 +116,8 @@ RETURN CASE WHEN (t).ordered AND inorder_internal.is_range(numbers)
 -- another, and no more than a budget of rows.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- No value is below the first of these, nor above the last.
     wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
@@ -151,8 +139,7 @@ END $$;
 -- The query for the lowest value in a set that is not below another.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
-)
-RETURNS text
+) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               'WHERE %4$se.%1$I OPERATOR(pg_catalog.>=) %3$L::pg_catalog.int8',
@@ -160,15 +147,13 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               inorder_internal.typed_order(t, order_column));
 
 -- The query for the highest value in a table, which no row of a set that has ended is above.
-CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text)
-RETURNS text
+CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));
 
-CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
                               inorder_internal.one((b).cut));
@@ -177,10 +162,8 @@ RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_i
 -- transactions, the first part of one.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     source text := inorder_internal.source(t, parts);
     query text;

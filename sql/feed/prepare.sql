@@ -2,13 +2,11 @@
 
 -- A table and its partitions, each with the name of the index on a column that feed_prepare() makes, and that of the
 -- one above; and whether an earlier run has made it (null: it is not there; false: it is not valid) and attached it.
-CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name)
-RETURNS TABLE (
+CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY
     WITH RECURSIVE tree AS (
@@ -34,10 +32,8 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
 -- run has made is omitted, and an index that it left invalid is dropped first.
-CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
-RETURNS SETOF text
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name) RETURNS SETOF text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
     options text := CASE method WHEN 'brin' THEN ' WITH (autosummarize = on)' ELSE '' END;
@@ -60,10 +56,8 @@ BEGIN
 END $$;
 
 -- The number of the column if the table has it; error if it is of another kind.
-CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
-RETURNS smallint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name) RETURNS smallint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key_attnum smallint;
 BEGIN
@@ -87,8 +81,7 @@ END $$;
 -- The body of a public function.
 CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
 RETURNS SETOF text
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     schema text := inorder_internal.public_schema();
     key_attnum smallint := inorder_internal.check_preparable(relation, key_column, method);
@@ -109,8 +102,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.feed_prepare(
     relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin'
-)
-RETURNS SETOF text
+) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '

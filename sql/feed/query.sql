@@ -9,10 +9,8 @@
 -- it looks at policies, indexes and partition keys; those of constants then vanish from the plan.
 
 -- A table as the source of a query, which is an error if its name leads to another relation.
-CREATE FUNCTION inorder_internal.named(relation regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- A null of the row type is constant: the planner drops a case that is false before it looks into it. No column of
     -- a table can have the name cmax: those in the bounds of a partition are not qualified.
@@ -22,17 +20,14 @@ END $$;
 
 -- A condition that always holds, before others. A query that has it is an error if the column is not of this type:
 -- otherwise casts that others made could be evaluated before feed_is_table(), in a query around it.
-CREATE FUNCTION inorder_internal.typed(column_name name, type_name name)
-RETURNS text
+CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- as format() is: the server inlines no other
 -- Arguments of polymorphic functions are not converted. The planner drops the call, since its second argument is null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
 -- The same for those of some columns, or of all, that have a type of the server; null if none has.
-CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[])
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Not int2vector and oidvector, which are arrays and have some; nor pg_node_tree and others that have none.
     RETURN (SELECT string_agg(CASE WHEN y.typcategory <> 'A' THEN inorder_internal.typed(a.attname, y.typname)
@@ -44,27 +39,23 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
-CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint)
-RETURNS text
+CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
             ELSE format('%L::pg_catalog.int8', number) END;
 
 -- The condition that keys are in a range, which is one range of the index.
-CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
-RETURNS text
+CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
 
 -- The condition that numbers are between the lowest and the highest of a set.
-CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
+CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(numbers)),
                                        inorder_internal.bound(t, upper(numbers)));
 
-CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table)
-RETURNS text
+CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 -- The number is the first six bytes of a key.
 RETURN format(CASE WHEN (t).is_uuid
@@ -73,10 +64,8 @@ RETURN format(CASE WHEN (t).is_uuid
     ELSE 'e.%I' END, (t).key_column);
 
 -- The given columns, each in a form, as text of a query; null for none.
-CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I')
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     list text;
 BEGIN
@@ -88,10 +77,8 @@ BEGIN
 END $$;
 
 -- A key as text of a query, each value cast to the type of its column; null for a null key.
-CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[])
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[]) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     literals text;
     amount bigint;
@@ -113,8 +100,7 @@ BEGIN
     RETURN literals;
 END $$;
 
-CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean)
-RETURNS text
+CREATE FUNCTION inorder_internal.order_by(columns name[], in_order boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
@@ -123,10 +109,8 @@ RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inor
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
     in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
@@ -144,10 +128,8 @@ BEGIN
 END $$;
 
 -- The ranges of a set as a table of two columns of keys, as text of a query.
-CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     low text[];
     high text[];
@@ -167,10 +149,8 @@ END $$;
 -- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     probed int8multirange := numbers;
     filter text := '';
@@ -194,26 +174,22 @@ BEGIN
 END $$;
 
 -- The source of a query that reads the table with all its partitions, or one share of its rows.
-CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table)
-RETURNS text
+CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
               inorder_internal.typed((t).key_column, CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END),
               (t).share_condition);
 
 -- The source of a query that reads the partitions of which all rows satisfy a condition (parts.c); null for all.
-CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text)
-RETURNS text
+CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.whole_table(t) || coalesce('('::text || parts || ') AND '::text, ''::text);
 
 -- The query for all rows of a set of transactions, by number if in order; null for none.
 CREATE FUNCTION inorder_internal.ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ending text := inorder_internal.order_by(inorder_internal.known_columns(t), in_order);
 BEGIN

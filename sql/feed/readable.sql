@@ -4,17 +4,14 @@
 -- privileges of their caller, who owns the table, and verify the result.
 
 -- The schema of the public functions, by its current name, as text of a statement.
-CREATE FUNCTION inorder_internal.public_schema()
-RETURNS text
+CREATE FUNCTION inorder_internal.public_schema() RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
 
 -- The statements that guard the rows of a table and of its partitions.
-CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table)
-RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY SELECT d.definition FROM inorder_internal.guard_definitions(t.relation, t) AS d;
     RETURN NEXT (SELECT format('ALTER TABLE %s %s', t.relation,
@@ -23,10 +20,8 @@ BEGIN
 END $$;
 
 -- The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.
-CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table)
-RETURNS SETOF text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     call text := format('EXECUTE FUNCTION %s(%L)', inorder_internal.guard_function()::regproc, t.base);
 BEGIN
@@ -37,8 +32,7 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate');
 END $$;
 
-CREATE FUNCTION inorder_internal.unguard_statements(relation regclass)
-RETURNS SETOF text
+CREATE FUNCTION inorder_internal.unguard_statements(relation regclass) RETURNS SETOF text
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT format('DROP TRIGGER %I ON %s'::text, g.tgname, g.tgrelid::regclass)
@@ -49,8 +43,7 @@ BEGIN ATOMIC
 END;
 
 -- Whether feed_enable() was called for a table, and its guard is intact.
-CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table: so it is done for one row, not in a WHERE clause for all.
 RETURN coalesce(inorder_internal.has_guard((
@@ -59,17 +52,14 @@ RETURN coalesce(inorder_internal.has_guard((
 
 -- Whether a table has a guard that it does not inherit. What the state says of other tables, which somebody may have
 -- inserted, does not count for those above and below.
-CREATE FUNCTION inorder_internal.has_own_guard(relation regclass)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
                                               AND g.tgparentid = 0::oid);
 
 -- Error if a partition or a parent of the table is enabled itself.
-CREATE FUNCTION inorder_internal.check_alone(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_alone(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     other regclass;
 BEGIN
@@ -85,10 +75,8 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT inorder_internal.has_guard(t) THEN
         t.written_here := true;  -- not restored: it has lost the guard since a statement ago
@@ -107,10 +95,8 @@ END $$;
 -- The tables stored in a position, with the current guard in place of the previous one.
 CREATE FUNCTION inorder_internal.renewed(
     known @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
-)
-RETURNS @extschema@.feed_member[]
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_member[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     m record;
     result known%TYPE := known;
@@ -127,10 +113,8 @@ BEGIN
 END $$;
 
 -- Delete the description of a table; error while it has a feed or an exact count.
-CREATE FUNCTION inorder_internal.forget_table(relation regclass)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.forget_table(relation regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     users text;
 BEGIN
@@ -146,8 +130,7 @@ BEGIN
     DELETE FROM inorder_internal.feed_table AS t WHERE t.relation = forget_table.relation;
 END $$;
 
-CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_enable(relation regclass, key_column name DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'Make a table readable by feeds and exact counts: find its column with the transaction number (specify it if there '
@@ -161,8 +144,7 @@ Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it wa
 'object_not_in_prerequisite_state (restored table: see feed_rebase), active_sql_transaction in REPEATABLE READ and '
 'SERIALIZABLE.';
 
-CREATE FUNCTION @extschema@.feed_disable(relation regclass)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_disable(regclass) IS
 'Revert feed_enable: drop the guard, so that rows can be updated and deleted again, and the triggers of feed_notify.

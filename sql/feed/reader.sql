@@ -1,10 +1,8 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by reader.c.
 
 -- Error if transaction numbers are of another server or timeline.
-CREATE FUNCTION inorder_internal.check_origin(origin text)
-RETURNS void
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_origin(origin text) RETURNS void
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF origin <> inorder_internal.server_origin() THEN
         RAISE 'this position is of another server or timeline' USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -17,10 +15,8 @@ BEGIN
 END $$;
 
 -- Error unless a position kept by a reader can be one of this server.
-CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p.transactions IS NULL THEN
         RAISE 'from_position must not be null' USING ERRCODE = 'null_value_not_allowed',
@@ -42,10 +38,8 @@ BEGIN
 END $$;
 
 -- Error unless a batch kept by a reader can be one of this server.
-CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF b.transactions IS NULL THEN
         RAISE 'batch must not be null' USING ERRCODE = 'null_value_not_allowed',
@@ -58,8 +52,7 @@ END $$;
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF order_column IS NOT NULL THEN
         PERFORM inorder_internal.prove_column(t, order_column, false);
@@ -80,10 +73,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- The description of a table that the caller may read.
-CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
         PERFORM inorder_internal.check_reader(caller, relation);
@@ -92,10 +83,8 @@ BEGIN
 END $$;
 
 -- And the table is locked and proved.
-CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.readable_table(caller, relation), caller);
 BEGIN
@@ -105,8 +94,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.reader_start(caller oid, relation regclass, start text, order_column name)
 RETURNS @extschema@.feed_position
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
@@ -118,10 +106,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.reader_next_batch(
     caller oid, relation regclass, from_position @extschema@.feed_position, max_rows int, whole_transactions boolean
-)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table;
@@ -146,8 +132,7 @@ CREATE FUNCTION inorder_internal.reader_backlog(
     caller oid, relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
     SELECT b.transactions, b.rows INTO transactions, rows_estimated
@@ -156,8 +141,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)
 RETURNS inorder_internal.rows_found
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.readable_table(caller, relation);
 BEGIN
@@ -169,8 +153,7 @@ END $$;
 CREATE FUNCTION inorder_internal.query_of_batch(
     caller oid, relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     k inorder_internal.rows_found;
@@ -191,10 +174,8 @@ END $$;
 CREATE FUNCTION inorder_internal.wait_for_rows(
     caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
     is_feed boolean
-)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     since timestamptz := clock_timestamp();
     found boolean;
@@ -231,21 +212,18 @@ END $$;
 
 CREATE FUNCTION inorder_internal.reader_wait(
     caller oid, relation regclass, from_position @extschema@.feed_position, timeout interval
-)
-RETURNS boolean
+) RETURNS boolean
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.wait_for_rows(caller, timeout, NULL::text, NULL::oid, relation, from_position, false);
 
-CREATE FUNCTION inorder_internal.feed_wait(caller oid, name text, timeout interval, owner regrole)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.feed_wait(caller oid, name text, timeout interval, owner regrole) RETURNS boolean
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.wait_for_rows(
     caller, timeout, name, owner::oid, NULL::regclass, NULL::@extschema@.feed_position, true);
 
 CREATE FUNCTION @extschema@.reader_start(
     relation regclass, start text DEFAULT 'beginning', order_column name DEFAULT NULL
-)
-RETURNS @extschema@.feed_position
+) RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_start(regclass, text, name) IS
 'Return the initial position of a reader that keeps it itself: at ''beginning'' no transaction is read, at ''now'' '
@@ -259,8 +237,7 @@ Requires SELECT on the table and USAGE on its schema. Errors: invalid_parameter_
 CREATE FUNCTION @extschema@.reader_next_batch(
     relation regclass, from_position @extschema@.feed_position, max_rows int DEFAULT NULL,
     whole_transactions boolean DEFAULT false
-)
-RETURNS @extschema@.feed_batch
+) RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_next_batch(regclass, @extschema@.feed_position, int, boolean) IS
 'Return the batch that follows a position kept by the reader, of at most max_rows rows (all if null). Read it by '
@@ -293,8 +270,7 @@ CREATE FUNCTION inorder_internal.query_of_batch(
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- A query for who runs it, with the settings of his by which it takes the index, until the transaction ends.
-CREATE FUNCTION inorder_internal.by_index(query text, ordered boolean)
-RETURNS text
+CREATE FUNCTION inorder_internal.by_index(query text, ordered boolean) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
                         set_config('enable_memoize'::text, 'off'::text, true),
@@ -305,8 +281,7 @@ RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
                                    CASE WHEN ordered THEN 'off'::text ELSE 'on'::text END, true)) IS NOT NULL
             THEN query END;
 
-CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch)
-RETURNS text
+CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN (SELECT inorder_internal.by_index(q.query, q.ordered)
         FROM inorder_internal.query_of_batch(relation, batch) AS q);
@@ -322,8 +297,7 @@ Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions firs
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'
-)
-RETURNS boolean
+) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_wait(regclass, @extschema@.feed_position, interval) IS
 'As feed_wait, for a position kept by the reader: wait until the batch that follows the position has rows, at most for '

@@ -4,8 +4,7 @@
 -- How a restored table is read, and the query for its highest number; no query if numbers were recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF beyond NOT BETWEEN 0 AND 281474976710655 THEN
         RAISE 'beyond must be between 0 and 281474976710655, not %', beyond
@@ -51,8 +50,7 @@ BEGIN ATOMIC
                     WHERE p.relation = (t).relation) AS n(number);
 END;
 
-CREATE FUNCTION inorder_internal.base_statement(t inorder_internal.feed_table, base bigint)
-RETURNS text
+CREATE FUNCTION inorder_internal.base_statement(t inorder_internal.feed_table, base bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.int8)', (t).relation, (t).key_column,
               inorder_internal.public_schema(),
@@ -60,8 +58,7 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
 
 -- Assign the feeds of a restored table to the roles of this cluster, by name; and forget what was counted and passed
 -- here, if it received rows since.
-CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass)
-RETURNS void
+CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 -- In a restored database role oids differ. The owner of the table confirms the names, which are those of the dump: on
 -- this server a role is another one than the dropped one of its name. A role that has created another feed of the same
@@ -104,8 +101,7 @@ BEGIN ATOMIC
     JOIN unnest(known) AS k ON k.name = m.name OR k.attached = '{}'::bigint[] AND m.attached = '{}'::bigint[];
 END;
 
-CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table)
-RETURNS void
+CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
 -- Batches get numbers in a new range, since those returned elsewhere since the dump are unknown here.
 -- If the numbers of rows were recomputed, the position is invalid: feed_seek() must set another.
@@ -138,8 +134,7 @@ BEGIN ATOMIC
       AND NOT (t).is_generated;
 END;
 
-CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0)
-RETURNS bigint
+CREATE FUNCTION @extschema@.feed_rebase(relation regclass, beyond bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rebase(regclass, bigint) IS
 'Accept a table that was restored from a dump, with its feeds. Until then the table cannot be read, and its guard '

@@ -1,18 +1,14 @@
 -- Retention: which numbers, and which partitions, no feed of a table needs any more.
 
-CREATE FUNCTION inorder_internal.first_gap(numbers int8multirange)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.first_gap(numbers int8multirange) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
 END $$;
 
 -- The lowest number that a feed has not read, or whose transaction has not ended.
-CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f record;
     number bigint := inorder_internal.first_gap(inorder_internal.ended_transactions(t.base));
@@ -31,10 +27,8 @@ BEGIN
 END $$;
 
 -- The query for the partitions that have rows, none of which a feed still has to read; null without partitions.
-CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bound text := inorder_internal.bound(t, inorder_internal.passed(t));
 BEGIN
@@ -49,8 +43,7 @@ END $$;
 -- A table of which nothing is passed that is not seen: there must be no newer rows or feeds.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.require_read_committed(
         function, 'Rows and feeds that came since this transaction began would not be seen.');
@@ -62,15 +55,12 @@ BEGIN
 END $$;
 
 -- Bodies of public functions.
-CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass) RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'::text));
 
-CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation regclass)
-RETURNS SETOF regclass
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation regclass) RETURNS SETOF regclass
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
     members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
@@ -84,8 +74,7 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, members);
 END $$;
 
-CREATE FUNCTION @extschema@.feed_passed(relation regclass)
-RETURNS bigint
+CREATE FUNCTION @extschema@.feed_passed(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed(regclass) IS
 'The transaction number below which all feeds of a table have read everything: all rows with a lower number (see '
@@ -95,8 +84,7 @@ Requires SELECT on the table and USAGE on its schema. Errors: insufficient_privi
 'object_not_in_prerequisite_state (not enabled, a restored feed, or a standby), active_sql_transaction in REPEATABLE '
 'READ and SERIALIZABLE.';
 
-CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass)
-RETURNS SETOF regclass
+CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass) RETURNS SETOF regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed_partitions(regclass) IS
 'The partitions that have rows, all of which have numbers below feed_passed: no feed needs them any more. Does not '

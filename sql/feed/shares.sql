@@ -14,8 +14,7 @@
 -- joined(). Who gets a batch, and what a token is worth, is in workers.sql.
 
 -- Which hash function of the server a key of this type has; null for types without one.
-CREATE FUNCTION inorder_internal.share_kind(type oid)
-RETURNS text
+CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
@@ -23,8 +22,7 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
 
 -- What differs if this server gives keys other hashes than the one that stored it: the hash of a value and, for text,
 -- the encoding of the database. Not the collation, nor its version.
-CREATE FUNCTION inorder_internal.fingerprint(kind text)
-RETURNS text
+CREATE FUNCTION inorder_internal.fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, text by its bytes.
 RETURN CASE kind
@@ -35,8 +33,7 @@ RETURN CASE kind
 
 CREATE FUNCTION inorder_internal.new_share_key(relation regclass, column_name text, shares int)
 RETURNS inorder_internal.share_key
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     attnum smallint;
     kind text;
@@ -67,8 +64,7 @@ RETURN CASE WHEN (k).shares IS NOT NULL
 -- Rows of a share
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key)
-RETURNS text
+CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
 LANGUAGE sql STABLE
 -- By bytes, whatever the collation of the column or the database is: those of a library change with its version.
 RETURN format(CASE (k).kind
@@ -80,8 +76,7 @@ RETURN format(CASE (k).kind
 
 CREATE FUNCTION inorder_internal.of_share(t inorder_internal.feed_table, k inorder_internal.share_key, share int)
 RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     t.share_condition := format('%s OPERATOR(pg_catalog.=) %s::pg_catalog.int8 AND ', inorder_internal.share_text(k),
                                 share);
@@ -94,10 +89,8 @@ END $$;
 
 -- A batch that, if it is a whole set, is found by number. A share may be held back for long, and the index of the order
 -- column has no end there: all rows that came since would be walked over.
-CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (b.ordering).walked_from IS NOT NULL AND num_nonnulls((b.ordering).from_value, (b.ordering).next_value) = 0 THEN
         b.ordering.walked_from := NULL;
@@ -109,8 +102,7 @@ END $$;
 -- none has them in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
@@ -147,10 +139,8 @@ END $$;
 -- 1024 apart, the largest number of shares: no two shares have the same one, which is a number of the feed, too.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, part @extschema@.feed_batch, share int, rows bigint, max_rows int
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     first_place bigint := ((inorder_internal.state_of(feed)).places)[share + 1];
@@ -211,8 +201,7 @@ BEGIN ATOMIC
 END;
 
 -- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
-CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[])
-RETURNS boolean
+CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT EXISTS (SELECT FROM generate_series(0, shares - 1) AS s(share)
@@ -228,8 +217,7 @@ END;
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 -- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     shares int;
     places bigint[];
@@ -259,10 +247,8 @@ BEGIN
 END $$;
 
 -- Note which worker has a batch of a share.
-CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE inorder_internal.share_worker AS s
     SET worker = b.worker,

@@ -24,8 +24,7 @@ RETURN CASE
 
 CREATE FUNCTION inorder_internal.of_batch(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.common(b.transactions, numbers);
     IF numbers @> b.resumed IS NOT TRUE THEN
@@ -42,8 +41,7 @@ END $$;
 -- The query for the number of rows of a batch that are of certain transactions.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange
-)
-RETURNS text
+) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4',
@@ -52,8 +50,7 @@ RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
 -- The query for the transaction numbers of every so many rows of a batch.
 CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
-)
-RETURNS text
+) RETURNS text
 LANGUAGE sql STABLE
 -- The number is taken out of the chosen keys only. The place has another name than the key.
 RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
@@ -68,8 +65,7 @@ RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SE
 -- The part of a batch up to a key of a transaction, or to the end of the transaction if the key is null.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := CASE
         WHEN number = b.cut THEN b.transactions
@@ -85,8 +81,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.rest_after(b @extschema@.feed_batch, part @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.plus(inorder_internal.minus(b.transactions, part.transactions),
                                             inorder_internal.one(part.cut));
@@ -99,10 +94,8 @@ END $$;
 -- distinguishes them. A part remembers the key that the batch does, so it must not be cut by another one.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
-)
-RETURNS text[]
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF cardinality(t.order_columns) = 0 THEN
         RETURN NULL;
@@ -117,8 +110,7 @@ END $$;
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     whole int8multirange := inorder_internal.whole_transactions(b);
     one bigint;
@@ -154,10 +146,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.split(
     t inorder_internal.feed_table, b @extschema@.feed_batch, parts int, caller oid
-)
-RETURNS SETOF @extschema@.feed_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS SETOF @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     numbers bigint[];
     rows bigint[];
@@ -203,8 +193,7 @@ END $$;
 CREATE FUNCTION inorder_internal.reader_batch_between(
     caller oid, p @extschema@.feed_position, q @extschema@.feed_position, OUT batch @extschema@.feed_batch
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_position(p), inorder_internal.check_position(q);
     IF p.partial = q.partial THEN
@@ -243,10 +232,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.reader_split(
     caller oid, relation regclass, batch @extschema@.feed_batch, parts int
-)
-RETURNS SETOF @extschema@.feed_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS SETOF @extschema@.feed_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
     t inorder_internal.feed_table := inorder_internal.open_table(caller, relation);
@@ -273,8 +260,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.reader_batch_between(
     from_position @extschema@.feed_position, to_position @extschema@.feed_position
-)
-RETURNS @extschema@.feed_batch
+) RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_between(@extschema@.feed_position, @extschema@.feed_position) IS
 'Return the batch that leads from one position to another, with all rows of the batches between them. For readers '

@@ -5,10 +5,8 @@
 -- had its turn meanwhile: see begin_turn().
 
 -- Error for a reader who would pass over batches that others have; of workers, since its order would be another.
-CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken, reads boolean)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken, reads boolean) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF reads AND (k.pending).transactions IS NOT NULL THEN
         RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
@@ -33,10 +31,8 @@ BEGIN
 END $$;
 
 -- Error if another session that lives has the unfinished batch of a feed.
-CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held inorder_internal.feed_state := inorder_internal.state_of(k.feed);
 BEGIN
@@ -50,10 +46,8 @@ END $$;
 
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
 -- an ordered set, and has no rows is passed then, so that the next poll does not look for it again.
-CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     past_batch inorder_internal.next_found.batch%TYPE := (k.next).batch;
     is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL;
@@ -77,10 +71,8 @@ END $$;
 
 -- Move a feed that is locked over what is left of a set and has no rows any more, before the batch that follows. Where
 -- none does, the poll is noted, which passes that.
-CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.pass_rest(k inorder_internal.taken) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     rest inorder_internal.next_found.rest%TYPE := (k.next).rest;
 BEGIN
@@ -100,10 +92,8 @@ END $$;
 -- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
 CREATE FUNCTION inorder_internal.look_next(
     caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
-)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     k inorder_internal.taken;
@@ -136,10 +126,8 @@ END $$;
 -- not made.
 CREATE FUNCTION inorder_internal.take_next(
     caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
-)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     asked text := CASE WHEN moves THEN format('%s %s %s %s %s', caller, owner, max_rows, reads, name) END;
     known bigint := inorder_internal.found_empty(asked, false);
@@ -166,8 +154,7 @@ CREATE FUNCTION inorder_internal.next_rows(
     OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
     OUT query text, OUT is_limited boolean
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     feed := inorder_internal.take_next(caller, name, owner, max_rows, true, moves, in_order);
     t := feed.t;
@@ -183,8 +170,7 @@ END $$;
 -- if they are as many as the limit.
 CREATE FUNCTION inorder_internal.move_over(k inorder_internal.taken, amount bigint, number bigint, last_key text[])
 RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF amount = 0 THEN
         PERFORM inorder_internal.note_empty_poll(k);
@@ -204,10 +190,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- A feed that is divided; error if its column is not what it was, or keys may have other hashes.
-CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken) RETURNS inorder_internal.taken
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     divided inorder_internal.share_key := k.shared_by;
 BEGIN
@@ -239,10 +223,8 @@ BEGIN
 END $$;
 
 -- A feed that is locked with what follows its position, which may have been found, after what is left of a set.
-CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (k.next).has_rows IS NULL THEN
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
@@ -252,10 +234,8 @@ END $$;
 
 -- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
 -- new.
-CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     pieces text;
     counts text[];
@@ -287,10 +267,8 @@ END $$;
 -- the feed is distributed, piece by piece.
 CREATE FUNCTION inorder_internal.take_share(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
-)
-RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     enough bigint := coalesce((max_rows::bigint + 1) / 2, 0);
     pieces int := 0;
@@ -324,10 +302,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
-CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.look_at(f.id, f.relation, caller, true);
 BEGIN
@@ -348,10 +324,8 @@ END $$;
 -- follows its position, if there is no unfinished batch for the worker.
 CREATE FUNCTION inorder_internal.look_for_work(
     f inorder_internal.feed, caller oid, worker text, max_rows int
-)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     version text := inorder_internal.begin_turn(f.id);
     k inorder_internal.taken := inorder_internal.look_for_workers(f, caller);
@@ -372,10 +346,8 @@ END $$;
 -- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
 CREATE FUNCTION inorder_internal.take_any(
     k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
-)
-RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
@@ -414,10 +386,8 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);
     session oid;
@@ -451,8 +421,7 @@ CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
     OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
     k inorder_internal.taken;
@@ -493,10 +462,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_renew_batch(
     caller oid, name text, number bigint, token bigint, lease interval, owner regrole
-)
-RETURNS timestamptz
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
@@ -515,10 +482,8 @@ END $$;
 
 -- Whether feed_next_batch() or feed_take_batch() would return a batch of what was looked at. One of another session is
 -- waited for.
-CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     state inorder_internal.feed_state;
 BEGIN
@@ -536,10 +501,8 @@ END $$;
 -- Whether nothing has come to a feed in which a look found nothing, as far as that is known at once. Most transactions
 -- that end are those of other workers: with a look at each of these, workers that wait would take more time than those
 -- that work.
-CREATE FUNCTION inorder_internal.is_quiet(k inorder_internal.taken)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.is_quiet(k inorder_internal.taken) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(k.feed);
 BEGIN
@@ -554,8 +517,7 @@ END $$;
 -- The rows of an unfinished batch.
 CREATE FUNCTION inorder_internal.unfinished_rows(caller oid, name text, number bigint, owner oid)
 RETURNS inorder_internal.rows_found
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, true);
     t inorder_internal.feed_table := inorder_internal.locked(k.t, caller);
@@ -575,8 +537,7 @@ END $$;
 -- Set the position of a feed to these transactions or, if they are null, by a word.
 CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
     t inorder_internal.feed_table := inorder_internal.locked(
@@ -616,8 +577,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, transactions int8multirange, owner regrole)
 RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF transactions IS NULL THEN
         RAISE 'transactions must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -625,10 +585,8 @@ BEGIN
     PERFORM inorder_internal.seek(caller, name, transactions, NULL, owner);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, start text, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, start text, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF start IS NULL THEN
         RAISE 'start must not be null' USING ERRCODE = 'null_value_not_allowed';

@@ -9,10 +9,8 @@
 -- asked for it has ended. After so many tries it is set aside.
 
 -- An interval; error unless it is in its range.
-CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
-RETURNS interval
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval) RETURNS interval
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF lease IS NULL THEN
         RAISE '% must not be null', what USING ERRCODE = 'null_value_not_allowed';
@@ -25,10 +23,8 @@ BEGIN
 END $$;
 
 -- Leave the unfinished batch of a feed to its workers, under its number.
-CREATE FUNCTION inorder_internal.share_pending(feed bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.share_pending(feed bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
     b inorder_internal.worker_batch;
@@ -45,10 +41,8 @@ BEGIN
 END $$;
 
 -- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
-CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-AS $$
+CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF shares IS NOT NULL THEN
         RETURN EXISTS (SELECT FROM inorder_internal.first_batches(state.feed, shares, state.places) AS b
@@ -64,8 +58,7 @@ END $$;
 -- divided, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found_batch inorder_internal.worker_batch;
     lowest bigint;
@@ -92,10 +85,8 @@ END $$;
 -- A batch as a worker gets it.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int, holder oid
-)
-RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.worker := given.worker;
     b.holder := given.holder;
@@ -112,10 +103,8 @@ END $$;
 -- those that were tried too often.
 CREATE FUNCTION inorder_internal.take_batch(
     feed bigint, worker text, lease interval, max_tries int, holder oid, least_rows bigint
-)
-RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
     before bigint;
@@ -153,10 +142,8 @@ BEGIN
     RETURN b;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
@@ -179,10 +166,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_fail_batch(
     caller oid, name text, number bigint, token bigint, reason text, retry_after interval, owner regrole
-)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
@@ -204,10 +189,8 @@ BEGIN
     RETURN aside;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
@@ -256,8 +239,7 @@ Requires the privileges to move the feed and to read its table. Range: worker 1 
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
-)
-RETURNS timestamptz
+) RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_renew_batch(text, bigint, bigint, interval, regrole) IS
 'Let the lease of a worker''s batch end this long from now, and return when that is. Possible after its end, too, '
@@ -268,8 +250,7 @@ Requires the privilege to move the feed. Range: lease 1 second to 1 day. Errors:
 
 CREATE FUNCTION @extschema@.feed_fail_batch(
     name text, number bigint, token bigint, reason text, retry_after interval DEFAULT '0', owner regrole DEFAULT NULL
-)
-RETURNS boolean
+) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_fail_batch(text, bigint, bigint, text, interval, regrole) IS
 'Return a worker''s batch that cannot be processed. After the given time the next worker that asks gets it. Returns '
@@ -279,8 +260,7 @@ Requires the privilege to move the feed. Range: reason is truncated to 2000 char
 'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
 'token).';
 
-CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
 'Let workers have a batch again that was set aside; its tries count from 0.

@@ -1,7 +1,6 @@
 -- Keys for tables that are full of random ones.
 
-CREATE FUNCTION @extschema@.uuid_after_random_nextval(leading_ones int DEFAULT 32)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_after_random_nextval(leading_ones int DEFAULT 32) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION @extschema@.uuid_after_random_nextval(int) IS

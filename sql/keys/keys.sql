@@ -5,8 +5,7 @@
 
 CREATE FUNCTION @extschema@.uuid_sequence_nextval(
     sequence regclass, block_size int DEFAULT 65536, block_count int DEFAULT 65536
-)
-RETURNS uuid
+) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_sequence_nextval(regclass, int, int) IS
@@ -27,8 +26,7 @@ The block number is (Unix seconds / interval_length) mod interval_count, in as m
 Ranges: interval_length, in seconds, and interval_count 1 to 2147483647.
 Drop-in replacement for the function of the same name in sequential_uuids 1.0.3.';
 
-CREATE FUNCTION @extschema@.uuid_v7_nextval()
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_v7_nextval() RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION @extschema@.uuid_v7_nextval() IS
@@ -38,8 +36,7 @@ Each is greater than the previous one of the session, also when the clock steps 
 'random part grows by a random step of up to 2^48.
 Range: the clock must show 1970 to 10889.';
 
-CREATE FUNCTION @extschema@.uuid_v7_time(id uuid)
-RETURNS timestamptz
+CREATE FUNCTION @extschema@.uuid_v7_time(id uuid) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_v7_time(uuid) IS
@@ -48,8 +45,7 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_time(uuid) IS
 Other generators may store random bits there; the time is then exact to the millisecond only.
 Range: 1970-01-01 to 10889-08-02. A uuid of another version is an error (invalid_parameter_value).';
 
-CREATE FUNCTION @extschema@.uuid_v7_floor(moment timestamptz)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_v7_floor(moment timestamptz) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_v7_floor(timestamptz) IS
@@ -58,8 +54,7 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_floor(timestamptz) IS
 Range: 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00; anything else, including infinity, is an error '
 '(datetime_field_overflow).';
 
-CREATE FUNCTION @extschema@.uuid_xact_nextval(base bigint DEFAULT 0)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_xact_nextval(base bigint DEFAULT 0) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_xact_nextval(bigint) IS
@@ -69,8 +64,7 @@ Keys of one transaction ascend in the order they were generated. At least 2^30 a
 'program_limit_exceeded.
 Range: base and the sum 0 to 281474976710655. Assigns a transaction id, and so fails on a standby.';
 
-CREATE FUNCTION @extschema@.uuid_xact_id(id uuid)
-RETURNS bigint
+CREATE FUNCTION @extschema@.uuid_xact_id(id uuid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_xact_id(uuid) IS
@@ -79,16 +73,14 @@ COMMENT ON FUNCTION @extschema@.uuid_xact_id(uuid) IS
 A uuid of a version other than 8 is an error (invalid_parameter_value). For a version-8 uuid of another generator the '
 'number is meaningless.';
 
-CREATE FUNCTION @extschema@.uuid_xact_floor(number bigint)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_xact_floor(number bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_xact_floor(bigint) IS
 'Smallest key with the given transaction number: a bound for ranges of keys.
 Range: 0 to 281474976710655 (48 bits); anything else is an error (numeric_value_out_of_range).';
 
-CREATE FUNCTION @extschema@.xact_id(base bigint DEFAULT 0)
-RETURNS bigint
+CREATE FUNCTION @extschema@.xact_id(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.xact_id(bigint) IS

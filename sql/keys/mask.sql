@@ -1,7 +1,6 @@
 -- Masks: what a key is outside of the database, where it must show neither order nor time.
 
-CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, bytea, int) IS
@@ -12,8 +11,7 @@ Ranges: key 16 bytes (AES-128) or 32 (AES-256); version 1 to 8, which the id mus
 '(invalid_parameter_value); feature_not_supported if server or extension was built without OpenSSL.
 Not authenticated: equal ids have equal masks, and each uuid of version 4 is the mask of some id.';
 
-CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, key bytea, version int DEFAULT 7)
-RETURNS uuid
+CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, bytea, int) IS

@@ -1,10 +1,8 @@
 -- For a batch that leaves the database: a crash must not take it back, so the commit of this transaction flushes it. A
 -- deferred trigger, since a function that sets synchronous_commit would undo what is set while it runs, and since a
 -- transaction with a cursor WITH HOLD, which needs no trigger, cannot be prepared.
-CREATE FUNCTION inorder_internal.keep_commit()
-RETURNS trigger
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     context text;
 BEGIN
@@ -22,17 +20,14 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE
 CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
-CREATE FUNCTION inorder_internal.session_key(number oid)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.session_key(number oid) RETURNS bigint
 LANGUAGE sql IMMUTABLE
 -- The first 32 bits are ''inor'' in ASCII.
 RETURN 1768845170::bigint << 32 | number::bigint;
 
 -- Error unless rows are of the type of the table.
-CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.reltype = row_type) THEN
         RAISE 'row_type must be null::%, not of type %', relation::regclass, row_type
@@ -41,10 +36,8 @@ BEGIN
 END $$;
 
 -- Error unless the plan of a statement reads the batch, and ends nothing after some rows.
-CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement)
-RETURNS void
-LANGUAGE plpgsql VOLATILE
-AS $$
+CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- Of the server, whatever the search_path of the caller leads to.
     line pg_catalog.record;
@@ -75,10 +68,8 @@ END $$;
 -- search_path and row_security.
 CREATE FUNCTION inorder_internal.apply_rows(
     row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text, hides text
-)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
     text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM @extschema@.reader_batch_rows('
@@ -98,11 +89,9 @@ END $$;
 -- feed_apply(), with the search_path and the row_security of the caller.
 CREATE FUNCTION inorder_internal.apply_batch(
     name text, statement text, max_rows int, owner regrole, path text, hides text
-)
-RETURNS bigint
+) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @writes@
-    SET enable_seqscan = off SET @pinned@
-AS $$
+    SET enable_seqscan = off SET @pinned@ AS $$
 DECLARE
     k inorder_internal.taken;
     b @extschema@.feed_batch;

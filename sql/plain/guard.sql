@@ -13,10 +13,8 @@
 -- settings, which take 0.2 us for each call: so everything is qualified.
 
 -- Whether a table was restored from a dump, and not accepted since; if not, the setting becomes yes.
-CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = on
-AS $$
+CREATE FUNCTION inorder_internal.is_restored(root regclass, setting text) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = on AS $$
 DECLARE
     is_here boolean := (SELECT t.written_here IS TRUE FROM inorder_internal.feed_table AS t WHERE t.relation = root);
 BEGIN
@@ -28,10 +26,8 @@ BEGIN
 END $$;
 
 -- The number of this transaction, which rows of a table must have; null if it was restored.
-CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE
-AS $$
+CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN CASE WHEN root::pg_catalog.oid OPERATOR(pg_catalog.=) root_id
                  AND (pg_catalog.current_setting(setting, true) OPERATOR(pg_catalog.=) 'yes'
@@ -42,8 +38,7 @@ END $$;
 -- Whether a key was not made by this transaction, or the table was restored.
 CREATE FUNCTION inorder_internal.is_foreign(key uuid, base bigint, root regclass, root_id oid, setting text)
 RETURNS boolean
-LANGUAGE plpgsql STABLE
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN key IS NULL OR root::pg_catalog.oid OPERATOR(pg_catalog.<>) root_id
         OR pg_catalog.substring(pg_catalog.uuid_send(key), 1, 6) OPERATOR(pg_catalog.<>) pg_catalog.substring(
@@ -57,10 +52,8 @@ END $$;
 
 -- Whether rows of a publisher may come and change as they do there: nobody reads the table here before feed_enable() or
 -- feed_rebase(), which looks at all numbers.
-CREATE FUNCTION inorder_internal.is_receiving(relation regclass)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on
-AS $$
+CREATE FUNCTION inorder_internal.is_receiving(relation regclass) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on AS $$
 BEGIN
     RETURN current_setting('session_replication_role') = 'replica'
        AND current_setting('transaction_isolation') = 'read committed'
@@ -71,10 +64,8 @@ BEGIN
 END $$;
 
 -- The error about a row with the right number that a trigger refuses, since it was made for another table.
-CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     root regclass := coalesce(pg_partition_root(relation), relation);
 BEGIN
@@ -86,10 +77,8 @@ BEGIN
 END $$;
 
 -- The transaction number in a key or column, as it is written; null if it has none.
-CREATE FUNCTION inorder_internal.number_of(key text, is_uuid boolean)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.number_of(key text, is_uuid boolean) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN CASE WHEN NOT is_uuid THEN key::bigint
                 WHEN substr(key, 15, 1) = '8' AND substr(key, 20, 1) ~ '[89ab]'

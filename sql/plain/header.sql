@@ -45,8 +45,7 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of inorder. Its contents may change in any version.';
 
-CREATE FUNCTION inorder_internal.sql_edition()
-RETURNS text
+CREATE FUNCTION inorder_internal.sql_edition() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '@version@'::text;
 

@@ -1,9 +1,7 @@
 -- Keys of the same layouts as those of src/keys/uuid_layout.h. A key is written as its 32 hexadecimal digits.
 
-CREATE FUNCTION inorder_internal.random_bits(amount int)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.random_bits(amount int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- Of the 122 random bits of a version-4 uuid the first 16 and the last 48.
     id text := gen_random_uuid();
@@ -12,10 +10,8 @@ BEGIN
 END $$;
 
 -- Error unless a number has 48 bits.
-CREATE FUNCTION inorder_internal.checked_number(what text, number bigint)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.checked_number(what text, number bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF number NOT BETWEEN 0 AND 281474976710655 THEN
         RAISE '% must be between 0 and 281474976710655, not %', what, number
@@ -24,27 +20,22 @@ BEGIN
     RETURN number;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_beyond_base(xact bigint, base bigint)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_beyond_base(xact bigint, base bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.checked_number('base', base);
     RAISE 'transaction id % plus base % exceeds 281474976710655', xact, base
     USING ERRCODE = 'numeric_value_out_of_range', DETAIL = 'A key holds 48 bits of transaction number.';
 END $$;
 
-CREATE FUNCTION inorder_internal.plus_base(xact bigint, base bigint)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.plus_base(xact bigint, base bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN base >= 0::bigint AND base <= 281474976710655 - xact THEN xact + base
             ELSE inorder_internal.say_beyond_base(xact, base) END;
 
 -- Error unless a uuid is of a version of RFC 9562.
-CREATE FUNCTION inorder_internal.check_version(id uuid, version int)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_version(id uuid, version int) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF get_byte(uuid_send(id), 6) >> 4 <> version OR get_byte(uuid_send(id), 8) >> 6 <> 2 THEN
         RAISE 'uuid % is not of version %', id, version
@@ -55,10 +46,8 @@ BEGIN
 END $$;
 
 -- A key of a block number, (position / size) mod amount, rounded down, and random bits.
-CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int)
-RETURNS uuid
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int) RETURNS uuid
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- Rounded down, as src/keys/uuid_layout.h does, where SQL rounds towards 0.
     block bigint := at / size - (at % size < 0)::int;
@@ -71,30 +60,24 @@ BEGIN
                   '8', substr(digits, 14))::uuid;
 END $$;
 
-CREATE FUNCTION inorder_internal.v7_key(tick bigint, tail bigint)
-RETURNS uuid
+CREATE FUNCTION inorder_internal.v7_key(tick bigint, tail bigint) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN concat(lpad(to_hex(tick >> 12), 12, '0'::text), to_hex(28672::bigint | (tick & 4095::bigint)),
               to_hex(tail | '-9223372036854775808'::bigint))::uuid;
 
-CREATE FUNCTION inorder_internal.v7_first_tick(us bigint)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.v7_first_tick(us bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN us / 1000 * 4096 + (us % 1000 * 4096 + 999) / 1000;
 
-CREATE FUNCTION inorder_internal.number_above(base bigint)
-RETURNS bigint
-LANGUAGE plpgsql STABLE STRICT
-AS $$
+CREATE FUNCTION inorder_internal.number_above(base bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT AS $$
 BEGIN
     RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END $$;
 
 -- The first 16 digits of a key of which the lowest 62 bits have overflowed.
-CREATE FUNCTION inorder_internal.carried(key text)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.carried(key text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF substr(key, 13, 4) = '8fff' THEN
         RAISE 'transaction % has used up its keys', pg_current_xact_id()
@@ -104,10 +87,8 @@ BEGIN
 END $$;
 
 -- The keys that follow one in its transaction, up to eleven, each as 32 digits.
-CREATE FUNCTION inorder_internal.keys_after(known text)
-RETURNS text
-LANGUAGE plpgsql VOLATILE
-AS $$
+CREATE FUNCTION inorder_internal.keys_after(known text) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- 512 bits, of which each step takes 43: a random uuid costs 1 us, so it is the seed of eleven steps.
     random pg_catalog."bit" := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(
@@ -131,10 +112,8 @@ BEGIN
 END $$;
 
 -- The next key of this transaction, with base 0, and those that were made with it, each as 32 digits.
-CREATE FUNCTION inorder_internal.next_keys()
-RETURNS text
-LANGUAGE plpgsql VOLATILE
-AS $$
+CREATE FUNCTION inorder_internal.next_keys() RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     number pg_catalog.text := pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
                                                      pg_catalog.pg_current_xact_id()), 'hex'), 12);

@@ -2,10 +2,8 @@
 -- ground.c and files.c: read from the catalog in the snapshot in which rows are looked for, under locks on the table and all
 -- of its partitions, and not kept. So each proof costs what it costs.
 
-CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- A BRIN index is read in no other way. The functions that read restore the setting when they end.
     IF NOT t.ordered THEN

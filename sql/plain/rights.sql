@@ -17,10 +17,8 @@ BEGIN
 END $$;
 
 -- Whether a table was dropped: then any role may delete what else the state has of it than feeds.
-CREATE FUNCTION inorder_internal.is_gone(relation regclass)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.is_gone(relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation);
 END $$;
@@ -48,10 +46,8 @@ BEGIN
 END $$;
 
 -- Trigger on feeds: roles that may move a feed may not give it away, and only its owner renames it.
-CREATE FUNCTION inorder_internal.keep_given()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_given() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     caller oid := inorder_internal.caller();
     is_owner boolean := inorder_internal.is_role(caller, OLD.owner, OLD.owner_name, OLD.system);
@@ -81,10 +77,8 @@ CREATE TRIGGER keep_given AFTER UPDATE ON inorder_internal.feed
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_given();
 
 -- Trigger on the state of feeds: it stays what it is the state of, and no number of a batch comes again.
-CREATE FUNCTION inorder_internal.keep_state()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_state() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (OLD.feed, OLD.relation) IS DISTINCT FROM (NEW.feed, NEW.relation) OR NEW.seq NOT IN (OLD.seq, OLD.seq + 1) THEN
         RAISE 'a feed keeps its id and its table' USING ERRCODE = 'insufficient_privilege';

@@ -2,10 +2,8 @@
 
 -- Let the commit of this transaction flush the WAL, however synchronous_commit is set until then, in a function that is
 -- on its way, too. The transaction cannot be prepared.
-CREATE FUNCTION inorder_internal.force_commit()
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.force_commit() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- The commit runs the query of a cursor WITH HOLD, when nothing of the caller is left that could undo the setting.
     -- It stays after that, so that its text says of which transaction it is.

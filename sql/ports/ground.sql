@@ -2,10 +2,8 @@
 --
 -- From the catalog, under locks on the table and all of its partitions. With C the proof is kept (ground.c).
 
-CREATE FUNCTION inorder_internal.leaves(relation regclass)
-RETURNS regclass[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.is_plain(relation) THEN
         RETURN ARRAY[relation];
@@ -15,8 +13,7 @@ BEGIN
 END $$;
 
 -- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
-CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
-RETURNS TABLE (found oid)
+CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean) RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
 -- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
 -- brin, 3580; a bloom filter supports equality only.
@@ -36,10 +33,8 @@ BEGIN ATOMIC
 END;
 
 -- The indexes by which the rows of a table are found, one for each that holds rows; error if one has none.
-CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table)
-RETURNS oid[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-AS $$
+CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     leaves regclass[] := inorder_internal.leaves(t.relation);
     indexes oid[] := ARRAY(
@@ -59,11 +54,9 @@ BEGIN
 END $$;
 
 -- A table of the tree without the guard, or null.
-CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table)
-RETURNS regclass
+CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
-    SET plan_cache_mode = force_generic_plan
-AS $$
+    SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (SELECT m FROM unnest(inorder_internal.tree(t.relation)) AS m
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.stands LIMIT 1);
@@ -71,11 +64,9 @@ END $$;
 
 -- The index by which rows are found, if all that prove_ground() asks for, but the order, holds for a table without
 -- partitions. If not, prove_ground() says why, or that it may be read all the same.
-CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table, caller oid)
-RETURNS oid
+CREATE FUNCTION inorder_internal.stands(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
-    SET plan_cache_mode = force_generic_plan
-AS $$
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     -- One statement instead of thirty: each costs more to begin than to execute.
     index oid := (
@@ -94,10 +85,8 @@ END $$;
 
 -- The indexes by which rows are found; error unless the caller's read of a table would be right, by what the snapshot
 -- sees.
-CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid)
-RETURNS oid[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.prove_ground(t inorder_internal.feed_table, caller oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     index oid := CASE WHEN inorder_internal.is_plain(t.relation) THEN inorder_internal.stands(t, caller) END;
 BEGIN
@@ -121,10 +110,8 @@ BEGIN
 END $$;
 
 -- The error about columns that are not those for which the query of the caller was planned.
-CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, why text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_columns_changed(relation regclass, why text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'columns of % were changed after this query began', relation
     USING ERRCODE = 'serialization_failure', DETAIL = why, HINT = 'Try again.';

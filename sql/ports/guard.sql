@@ -1,8 +1,7 @@
 -- The guard: the trigger that keeps a table readable, and whether it is there (guard.c).
 
 -- In the public schema, since triggers on users' tables, and dumps of these, refer to it.
-CREATE FUNCTION @extschema@.feed_guard()
-RETURNS trigger
+CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'Internal function. Trigger on tables with a feed or an exact count: refuses rows with the number of another '
@@ -11,13 +10,11 @@ COMMENT ON FUNCTION @extschema@.feed_guard() IS
 'None of these while session_replication_role is replica, until the table is enabled or accepted on this server. '
 'Created by feed_enable.';
 
-CREATE FUNCTION inorder_internal.guard_function()
-RETURNS oid
+CREATE FUNCTION inorder_internal.guard_function() RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.feed_guard()'::regprocedure::oid;
 
-CREATE FUNCTION inorder_internal.generator()
-RETURNS oid
+CREATE FUNCTION inorder_internal.generator() RETURNS oid
 LANGUAGE sql STABLE
 RETURN '@extschema@.xact_id_generated(bigint)'::regprocedure::oid;
 
@@ -30,29 +27,23 @@ BEGIN ATOMIC
     WHERE c.oid = relation;
 END;
 
-CREATE FUNCTION inorder_internal.say_trigger(name text, fault text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_trigger(name text, fault text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" %', name, fault
     USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() makes the right ones.';
 END $$;
 
-CREATE FUNCTION inorder_internal.say_later_trigger(relation regclass, name text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_later_trigger(relation regclass, name text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It may give rows numbers that readers have passed.',
           HINT = 'Triggers fire in the order of their names: give it one below zz_inorder_guard.';
 END $$;
 
-CREATE FUNCTION inorder_internal.say_restored_table(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_restored_table(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'table % was restored from a dump, and takes no rows yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -62,10 +53,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.say_foreign(
     relation regclass, key_column name, is_uuid boolean, key text, said bigint, number bigint
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN
@@ -81,10 +70,8 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_changed(relation regclass, changed name)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_changed(relation regclass, changed name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN
@@ -94,10 +81,8 @@ BEGIN
                  'such a table must not be updated.', SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_insert_only(relation regclass, command text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_insert_only(relation regclass, command text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c record := inorder_internal.names_of(relation);
 BEGIN

@@ -7,8 +7,7 @@
 
 -- Sets of transactions are written and read apart: once, not for each function that looks at the object.
 
-CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position)
-RETURNS jsonb
+CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN (at_position).ordering.frozen IS NULL
     THEN to_jsonb(jsonb_populate_record(at_position, '{"transactions": null}'::jsonb))
@@ -18,8 +17,7 @@ RETURN CASE WHEN (at_position).ordering.frozen IS NULL
                    to_jsonb(inorder_internal.text_of((at_position).ordering.frozen))) END
     || jsonb_build_object('transactions'::text, inorder_internal.text_of((at_position).transactions));
 
-CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch)
-RETURNS jsonb
+CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
     || jsonb_build_object('transactions'::text, inorder_internal.text_of((batch).transactions));
@@ -28,8 +26,7 @@ RETURN to_jsonb(jsonb_populate_record(batch, '{"transactions": null}'::jsonb))
 -- of its type. A later version converts those of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(kind anyelement, nothing anyelement, value jsonb, known_format int)
 RETURNS anyelement
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     rest jsonb;
     written jsonb;
@@ -66,8 +63,7 @@ BEGIN
     RETURN jsonb_populate_record(kind, rest - 'format');
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_position_of(value jsonb)
-RETURNS @extschema@.feed_position
+CREATE FUNCTION inorder_internal.feed_position_of(value jsonb) RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.of_jsonb(
     ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
@@ -75,31 +71,26 @@ RETURN inorder_internal.of_jsonb(
         ::@extschema@.feed_order, NULL, NULL)::@extschema@.feed_position,
     NULL::@extschema@.feed_position, value, inorder_internal.position_format());
 
-CREATE FUNCTION inorder_internal.feed_batch_of(value jsonb)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.feed_batch_of(value jsonb) RETURNS @extschema@.feed_batch
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.of_jsonb(
     ROW(inorder_internal.position_format(), (value ->> 'transactions'::text)::int8multirange, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_batch,
     NULL::@extschema@.feed_batch, value, inorder_internal.position_format());
 
-CREATE FUNCTION inorder_internal.feed_to_text(at_position @extschema@.feed_position)
-RETURNS text
+CREATE FUNCTION inorder_internal.feed_to_text(at_position @extschema@.feed_position) RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.feed_to_jsonb(at_position)::text;
 
-CREATE FUNCTION inorder_internal.feed_to_text(batch @extschema@.feed_batch)
-RETURNS text
+CREATE FUNCTION inorder_internal.feed_to_text(batch @extschema@.feed_batch) RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.feed_to_jsonb(batch)::text;
 
-CREATE FUNCTION inorder_internal.feed_position_of(value text)
-RETURNS @extschema@.feed_position
+CREATE FUNCTION inorder_internal.feed_position_of(value text) RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.feed_position_of(value::jsonb);
 
-CREATE FUNCTION inorder_internal.feed_batch_of(value text)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.feed_batch_of(value text) RETURNS @extschema@.feed_batch
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN inorder_internal.feed_batch_of(value::jsonb);
 
@@ -131,10 +122,8 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 ---------------------------------------------------------------------------
 
 -- Rewrite those of lower formats, of rows that the extension wrote here, or of others.
-CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE inorder_internal.worker_batch AS b
     SET batch = inorder_internal.feed_batch_of(inorder_internal.feed_to_jsonb(b.batch))
@@ -146,16 +135,13 @@ BEGIN
       AND least((s.position).format, (s.pending).format) < inorder_internal.position_format();
 END $$;
 
-CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean)
-RETURNS void
+CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- For the update script of a version that writes another format. What was written here stays so, and what a restore
 -- brought is not accepted by it.
-CREATE FUNCTION inorder_internal.rewrite_positions()
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.rewrite_positions() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.rewrite_state(true), inorder_internal.rewrite_state(NULL::oid, false);
 END $$;

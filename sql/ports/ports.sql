@@ -5,8 +5,7 @@
 
 -- A table, locked with its partitions, once it is proved that what is read of it is right; error unless it is
 -- (ground.c).
-CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
-RETURNS inorder_internal.feed_table
+CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid) RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME', 'lock_ground' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The members of a table that is locked, once it is proved for the snapshot of the calling statement.
@@ -21,20 +20,17 @@ RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Error if a schema of a table that is proved got its name after the snapshot (files.c).
-CREATE FUNCTION inorder_internal.check_names(relation regclass)
-RETURNS void
+CREATE FUNCTION inorder_internal.check_names(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'check_seen_names' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Error unless the snapshot of the calling statement sees the files and partitions of a locked table (ground.c).
-CREATE FUNCTION inorder_internal.see_tree(relation regclass)
-RETURNS void
+CREATE FUNCTION inorder_internal.see_tree(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a column was proved with the table, for an order or for shares; and that it was.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
-)
-RETURNS boolean
+) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_table, number smallint, divides boolean)
@@ -50,8 +46,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 -- The number that such a query returns; perhaps by parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
-)
-RETURNS bigint
+) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Of the tables that contain the rows of one, those that have rows of a set of transactions, one for each; or may have,
@@ -62,8 +57,7 @@ AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UN
 
 -- Whether a table has rows of some transactions, and whether it has rows with numbers that no transaction has had yet;
 -- null if no index shows it at once (probe.c). So below: what an index shows is null where none does.
-CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS boolean[]
+CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
@@ -75,13 +69,11 @@ AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 -- What the same call found where nothing was new, if that was a few seconds ago at most and nothing is new (for a count
 -- in the snapshot of the calling statement): the table of a feed, or a number of rows. -1 if that is not known; null if
 -- it cannot be, since this transaction does not see all that have ended, or has written (empty.c).
-CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).
-CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Transaction number and key of the last row within a limit, of a batch that can be read so; null if there are fewer.
@@ -95,8 +87,7 @@ RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- What rows of some transactions satisfy, by the partitions that have them (parts.c).
-CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
+CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The first of some transactions that has rows, if it has so many.
@@ -106,10 +97,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a table has a row of one of some transactions, for any role, by its btree indexes; null if it has none, or if
 -- there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or read.
-CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1
-AS $$
+CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF t.ordered AND (inorder_internal.is_plain(t.relation)
                       OR cardinality(inorder_internal.tree(t.relation)) <= 1000) THEN
@@ -137,64 +126,52 @@ RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The row type of a table.
-CREATE FUNCTION inorder_internal.type_of_rows(relation regclass)
-RETURNS oid
+CREATE FUNCTION inorder_internal.type_of_rows(relation regclass) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- The type of a column; null if there is none of this name.
-CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name)
-RETURNS oid
+CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Whether the caller may read a table, which then is locked, so that what is known of it stays so.
-CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Make readers of one feed take turns: at once, where that writes nothing (null), or once there is something to move
 -- over, by take_turn(): whether no other reader had its turn since this version.
-CREATE FUNCTION inorder_internal.begin_turn(feed bigint)
-RETURNS text
+CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
-CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
 -- The number by which this session is known while it lives; null on a standby (state.c).
-CREATE FUNCTION inorder_internal.this_session()
-RETURNS oid
+CREATE FUNCTION inorder_internal.this_session() RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
 -- kept, the commit of this one. True.
-CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Wait until another look for rows is worth it, but for the first one; false if the time is over (wait.c).
-CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Lock a table with all its partitions.
-CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text)
-RETURNS void
+CREATE FUNCTION inorder_internal.lock_tree(relation regclass, mode text) RETURNS void
 AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Execute statements of DDL with the privileges of the caller.
-CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid)
-RETURNS void
+CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Error unless the server has the origin that a call found at its start (origin.c).
-CREATE FUNCTION inorder_internal.expect_origin(origin text)
-RETURNS void
+CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether a reader's position passes transactions without rows: it costs a flush of the WAL.
-CREATE FUNCTION inorder_internal.passes_empty_batches()
-RETURNS boolean
+CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

@@ -75,22 +75,18 @@ COMMENT ON TYPE @extschema@.feed_batch IS
 'batch returns the same rows.';
 
 -- The format of positions and batches that this version writes: see of_jsonb(), which reads those of earlier ones.
-CREATE FUNCTION inorder_internal.position_format()
-RETURNS int
+CREATE FUNCTION inorder_internal.position_format() RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1;
 
 -- The set of one transaction, or of none for null.
-CREATE FUNCTION inorder_internal.one(number bigint)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.one(number bigint) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
 -- A set as a message shows it: four ranges at most, and how many there are more.
-CREATE FUNCTION inorder_internal.few_of(numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     more bigint := (SELECT count(*) FROM unnest(numbers)) - 4;
 BEGIN
@@ -101,16 +97,14 @@ BEGIN
 END $$;
 
 -- Whether all members of a set are between 0 and 281474976710655, as the numbers of transactions are; null for null.
-CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- By its bounds: <@ looks at each range, which takes a millisecond for 10,000.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
 -- Whether a position is in whole transactions, inside of one, or in the order of a column: then between two sets, or in
 -- the middle of one that is disjoint from what was read.
-CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
     OR (p).partial IS NULL AND (p).last_key IS NULL
@@ -124,8 +118,7 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
        IS TRUE;
 
 -- Whether a batch begins where a position is.
-CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
     -- One by one: a comparison of rows is another expression once it was dumped and restored.
@@ -141,10 +134,8 @@ RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
 -- The error about a batch of another position; the sets of transactions are given as messages show them.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text
-)
-RETURNS @extschema@.feed_position
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this batch does not follow this position' USING ERRCODE = 'invalid_parameter_value',
           DETAIL = format('Position: %s, then %s up to %s. Batch: %s, first %s above %s.',
@@ -155,10 +146,8 @@ BEGIN
                           coalesce(left(batch.resumed_after::text, 200), (batch.ordering).from_value::text, 'none'));
 END $$;
 
-CREATE FUNCTION inorder_internal.say_beyond(transactions text)
-RETURNS @extschema@.feed_position
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_beyond(transactions text) RETURNS @extschema@.feed_position
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'the position after this batch would hold transactions %, which must be between 0 and 281474976710655',
         transactions USING ERRCODE = 'numeric_value_out_of_range';
@@ -177,8 +166,7 @@ RETURN CASE WHEN (b).ordering.column_name IS NULL OR isempty((b).transactions) T
 
 CREATE FUNCTION inorder_internal.advance(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch
-)
-RETURNS @extschema@.feed_position
+) RETURNS @extschema@.feed_position
 LANGUAGE sql STABLE PARALLEL SAFE  -- as what it raises errors by is: the server inlines no other
 RETURN CASE
     WHEN NOT inorder_internal.follows(from_position, batch)

@@ -2,10 +2,8 @@
 --
 -- The owner of the database restores everything. A role that only installed the extension restores what is its own.
 -- Trigger on the state: skips restored rows of tables and feeds that the role does not own.
-CREATE FUNCTION inorder_internal.leave_out_others()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.leave_out_others() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_own boolean;
 BEGIN

@@ -2,8 +2,7 @@
 --
 -- ended_transactions() is in both schemas: internal functions call the one that no other role can replace.
 
-CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0)
-RETURNS bigint
+CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.xact_id_generated(bigint) IS
 'Number of the current transaction, as xact_id, for generated columns only: bigint GENERATED ALWAYS AS '
@@ -12,8 +11,7 @@ Labelled immutable since a generated column requires it; the server evaluates it
 'Anywhere else use xact_id: a cached plan would keep the number of an earlier transaction.
 Range: base and the sum 0 to 281474976710655. Assigns a transaction id, and so fails on a standby.';
 
-CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0)
-RETURNS int8multirange
+CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 'Numbers (transaction id plus base) of all transactions that have ended in the snapshot of the calling statement, '
@@ -23,52 +21,42 @@ COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 Range: base and the sum 0 to 281474976710655. Compare pg_current_snapshot, which shows no transaction in progress on a '
 'standby.';
 
-CREATE FUNCTION inorder_internal.ended_transactions(base bigint)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
 -- The number that the next transaction to be assigned an id will get. Assigns none.
-CREATE FUNCTION inorder_internal.next_transaction(base bigint)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
 -- never repeat; after a restore or a promotion they may. Servers promoted from copies of one backup have the same
 -- origin, unless the later one found the timeline history of the earlier one.
-CREATE FUNCTION inorder_internal.server_origin()
-RETURNS text
+CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- System identifier of this server, the first part of its origin.
-CREATE FUNCTION inorder_internal.server_system()
-RETURNS text
+CREATE FUNCTION inorder_internal.server_system() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- As the operators of the server, which take 3 to 12 ms for sets of 10,000 ranges where these take 0.3 ms.
 
-CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.minus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_plus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 -- As the server writes a set: it takes 17 ms for 10,000 ranges.
-CREATE FUNCTION inorder_internal.text_of(numbers int8multirange)
-RETURNS text
+CREATE FUNCTION inorder_internal.text_of(numbers int8multirange) RETURNS text
 AS 'MODULE_PATHNAME', 'numbers_text' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION inorder_internal.common(numbers int8multirange, others int8multirange)
-RETURNS int8multirange
+CREATE FUNCTION inorder_internal.common(numbers int8multirange, others int8multirange) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN numbers * others;
 
 -- A set, if it is bounded; else an error.
-CREATE FUNCTION inorder_internal.bounded(numbers int8multirange)
-RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.bounded(numbers int8multirange) RETURNS int8multirange
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF lower_inf(numbers) OR upper_inf(numbers) THEN
         RAISE 'a set of transactions must have a lowest and a highest number'
@@ -78,26 +66,21 @@ BEGIN
 END $$;
 
 -- Whether a set is one range, or empty.
-CREATE FUNCTION inorder_internal.is_range(numbers int8multirange)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_range(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN isempty(inorder_internal.minus(int8multirange(range_merge(numbers)), numbers));
 
 -- How many numbers there are in a set.
-CREATE FUNCTION inorder_internal.total(numbers int8multirange)
-RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.total(numbers int8multirange) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     numbers := inorder_internal.bounded(numbers);
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
 
 -- The lowest numbers of a set, so many.
-CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint)
-RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint) RETURNS int8multirange
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     numbers := inorder_internal.bounded(numbers);
     RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), least(upper(s.r), lower(s.r) + amount - s.before))), '{}')
@@ -107,10 +90,8 @@ BEGIN
 END $$;
 
 -- A set with the gaps in it that are no wider than that.
-CREATE FUNCTION inorder_internal.near(numbers int8multirange, distance bigint)
-RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.near(numbers int8multirange, distance bigint) RETURNS int8multirange
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     numbers := inorder_internal.bounded(numbers);
     RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), CASE WHEN s.next - upper(s.r) <= distance THEN s.next
@@ -119,24 +100,19 @@ BEGIN
 END $$;
 
 -- Both bounds of each range of a set, as text of an array of bigint.
-CREATE FUNCTION inorder_internal.bounds_text(numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.bounds_text(numbers int8multirange) RETURNS text
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT array_agg(b.n ORDER BY r.place, b.n)::text
             FROM unnest(numbers) WITH ORDINALITY AS r(r, place), LATERAL (VALUES (lower(r.r)), (upper(r.r))) AS b(n));
 END $$;
 
-CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint)
-RETURNS uuid
+CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 -- Error in a transaction whose snapshot stays the same: it does not show what came since.
-CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE '% needs isolation level READ COMMITTED, not %', what, upper(current_setting('transaction_isolation'))

@@ -10,10 +10,8 @@ COMMENT ON TYPE inorder_internal.role_ref IS
 'other role takes its place after a restore.';
 
 -- Trigger on the state: skips restored rows of tables that do not exist.
-CREATE FUNCTION inorder_internal.leave_out_missing()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.leave_out_missing() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NEW.relation <> 0::oid THEN
         RETURN NEW;
@@ -24,10 +22,8 @@ BEGIN
 END $$;
 
 -- Trigger on feed_state: refuses a second state of a feed, which its key (feed, seq) would let in.
-CREATE FUNCTION inorder_internal.refuse_second_state()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_second_state() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed) THEN
         RAISE 'feed % has a state', NEW.feed USING ERRCODE = 'unique_violation';
@@ -38,8 +34,7 @@ END $$;
 -- An update script of the extension that changes such a column would mark the row as restored.
 -- For generated columns of the state: whether the extension writes the row. False for COPY and INSERT by others, such
 -- as pg_restore, whose rows are of another time or server.
-CREATE FUNCTION inorder_internal.is_written_here(content anyelement)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
 CREATE TABLE inorder_internal.feed_table (
@@ -94,10 +89,8 @@ COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch,
     VARIADIC times timestamptz[]
-)
-RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN seq >= 0 AND batch BETWEEN 0 AND 9007199254740991 AND finished >= 0
         AND ('infinity' = ANY (times)) IS NOT TRUE AND ('-infinity' = ANY (times)) IS NOT TRUE
@@ -273,31 +266,25 @@ ALTER TABLE inorder_internal.counted_table ENABLE ALWAYS TRIGGER leave_out_missi
 -- Privileges
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE
 -- The name first: the SQL edition reads a file to find out the system.
 RETURN pg_get_userbyid(id) = name OR system = inorder_internal.server_system();
 
-CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_role(caller oid, id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, 'USAGE'::text);
 
-CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- Whether the caller has SELECT on a table and USAGE on its schema.
-CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- Whether the caller may move a feed: its owner, the owner of its table, roles of feed_grant().
-CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.is_role(caller, f.owner, f.owner_name, f.system)
        OR inorder_internal.owns(caller, f.relation) THEN
@@ -307,17 +294,14 @@ BEGIN
 END $$;
 
 -- Whether the caller may see a feed: roles that may move it or read its table, and pg_monitor.
-CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
     OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
 
 -- Error unless the table exists.
-CREATE FUNCTION inorder_internal.check_exists(relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_exists(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF relation IS NULL THEN
         RAISE 'relation must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -327,10 +311,8 @@ BEGIN
 END $$;
 
 -- Error (insufficient_privilege) unless the caller owns the table.
-CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_owner(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.owns(caller, relation) THEN
         RETURN;
@@ -340,10 +322,8 @@ BEGIN
 END $$;
 
 -- Error (insufficient_privilege) unless the caller may read the table.
-CREATE FUNCTION inorder_internal.check_reader(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_reader(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.may_read(caller, relation) THEN
         RETURN;
@@ -354,51 +334,41 @@ BEGIN
 END $$;
 
 -- The state of a feed: its newest version first.
-CREATE FUNCTION inorder_internal.state_of(feed bigint)
-RETURNS inorder_internal.feed_state
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.state_of(feed bigint) RETURNS inorder_internal.feed_state
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
 END $$;
 
 -- The page that a row is in.
-CREATE FUNCTION inorder_internal.page_of(place tid)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
 -- The seq of a row that is updated.
-CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 
 -- Whether a feed has unfinished batches, also such as are set aside.
-CREATE FUNCTION inorder_internal.has_unfinished(feed bigint)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN ((inorder_internal.state_of(feed)).pending).transactions IS NOT NULL
         OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
 -- Delete a feed, first its state: row security asks whose feed it is.
-CREATE FUNCTION inorder_internal.forget_feed(feed bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.forget_feed(feed bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM inorder_internal.feed_state AS s WHERE s.feed = forget_feed.feed;
     DELETE FROM inorder_internal.feed AS f WHERE f.id = forget_feed.feed;
 END $$;
 
 -- Delete the state of dropped tables. A feed with unfinished batches stays until its owner drops it.
-CREATE FUNCTION inorder_internal.sweep()
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.sweep() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone bigint;
 BEGIN

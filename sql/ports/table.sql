@@ -2,10 +2,8 @@
 --
 -- Nothing here reads a row of the table or evaluates an expression of its owner.
 
-CREATE FUNCTION inorder_internal.tree(relation regclass)
-RETURNS regclass[]
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.tree(relation regclass) RETURNS regclass[]
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (
         WITH RECURSIVE tree AS (
@@ -21,15 +19,12 @@ BEGIN
 END $$;
 
 -- Whether it is a permanent table without partitions or children, in a heap: the common case.
-CREATE FUNCTION inorder_internal.is_plain(relation regclass)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- Why a table cannot be read by transactions, regardless of its columns, or null.
-CREATE FUNCTION inorder_internal.problem(relation regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.problem(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r pg_class;
     kinds text;
@@ -55,14 +50,12 @@ BEGIN
 END $$;
 
 -- Error (feature_not_supported) if Citus has distributed the table or a partition of it.
-CREATE FUNCTION inorder_internal.check_local(relation regclass)
-RETURNS void
+CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- The base of an expression that calls one of the functions without an argument (0) or with a constant; null for any
 -- other expression. Does not evaluate the expression.
-CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[])
-RETURNS bigint
+CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[]) RETURNS bigint
 LANGUAGE sql STABLE
 -- By its tree, and then by its text. A bigint is written '5'::bigint, a smaller number that was converted (5)::bigint.
 RETURN CASE
@@ -76,8 +69,7 @@ RETURN CASE
                           '(?:::(?:bigint|integer|smallint))?[)]$'))::bigint END;
 
 -- Columns whose default or generation expression returns transaction numbers, and the base of each.
-CREATE FUNCTION inorder_internal.key_columns(relation regclass)
-RETURNS TABLE (attnum smallint, base bigint)
+CREATE FUNCTION inorder_internal.key_columns(relation regclass) RETURNS TABLE (attnum smallint, base bigint)
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT k.attnum, k.base
@@ -95,8 +87,7 @@ BEGIN ATOMIC
 END;
 
 -- Types of key columns by which a position inside a transaction can be kept.
-CREATE FUNCTION inorder_internal.order_types()
-RETURNS oid[]
+CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Types whose text is the same value in every session, and whose comparison is the server's own. Excluded are
 -- user-defined types (an enumeration may have an implicit cast, and by it a comparison by a function of its owner),
@@ -106,8 +97,7 @@ RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varch
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
 -- The other columns of the primary key, in order; none unless each can keep a position.
-CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint)
-RETURNS name[]
+CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
 -- INCLUDE columns do not count. The guard of a number that is a default fires before generated columns are computed, so
 -- it does not see that an UPDATE changes one.
@@ -126,10 +116,8 @@ BEGIN ATOMIC
 END;
 
 -- The error of feed_is_table().
-CREATE FUNCTION inorder_internal.say_other_table(row_type regtype)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_other_table(row_type regtype) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE '% is not the table that this query was made for', row_type
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -138,8 +126,7 @@ BEGIN
 END $$;
 
 -- Whether a btree index has the column first; false if only a BRIN index has, null if none.
-CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT bool_or(m.amname = 'btree')
@@ -152,10 +139,8 @@ BEGIN ATOMIC
 END;
 
 -- How a table is read: its column with the transaction number, the base, the index.
-CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     key_attnum smallint;
@@ -194,8 +179,7 @@ BEGIN
 END $$;
 
 -- The columns that readers depend on, the one with the transaction number first.
-CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table)
-RETURNS name[]
+CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
@@ -235,25 +219,20 @@ BEGIN ATOMIC
     FROM inorder_internal.guard_definitions(relation, t) AS w;
 END;
 
-CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
-AS $$
+CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
     -- Locks the table with C: what is seen stays so until the transaction ends.
     PERFORM inorder_internal.hides_rows(0::oid, t.relation);
     RETURN (SELECT s.stands FROM inorder_internal.guard_state(t.relation, t) AS s);
 END $$;
 
-CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass)
-RETURNS boolean
+CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
 -- The columns that distinguish rows of one transaction, with everything that determines their order.
-CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table)
-RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF t.is_uuid THEN
         RETURN ARRAY[format('%I uuid', t.key_column)];
@@ -276,8 +255,7 @@ END $$;
 
 -- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
 -- if is_placed, its place: below 2^53, which a double holds exactly.
-CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
-RETURNS bigint
+CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean) RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
 -- version does not have. VACUUM FULL, which moves rows, gives the catalog another file.
@@ -286,10 +264,8 @@ RETURN CASE WHEN is_placed OR age(writer) <= 0
             ELSE 0::bigint END | writer::text::bigint;
 
 -- Whether versions that were stored, some with their place, are these, all with theirs.
-CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[])
-RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.are_versions(known text[], placed bigint[]) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF known IS NOT DISTINCT FROM placed::text[] THEN
         RETURN true;
@@ -304,14 +280,12 @@ BEGIN
 END $$;
 
 -- The versions of the triggers of the guard and of the expression of the column with the number.
-CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean)
-RETURNS bigint[]
+CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean) RETURNS bigint[]
 AS 'MODULE_PATHNAME', 'guard_versions' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.member(
     relation oid, name text, system text, attached bigint[], guarded bigint[], ordered_by text[]
-)
-RETURNS @extschema@.feed_member
+) RETURNS @extschema@.feed_member
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
@@ -325,8 +299,7 @@ RETURN record_image_ne(ROW(known), ROW(members));
 -- The table and its partitions, to be stored in a position; if is_placed, to be compared with those.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     system text := inorder_internal.server_system();
 BEGIN
@@ -357,8 +330,7 @@ BEGIN
 END $$;
 
 -- Whether versions are those that pg_upgrade made: nothing has changed them since.
-CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[])
-RETURNS boolean
+CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN NOT EXISTS (
     SELECT FROM unnest(placed) AS v JOIN pg_constraint AS c ON age((v & 4294967295)::text::xid) < age(c.xmin)
@@ -368,8 +340,7 @@ RETURN NOT EXISTS (
 -- stored); and whether only the guard differs.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, known @extschema@.feed_member[], origin text
-)
-RETURNS TABLE (member regclass, was_attached boolean)
+) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
 -- Compared by name only if the table itself is of another server: in a restored database, not for a new table here. A
 -- feed has an origin of another server only after pg_upgrade; a reader who leaves it out has accepted what changed.
@@ -395,10 +366,8 @@ END;
 -- Error if rows of a partially read transaction are in another order now.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, known @extschema@.feed_member[], number bigint
-)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     was text[] := (SELECT k.ordered_by FROM unnest(known) AS k WHERE k.ordered_by IS NOT NULL LIMIT 1);
     is_now text[] := inorder_internal.order_definition(t);
@@ -415,20 +384,16 @@ BEGIN
 END $$;
 
 -- A column that readers depend on and that no longer exists, or null.
-CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table)
-RETURNS name
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table) RETURNS name
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT c FROM unnest(inorder_internal.known_columns(t)) AS c
             WHERE NOT EXISTS (SELECT FROM pg_attribute AS a
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
-CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lacks name := inorder_internal.lacks(t);
 BEGIN
@@ -446,10 +411,8 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
-CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.hides_rows(caller, relation) THEN
         RAISE 'row security hides rows of % from this role', relation
@@ -459,10 +422,8 @@ BEGIN
 END $$;
 
 -- Error if the table can no longer be read by transactions, is not guarded, or row security hides rows of it.
-CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     guarded boolean := inorder_internal.has_guard(t);
     problem text := inorder_internal.problem(t.relation);
@@ -479,10 +440,8 @@ BEGIN
 END $$;
 
 -- How a table is read; an error if it was restored and its owner has not accepted it.
-CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- A restore recomputes generated numbers: they are of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
@@ -496,10 +455,8 @@ BEGIN
 END $$;
 
 -- The error about a table, or a partition of it, that cannot be read as it was made readable.
-CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'table % %', leaf, fault
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
@@ -507,10 +464,8 @@ BEGIN
 END $$;
 
 -- Error unless the primary key is the one that distinguishes rows of one transaction.
-CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Without C the owner of a table may write its row of the state. Types of others would be compared by functions of
     -- others, with the privileges of the reader.
@@ -536,10 +491,8 @@ END $$;
 
 -- Error unless the columns by which rows are read are what they were. Nobody gives a generated column a value, and the
 -- guard does not look at it: its expression, in each table that holds rows, is all there is.
-CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.prove_order(t);
     IF t.is_generated THEN
@@ -556,10 +509,8 @@ END $$;
 
 -- How a table is read, as stored by feed_enable(); an error if that was not called, or if the table was restored and
 -- its owner has not accepted it.
-CREATE FUNCTION inorder_internal.table_of(relation regclass)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     problem text;

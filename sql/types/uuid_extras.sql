@@ -29,10 +29,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.time_steps(
     first timestamptz, last timestamptz, step interval, OUT name text, OUT start timestamptz, OUT stop timestamptz
-)
-RETURNS SETOF record
-LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS SETOF record
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     days boolean := first = date_trunc('day', first)
         AND extract(hour FROM step) = 0 AND extract(minute FROM step) = 0 AND extract(second FROM step) = 0;
@@ -67,8 +65,7 @@ END $$;
 
 CREATE FUNCTION @extschema@.uuid_v7_partition_bounds(
     first timestamptz, last timestamptz, step interval, OUT name text, OUT lower uuid, OUT upper uuid
-)
-RETURNS SETOF record
+) RETURNS SETOF record
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
     SELECT s.name, @extschema@.uuid_v7_floor(s.start), @extschema@.uuid_v7_floor(s.stop)
