@@ -29,11 +29,11 @@ def absence(database: str, other: ServerRow | None) -> str:
     if other is None:
         return f"the database '{database}' has no extension inorder; HINT: CREATE EXTENSION inorder, or inorder install"
     return (
-        f"the SQL edition of inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
+        f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"
-        "HINT: Let the owner of the database install it, and connect as no superuser. Who owns it can change what its "
-        "functions do: so it is called only if that is a superuser, the current role, or the owner of the database, "
-        "whom a superuser does not trust."
+        "HINT: Let the owner of the database have the schema, or install the SQL edition, and connect as no superuser. "
+        "Who owns it can change what its functions do, or what their names lead to: so it is called only if that is a "
+        "superuser, the current role, or the owner of the database, whom a superuser does not trust."
     )
 
 
@@ -82,7 +82,7 @@ class Session:
             self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
             if row is None:
                 row = self.connection.execute(query("sql_edition_schema")).fetchone()
-            other = None if row else self.connection.execute(query("sql_edition_other")).fetchone()
+            other = None if row else self.connection.execute(query("edition_other")).fetchone()
         if row is None:
             raise InputError(absence(self.connection.info.dbname, other))
         return row[0], row[1]

@@ -1,14 +1,28 @@
--- extension_schema: Where the extension lives, and whether the server is a standby. Only if the caller trusts the owner
--- of its functions in any case: see sql_edition_schema.
-SELECT n.nspname, pg_catalog.pg_is_in_recovery()
+-- edition_other: The schema of an edition that extension_schema and sql_edition_schema have left out, and the role that
+-- can change what its functions do, or what their names lead to.
+SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(n.nspowner)
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
 WHERE e.extname = 'inorder'
-  AND EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner
-              WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0
-                AND (r.rolsuper OR r.rolname = CURRENT_USER
-                     OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
-                                 JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
-                                 WHERE d.datname = pg_catalog.current_database())))
+UNION ALL
+SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)
+FROM pg_catalog.pg_namespace AS i
+JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
+JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+WHERE i.nspname = 'inorder_internal'
+LIMIT 1
+
+-- extension_schema: Where the extension lives, and whether the server is a standby. Only if the caller trusts the owner
+-- of its functions in any case, see sql_edition_schema, and that of the schema, who could put another in its place.
+SELECT n.nspname, pg_catalog.pg_is_in_recovery()
+FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
+JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER
+WHERE e.extname = 'inorder' AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_roles AS r
+    WHERE NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
+      AND (r.oid = CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END
+           OR r.oid = (SELECT p.proowner FROM pg_catalog.pg_proc AS p
+                       WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0)))
 
 -- install_callers: Functions of the user's whose text calls public functions of inorder, without a dependency; and
 -- whether something else of the user's depends on them, such as a trigger.
@@ -302,13 +316,6 @@ WHERE n.nspname = {schema}
   AND (n.nspname = 'public' OR NOT pg_has_role(n.nspowner, 'USAGE')
        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
 
--- sql_edition_other: The schema of an SQL edition that sql_edition_schema has left out, and its owner.
-SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)
-FROM pg_catalog.pg_namespace AS i
-JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
-JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
-WHERE i.nspname = 'inorder_internal'
-
 -- sql_edition_schema: Where the functions of the SQL edition are, and whether the server is a standby. Only if it
 -- belongs to whom the caller trusts in any case: himself, a superuser, or the owner of the database, whom a superuser
 -- does not trust: the owner would become one.
@@ -317,7 +324,7 @@ FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_roles AS r ON r.oid = i.nspowner
-WHERE i.nspname = 'inorder_internal'
+WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'inorder')
   AND (r.rolsuper OR r.rolname = CURRENT_USER
        OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
                    JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper

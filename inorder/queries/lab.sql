@@ -40,10 +40,18 @@ FROM (SELECT row_number() OVER (ORDER BY id) AS by_id,
 SELECT count(*) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND %(name)s IN ('', application_name);
 
--- own_search_path: Where the extensions are that the lab calls, and nothing else of the user's.
-SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', string_agg(DISTINCT quote_ident(nspname), ', ')), false)
-FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace n ON n.oid = extnamespace
-WHERE extname IN ('inorder', 'pgstattuple') AND nspname <> 'pg_catalog';
+-- own_search_path: Where the extensions are that the lab calls, and nothing else of the user's. Not a schema of a role
+-- that the caller need not trust, as in extension_schema: functions beside theirs would run.
+SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog',
+           pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(n.nspname), ', ')), false)
+FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
+JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+JOIN pg_catalog.pg_roles AS c ON c.rolname OPERATOR(pg_catalog.=) CURRENT_USER
+JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) CASE
+    WHEN n.nspowner OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END
+WHERE e.extname OPERATOR(pg_catalog.=) ANY ('{inorder,pgstattuple}'::pg_catalog.name[])
+  AND n.nspname OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.name
+  AND (r.rolsuper OR r.oid OPERATOR(pg_catalog.=) c.oid OR r.oid OPERATOR(pg_catalog.=) d.datdba AND NOT c.rolsuper);
 
 -- own_server: What the lab may see and do on a user's server. Nothing here needs a right; 15 and later.
 -- pg_stat_database.numbackends, not pg_stat_activity, which hides other roles' sessions.
@@ -59,9 +67,10 @@ SELECT split_part(current_setting('server_version'), ' ', 1),
            AND has_function_privilege('pg_catalog.pg_stat_get_wal()', 'EXECUTE'),
        has_function_privilege('pg_catalog.pg_control_checkpoint()', 'EXECUTE'),
        EXISTS (SELECT FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
-               WHERE extname = 'inorder' AND has_schema_privilege(n.oid, 'USAGE')),
+               WHERE extname = 'inorder' AND nspname = ANY (current_schemas(false))),
        EXISTS (SELECT FROM pg_extension JOIN pg_proc ON pronamespace = extnamespace AND proname = 'pgstatindex'
-               WHERE extname = 'pgstattuple' AND has_schema_privilege(extnamespace, 'USAGE')
+               JOIN pg_namespace n ON n.oid = extnamespace
+               WHERE extname = 'pgstattuple' AND nspname = ANY (current_schemas(false))
                      AND proargtypes[0] = 'regclass'::regtype AND has_function_privilege(pg_proc.oid, 'EXECUTE')),
        least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
                  - coalesce(current_setting('reserved_connections', true)::int, 0)

@@ -1,10 +1,11 @@
 """Attacks on a run of the tool, by a role that may create objects in the schema of the extension."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from inorder.connection.database import connect
+from inorder.connection.database import connect, query
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -16,17 +17,17 @@ from waiting import PATIENCE
 pytestmark = pytest.mark.server
 
 TABLES = """
-CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval(), n int);
+CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT open.uuid_xact_nextval(), n int);
 CREATE TABLE public.old (id int PRIMARY KEY);
 CREATE TABLE public.changed (id int PRIMARY KEY);
 INSERT INTO public.events (n) VALUES (1), (2);
 INSERT INTO public.changed VALUES (1);
-SELECT evil.feed_create('f', 'public.events'), evil.exact_count_start('public.events');
+SELECT open.feed_create('f', 'public.events'), open.exact_count_start('public.events');
 """
 # Functions that fit a call as well as one of the extension, or better: with no more arguments than the call has; with
 # the type of a table instead of anyelement.
 OVERLOADS = """
-SELECT format('CREATE FUNCTION evil.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
+SELECT format('CREATE FUNCTION open.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
               'BEGIN PERFORM evil.attack(); RETURN%s; END$$',
               p.proname, array_to_string(a.types, ', '), CASE WHEN p.proretset THEN 'SETOF ' END,
               CASE WHEN p.prorettype = 'anyelement'::regtype THEN t.named ELSE p.prorettype::regtype::text END,
@@ -39,7 +40,7 @@ CROSS JOIN LATERAL (
                                CASE WHEN k.type = 'anyelement'::regtype THEN t.named ELSE k.type::regtype::text END)
                  FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS k(type, place)
                  WHERE k.place <= n.given OR p.proargnames[k.place] = 'owner' ORDER BY k.place) AS types) AS a
-WHERE p.pronamespace = 'evil'::regnamespace AND p.proowner <> 'mallory'::regrole AND p.prokind = 'f'
+WHERE p.pronamespace = 'open'::regnamespace AND p.proowner <> 'mallory'::regrole AND p.prokind = 'f'
   AND p.proargnames IS NOT NULL
   AND (cardinality(a.types) < p.pronargs OR 'anyelement'::regtype = ANY (p.proargtypes::oid[]))
 GROUP BY 1
@@ -62,9 +63,10 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
-            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+            execute(mallory, ATTACK)
         with connect(dsn) as admin:
-            execute(admin, TABLES)
+            execute(admin, "CREATE SCHEMA open", "GRANT USAGE, CREATE ON SCHEMA open TO mallory")
+            execute(admin, "CREATE EXTENSION inorder SCHEMA open", TABLES)
             database_name = scalar(admin, "SELECT current_database()")
         with connect(f"{dsn} user=mallory") as mallory:
             planted = [str(one) for (one,) in mallory.execute(OVERLOADS.encode()).fetchall()]
@@ -74,3 +76,29 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
         environment = attacked.environment() | {"PGDATABASE": str(database_name), "PGUSER": "postgres"}
         said = [preloaded.run(command.split(), tmp_path, environment, PATIENCE) for command in COMMANDS]
         assert [done.returncode for done in said] == [0] * len(COMMANDS), said
+
+
+def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
+    """It may be renamed, and another one put in its place, while the tool runs."""
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
+        with connect(f"{dsn} user=mallory") as mallory:
+            execute(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
+        with connect(dsn) as admin:
+            name = str(scalar(admin, "SELECT current_database()"))
+        for user, code in (("postgres", 2), ("alice", 2), ("mallory", 0)):
+            environment = attacked.environment() | {"PGDATABASE": name, "PGUSER": user}
+            done = preloaded.run(["feeds"], tmp_path, environment, PATIENCE)
+            assert done.returncode == code, done
+            assert code == 0 or (
+                b"inorder in schema evil" in done.stderr and b"belongs to role 'mallory'" in done.stderr
+            )
+            with own_server(f"{dsn} user={user}") as path:
+                assert ("evil" in path) == (user == "mallory")
+
+
+@contextmanager
+def own_server(dsn: str) -> Iterator[str]:
+    """Where the laboratory looks for functions."""
+    with connect(dsn) as session:
+        session.execute(query("own_search_path"))
+        yield str(scalar(session, "SHOW search_path"))
