@@ -4,10 +4,8 @@
 -- another reader may have changed before the lock was granted: see take.sql.
 
 -- Error unless the text is a valid feed name.
-CREATE FUNCTION inorder_internal.check_name(feed_name text)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF feed_name IS NULL THEN
         RAISE 'the name of a feed must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -17,10 +15,8 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION inorder_internal.new_id()
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.new_id() RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     drawn bigint;
 BEGIN
@@ -32,10 +28,8 @@ BEGIN
     RETURN drawn;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_exists(feed_name text, owner oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'feed % of role % already exists', quote_literal(feed_name),
           coalesce(quote_ident(inorder_internal.role_name(owner)), owner::text)
@@ -43,10 +37,8 @@ BEGIN
 END $$;
 
 -- Keep the number of the last batch of a feed whose name becomes free.
-CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
     SELECT f.name, f.owner,
@@ -60,10 +52,8 @@ END $$;
 
 -- Triggers: on a rename of a feed, or DELETE of its state. Not for workers of a subscription, to which the row comes
 -- from the publisher.
-CREATE FUNCTION inorder_internal.keep_number_of_name()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_number_of_name() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     state inorder_internal.feed_state;
 BEGIN
@@ -76,10 +66,8 @@ END $$;
 CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
 FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number_of_name();
 
-CREATE FUNCTION inorder_internal.keep_number_of_state()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.keep_number_of_state() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.keep_number(f, OLD) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed;
     RETURN OLD;
@@ -90,10 +78,8 @@ FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number_
 
 -- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
 -- one of these could finish them otherwise.
-CREATE FUNCTION inorder_internal.continue_numbers(feed bigint)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.continue_numbers(feed bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
     gone inorder_internal.gone_feed;
@@ -125,10 +111,8 @@ END $$;
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
     partition_by name, shares int
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed bigint;
 BEGIN
@@ -154,10 +138,8 @@ EXCEPTION WHEN unique_violation THEN
 END $$;
 
 -- A feed, or an error unless the caller owns it or its table.
-CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid)
-RETURNS inorder_internal.feed
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid) RETURNS inorder_internal.feed
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
 BEGIN
@@ -172,10 +154,8 @@ BEGIN
     RETURN f;
 END $$;
 
-CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
@@ -184,10 +164,8 @@ BEGIN
 END $$;
 
 -- The unfinished batch of a feed; error unless this is its number.
-CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF k.pending IS NULL OR number IS DISTINCT FROM k.batch THEN
         RAISE 'feed % has no unfinished batch %', quote_literal(k.name), number
@@ -205,10 +183,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
     feed bigint, t inorder_internal.feed_table, transactions int8multirange
-)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
     ranges bigint := (SELECT count(*) FROM unnest(transactions));
@@ -241,19 +217,15 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
@@ -273,8 +245,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.change_mover(caller oid, name text, role oid, owner regrole, allowed boolean)
 RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
@@ -298,19 +269,15 @@ BEGIN
     UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
@@ -318,8 +285,7 @@ END $$;
 
 CREATE FUNCTION inorder_internal.feed_finish_batch(caller oid, name text, number bigint, token bigint, owner regrole)
 RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
@@ -365,8 +331,7 @@ CREATE FUNCTION @extschema@.feed_create(
     name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,
     order_column name DEFAULT NULL, whole_transactions boolean DEFAULT false, partition_by name DEFAULT NULL,
     shares int DEFAULT NULL
-)
-RETURNS void
+) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_create(text, regclass, text, name, name, boolean, name, int) IS
 'Create a feed: a named position in an insert-only table, which feed_enable makes readable and guards. Start '
@@ -391,16 +356,14 @@ Requires SELECT on the table and USAGE on its schema; ownership if it is not ena
 'order_column or partition_by), serialization_failure in REPEATABLE READ and SERIALIZABLE if a feed of the name was '
 'dropped or renamed since the snapshot, and those of feed_enable.';
 
-CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_drop(text, regrole) IS
 'Drop a feed of the current role, or of the given owner. The guard of its table remains until feed_disable. The feeds '
 'of a table that was dropped are forgotten, except for those with unfinished batches, which remain until feed_drop.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
 'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay. Under '
@@ -410,22 +373,19 @@ Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_o
 'object_not_in_prerequisite_state (a name used before, and unfinished batches), serialization_failure as '
 'feed_create.';
 
-CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
 'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
 'Revert feed_grant.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
 'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '
@@ -434,8 +394,7 @@ Requires the privileges to move the feed and to read its table. Range: at most 1
 'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
 'transactions that have not ended.';
 
-CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
 'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
@@ -448,8 +407,7 @@ Requires the privileges to move the feed and to read its table. Errors: undefine
 
 CREATE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
-)
-RETURNS SETOF anyelement
+) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
 'Return the rows committed since the last read, at most max_rows (all if null), and move the position in the current '
@@ -465,8 +423,7 @@ Requires the privileges to move the feed and to read its table. Range: max_rows 
 
 CREATE FUNCTION @extschema@.feed_peek(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
-)
-RETURNS SETOF anyelement
+) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_peek(text, anyelement, int, regrole) IS
 'Return the rows that feed_read would return now, without moving the position or waiting for other readers. LIMIT and '
@@ -476,8 +433,7 @@ Requires the privileges to move the feed and to read its table. Range and errors
 
 CREATE FUNCTION @extschema@.feed_apply(
     name text, statement text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
-)
-RETURNS bigint
+) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_apply(text, text, int, regrole) IS
 'Run a statement over the rows that feed_read would return, as the table "batch", and move the position with it: '
@@ -504,8 +460,7 @@ Numbers count from 1 without gaps. After a promotion, a recovery to an earlier p
 
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
-)
-RETURNS SETOF anyelement
+) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
 'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly.
@@ -518,8 +473,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.feed_finish_batch(
     name text, number bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
-)
-RETURNS boolean
+) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
 'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '

@@ -4,10 +4,8 @@
 -- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
-CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text)
-RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF whole AND order_column IS NOT NULL THEN
         RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
@@ -18,10 +16,8 @@ END $$;
 -- Number and key of the last row within the limit; null if there are fewer rows.
 CREATE FUNCTION inorder_internal.find_cut(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-)
-RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.is_walked(t, b) THEN
         RETURN inorder_internal.walked_cut(t, b, max_rows);
@@ -34,8 +30,7 @@ END $$;
 -- The query for the number of rows of some transactions, at most so many, and the lowest and highest of their numbers.
 CREATE FUNCTION inorder_internal.stored_query(
     t inorder_internal.feed_table, numbers int8multirange, max_rows int
-)
-RETURNS text
+) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(w.number)), '
               'pg_catalog.concat(pg_catalog.max(w.number))] FROM (SELECT %s AS number %s LIMIT %s) AS w',
@@ -45,10 +40,8 @@ RETURN format('SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.c
 -- A batch reduced to little more than the transactions that have so many rows.
 CREATE FUNCTION inorder_internal.narrowed(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     window_numbers int8multirange := inorder_internal.whole_transactions(b);
     total bigint := inorder_internal.total(window_numbers);
@@ -93,10 +86,8 @@ RETURN CASE WHEN (t).ordered AND (b).resumed IS NULL AND NOT (t).is_uuid
 -- The same, of that part of a batch in which it is found soonest.
 CREATE FUNCTION inorder_internal.last_within(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-)
-RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     large bigint := inorder_internal.large_start(t, b, max_rows);
     is_rest boolean := NOT t.ordered AND b.resumed IS NOT NULL;
@@ -114,20 +105,16 @@ BEGIN
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
-CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
                   inorder_internal.found_query(t, b, NULL, '1', false));
 END $$;
 
 -- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
-CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found text[] := inorder_internal.as_caller(
         t, format('SELECT ARRAY[e.fault, pg_catalog.concat(e.member)] FROM (%s) AS e', query), false, caller);
@@ -141,10 +128,8 @@ END $$;
 -- Whether a batch has rows, or may have some, by queries; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.find_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
-)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
     -- read come before it. Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog:
@@ -172,10 +157,8 @@ END $$;
 -- Whether a batch has rows, or has had some; error if a condition of the table is violated.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
-)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found boolean[] := inorder_internal.probe(t, b.transactions);
 BEGIN
@@ -191,10 +174,8 @@ END $$;
 -- reads them at once, the last row is known when they were read.
 CREATE FUNCTION inorder_internal.look_by_number(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, reads boolean, caller oid
-)
-RETURNS inorder_internal.next_found
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     cut text[];
@@ -232,10 +213,8 @@ END $$;
 -- the rows at once.
 CREATE FUNCTION inorder_internal.look(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
-)
-RETURNS inorder_internal.next_found
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     members inorder_internal.next_found.members%TYPE := inorder_internal.proved_members(t, caller);
@@ -265,10 +244,8 @@ END $$;
 -- reads may be null: the caller passes over transactions that have no rows.
 CREATE FUNCTION inorder_internal.find_next(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
-)
-RETURNS inorder_internal.next_found
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.next_found
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     passed inorder_internal.next_found.rest%TYPE;
@@ -296,10 +273,8 @@ END $$;
 -- Batches that were made before
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this % is newer than what this transaction sees', what
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -312,10 +287,8 @@ END $$;
 -- the current snapshot; else an error.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
-)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
@@ -344,8 +317,7 @@ COMMENT ON TYPE inorder_internal.rows_found IS
 -- All rows of one, of a table that is locked, the same each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.rows_found
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r inorder_internal.rows_found;
     members inorder_internal.rows_found.members%TYPE := inorder_internal.proved_members(t, caller);

@@ -9,10 +9,8 @@
 --
 -- With an order column steps 3 and 4 are those of piece.sql: first_by_either() and look_in_order().
 
-CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     CASE fault
         WHEN 'beyond' THEN
@@ -52,16 +50,14 @@ BEGIN
     END CASE;
 END $$;
 
-CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table)
-RETURNS text
+CREATE FUNCTION inorder_internal.beyond_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
               'WHERE EXISTS (SELECT FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s)',
               inorder_internal.named((t).relation), (t).key_column,
               inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
 
-CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table)
-RETURNS text
+CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
               'WHERE EXISTS (SELECT FROM %1$s WHERE e.%2$I IS NULL) '
@@ -69,10 +65,8 @@ RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog
               inorder_internal.named((t).relation), (t).key_column, inorder_internal.bound(t, 0));
 
 -- The bounds of a partition, by which the planner prunes the others; true if they are not plain.
-CREATE FUNCTION inorder_internal.plain_bounds(member regclass)
-RETURNS text
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.plain_bounds(member regclass) RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Only if every partition key above is a plain column of a type of the server. Otherwise functions of the owner
     -- would be executed, or a type be named for whose schema the reader may lack USAGE.
@@ -86,10 +80,8 @@ BEGIN
     RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
 END $$;
 
-CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hidden boolean;
 BEGIN
@@ -110,10 +102,8 @@ END $$;
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     source text := inorder_internal.part(t.relation, member, caller);
     passed text[];
@@ -133,10 +123,8 @@ END $$;
 -- The probe for rows added to a batch after it was created; null if that is impossible.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF b.members IS NULL OR NOT inorder_internal.differ(b.members, members) THEN
         RETURN NULL;
@@ -152,10 +140,8 @@ END $$;
 -- The query that finds a violated condition of the table before it is read.
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     probes text[] := ARRAY[inorder_internal.beyond_query(t)];
     passed int8multirange := inorder_internal.passed_by(p);
@@ -175,10 +161,8 @@ END $$;
 
 -- Whether a transaction has begun by now. In the SQL edition next_transaction() is that of the snapshot, which in
 -- REPEATABLE READ may be older than a position that its reader keeps.
-CREATE FUNCTION inorder_internal.has_begun(id bigint)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_xact_status(id::text::xid8);
     RETURN true;
@@ -186,10 +170,8 @@ EXCEPTION WHEN invalid_parameter_value THEN
     RETURN false;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_ahead(relation regclass, highest bigint, next bigint)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.say_ahead(relation regclass, highest bigint, next bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this position on % is ahead of the server', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -201,10 +183,8 @@ END $$;
 -- Error if a position or batch kept by a reader is of another table.
 CREATE FUNCTION inorder_internal.check_same(
     t inorder_internal.feed_table, known @extschema@.feed_member[], what text
-)
-RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- On another server the table has another oid, and is recognized by its name. A restore recomputes the numbers of
     -- a generated column; pg_upgrade keeps numbers and oids.
@@ -225,8 +205,7 @@ END $$;
 -- table.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.passed_by(p) = '{}' AND p.partial IS NULL THEN
         RETURN;
@@ -243,8 +222,7 @@ END $$;
 
 -- The batch of no transactions, which does not change a position.
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     batch.format := inorder_internal.position_format();
     batch.transactions := '{}';
@@ -266,8 +244,7 @@ CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
     OUT batch @extschema@.feed_batch
 )
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     next bigint := inorder_internal.next_transaction(t.base);
@@ -309,10 +286,8 @@ BEGIN
 END $$;
 
 -- A batch reduced to the given number of smallest whole transactions.
-CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
                                             inorder_internal.smallest(inorder_internal.whole_transactions(b), amount));
@@ -321,10 +296,8 @@ END $$;
 
 -- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
 -- reads by the key.
-CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.resumed_after := CASE WHEN b.resumed = number THEN b.resumed_after END;
     b.resumed := number;
@@ -335,8 +308,7 @@ END $$;
 -- A batch with only these of its transactions, and those of which it has a part.
 CREATE FUNCTION inorder_internal.restricted(b @extschema@.feed_batch, numbers int8multirange)
 RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
         b.transactions, inorder_internal.plus(inorder_internal.one(b.resumed), inorder_internal.one(b.cut))));
@@ -346,10 +318,8 @@ END $$;
 -- The query for transaction number and key of the n-th row of a batch.
 CREATE FUNCTION inorder_internal.cut_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, max_rows int
-)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
     -- In the outer query, so that it is evaluated for the last row only.
@@ -365,10 +335,8 @@ END $$;
 -- transaction.
 CREATE FUNCTION inorder_internal.cut_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
-)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF number = b.resumed THEN
         b.transactions := inorder_internal.one(number);

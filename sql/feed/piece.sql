@@ -9,8 +9,7 @@
 -- A table whose rows are read in this order; error if its column is not what it was, or can no longer give one.
 CREATE FUNCTION inorder_internal.prove_order_of(t inorder_internal.feed_table, o @extschema@.feed_order)
 RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.column_is_proved(t, o.column_name, o.attnum, false) THEN
         RETURN t;
@@ -37,10 +36,8 @@ COMMENT ON TYPE inorder_internal.order_search IS
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid
-)
-RETURNS inorder_internal.order_search
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found text[] := inorder_internal.as_caller(t, format(
         'SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(e.value)), '
@@ -58,10 +55,8 @@ END $$;
 -- The number of rows of a set, at most the budget.
 CREATE FUNCTION inorder_internal.set_size(
     t inorder_internal.feed_table, b @extschema@.feed_batch, budget bigint, caller oid
-)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(inorder_internal.count_by_index(t, b.transactions, budget),
                     inorder_internal.find_number(
@@ -72,10 +67,8 @@ END $$;
 -- The first rows, by a walk along the index of the column or by number, whichever ends first.
 CREATE FUNCTION inorder_internal.first_by_either(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
-)
-RETURNS inorder_internal.order_search
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- To walk too far costs less than to begin anew: where the set is most of what is there, a walk ends before.
     budget bigint := 100 + 16 * max_rows::bigint;
@@ -100,10 +93,8 @@ END $$;
 CREATE FUNCTION inorder_internal.first_of_set(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid
-)
-RETURNS inorder_internal.order_search
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.order_search
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s inorder_internal.order_search;
     few bigint := 100 + 16 * max_rows::bigint;
@@ -131,10 +122,8 @@ END $$;
 -- The value at which the piece after the next one begins; null if the next one has all that is left.
 CREATE FUNCTION inorder_internal.next_value(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
-)
-RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF s.amount <= max_rows THEN
         RETURN NULL;
@@ -152,10 +141,8 @@ END $$;
 CREATE FUNCTION inorder_internal.look_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid
-)
-RETURNS inorder_internal.next_found
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+) RETURNS inorder_internal.next_found
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     s inorder_internal.order_search;
