@@ -10,6 +10,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_collation_d.h"
@@ -43,7 +44,7 @@ note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 	TransactionId writer = HeapTupleHeaderGetRawXmin(tuple->t_data);
 	int64		version = writer;
 
-	if (versions->is_placed || DatumGetInt32(DirectFunctionCall1(xid_age, TransactionIdGetDatum(writer))) <= 0)
+	if (versions->is_placed || TransactionIdIsCurrentTransactionId(writer))
 	{
 		char	   *place = psprintf("(%u,%u)%u", ItemPointerGetBlockNumberNoCheck(&tuple->t_self),
 									 ItemPointerGetOffsetNumberNoCheck(&tuple->t_self), catalog->rd_rel->relfilenode);

@@ -1,0 +1,95 @@
+"""Transaction ids come again after four billion: rows of the catalog keep those of long ago."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+from conftest import SETTINGS, scalar
+from ground import run
+from sql_edition import BUILT, create
+
+pytestmark = pytest.mark.server
+
+TRANSACTIONS_IN_SEGMENT = 1 << 20  # of pg_xact, whose files have 256 kB
+IDS = 1 << 32
+# By less than two billion at a time. Past the second, the rows of the catalog seem to be of transactions to come.
+JUMPS = (1_800_000_000, 3_400_000_000, IDS + 600_000_000)
+TABLES = {
+    "keys": "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int",
+    "made": "xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int",
+    "parts": "id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n",
+}
+APPLY = "SELECT feed_apply('{0}', 'INSERT INTO taken SELECT n FROM batch')"
+NEXT = "SELECT reader_next_batch('{0}', (SELECT p FROM kept WHERE name = '{0}'))"
+MOVES = "VACUUM FULL pg_trigger", "VACUUM FULL pg_inherits", "VACUUM FULL pg_attrdef"
+
+
+@pytest.fixture
+def old(server: Installation) -> Iterator[Cluster]:
+    with Cluster(server, BUILT) as cluster:
+        cluster.start(SETTINGS)
+        with connect(cluster.dsn) as connection:
+            create(connection)
+            run(connection, "CREATE TABLE taken (n int)", "CREATE TABLE kept (name text, p feed_position)")
+            for name, columns in TABLES.items():
+                run(connection, f"CREATE TABLE {name} ({columns})")
+            run(connection, "CREATE TABLE part PARTITION OF parts FOR VALUES IN (1)", "CREATE INDEX ON made (xact)")
+            for name in TABLES:
+                run(connection, f"SELECT feed_create('{name}', '{name}'), exact_count_start('{name}')")
+                run(connection, f"INSERT INTO kept VALUES ('{name}', reader_start('{name}'))")
+        yield cluster
+
+
+def jump(cluster: Cluster, number: int) -> None:
+    """Go on with a later transaction, as if those in between had been."""
+    with connect(cluster.dsn) as connection:
+        run(connection, "ALTER DATABASE template0 ALLOW_CONNECTIONS true")
+        databases = [name for (name,) in connection.execute("SELECT datname FROM pg_database")]
+    for name in databases:
+        with connect(f"{cluster.dsn} dbname={name}") as connection:
+            run(connection, "VACUUM FREEZE")
+    cluster.stop()
+    epoch, xid = divmod(number, IDS)
+    segment = cluster.data / "pg_xact" / f"{xid // TRANSACTIONS_IN_SEGMENT:04X}"
+    segment.write_bytes(bytes(TRANSACTIONS_IN_SEGMENT // 4))
+    user = cluster.account and cluster.account.pw_uid
+    if user is not None:
+        shutil.chown(segment, user)
+    command: list[str | Path] = [
+        cluster.original.program("pg_resetwal"),
+        "-x",
+        str(xid),
+        "-e",
+        str(epoch),
+        cluster.data,
+    ]
+    subprocess.run(command, check=True, capture_output=True, user=user)
+    cluster.start(SETTINGS)
+
+
+def read(connection: Connection) -> None:
+    """Each reader gets the new row of each table, and the catalog is moved after it has, or nothing has come since."""
+    for name in TABLES:
+        run(connection, f"INSERT INTO {name} (n) VALUES (1)", "TRUNCATE taken", APPLY.format(name))
+        rows = f"SELECT n FROM reader_batch_rows('{name}', ({NEXT.format(name)}), null::{name})"
+        assert connection.execute(rows.encode()).fetchall() == [(1,)]
+        run(connection, f"UPDATE kept SET p = reader_advance(p, ({NEXT.format(name)})) WHERE name = '{name}'")
+        assert scalar(connection, "SELECT count(*) FROM taken") == 1
+        assert scalar(connection, f"SELECT exact_count('{name}') - count(*) FROM {name}") == 0
+        assert scalar(connection, f"SELECT exact_count_fold('{name}')") == 1
+
+
+def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
+    for number in (0, *JUMPS):
+        if number:
+            jump(old, number)
+        with connect(old.dsn) as connection:
+            read(connection)
+            run(connection, *MOVES)
+            read(connection)
