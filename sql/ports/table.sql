@@ -242,11 +242,12 @@ BEGIN
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                                 CASE WHEN a.attcollation = '"default"'::regcollation::oid
-                                     THEN (SELECT format(' COLLATE %I.%s', 'default', quote_ident(concat_ws(
-                                               '/', d.datlocprovider, coalesce(
-                                                   to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale',
-                                                   d.datcollate))))
-                                           FROM pg_database AS d WHERE d.datname = current_database())
+                                     THEN concat(' COLLATE ', (
+                                         SELECT format('%I.%s', 'default', quote_ident(concat_ws(
+                                                    '/', d.datlocprovider, coalesce(
+                                                        to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale',
+                                                        d.datcollate))))
+                                         FROM pg_database AS d WHERE d.datname = current_database()))
                                      WHEN a.attcollation <> 0::oid
                                      THEN concat(' COLLATE ', a.attcollation::regcollation) END) ORDER BY c.place)
         FROM unnest(t.order_columns) WITH ORDINALITY AS c(name, place)
