@@ -116,9 +116,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             for kind in self.plan.kinds for step in steps_of(kind)
         ]  # fmt: skip
         return [
-            Stage(
-                every_round(fills), 1, begin=partial(self.target.serve, fill_settings()), shuffled=False, redone=True
-            ),
+            Stage(every_round(fills), 1, begin=lambda: self.target.serve(fill_settings()), shuffled=False, redone=True),
             Stage(every_round(looks), self.plan.rounds, begin=self.serve_small),
         ]
 
