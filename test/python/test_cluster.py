@@ -216,7 +216,7 @@ def test_no_port_is_opened(cluster: Cluster) -> None:
     with connect(cluster.dsn) as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
         port = scalar(connection, "SHOW port")
-    assert (cluster.folder / "run").stat().st_mode & 0o077 == 0
+    assert all((cluster.folder / name).stat().st_mode & 0o077 == 0 for name in ("run", "data", "log"))
     sockets = (cluster.folder / "run").glob(".s.PGSQL.*")
     assert [path.name for path in sockets if path.is_socket()] == [f".s.PGSQL.{port}"]
     assert cluster.process is not None

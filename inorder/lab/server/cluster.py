@@ -168,6 +168,7 @@ class Cluster:
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
+        self.log.touch(mode=0o600)  # errors show rows, which lab run like takes from a table of the user's
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **self._identity()
