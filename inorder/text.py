@@ -24,8 +24,8 @@ def lines(text: str) -> str:
     return "\n".join(map(one_line, text.expandtabs().split("\n")))
 
 
-def print_statement(text: str) -> None:
-    """Print a statement that names what others named: as it is for a program, on a terminal without what that obeys."""
+def print_text(text: str) -> None:
+    """Print a text with names that others chose: as it is for a program, on a terminal without what that obeys."""
     print(lines(text) if sys.stdout.isatty() else text)  # click.echo would leave out parts of it, for a program
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, duration, lock_timeout_option, option, tries_option
-from inorder.text import lines, print_statement
+from inorder.text import lines, print_text
 
 
 @click.command(epilog="Example: inorder citus app.events --every 1m")
@@ -32,6 +32,6 @@ def citus(every: float | None, **options: Any) -> None:
     if every is not None:
         repeat(request, every)
 
-    done = run(request, print_statement if request.dry_run else lambda text: click.echo(lines(text), err=True))
+    done = run(request, print_text if request.dry_run else lambda text: click.echo(lines(text), err=True))
     if not request.dry_run:
         click.echo(f"{request.table}: {done} shards are {'not guarded' if request.undo else 'readable'}")

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import click
 from rich.console import Console
 
 from inorder.lab.report import formats, html
 from inorder.lab.report.catalogue import Labelled, distinct, report_of
 from inorder.lab.report.formats import section_table
 from inorder.lab.report.section import Section
+from inorder.text import print_text
 
 FILE_WIDTH = 140
 
@@ -22,7 +22,7 @@ def show(results: Sequence[Labelled], output: str, page: Path | None) -> None:
         for one in results:
             show_tables(one, several=len(results) > 1)
     elif output == "markdown":
-        click.echo("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
+        print_text("\n\n".join(markdown(one, several=len(results) > 1) for one in results))
     else:
         several = len(results) > 1
         show_sections((), output, [
@@ -39,9 +39,9 @@ def show_sections(sections: Sequence[Section], output: str, data: Sequence[dict[
         for section in sections:
             console.print(section_table(section), "")
     elif output == "markdown":
-        click.echo(formats.as_markdown(sections))
+        print_text(formats.as_markdown(sections))
     else:
-        click.echo(formats.WRITERS[output](data))
+        print_text(formats.WRITERS[output](data))
 
 
 def markdown(one: Labelled, several: bool) -> str:

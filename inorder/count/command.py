@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, duration, format_option, option
-from inorder.text import print_statement
+from inorder.text import print_text
 
 EVERY_MINUTE = "* * * * *"
 ACTIONS = ("--start", "--stop", "--fold", "--every", "--cron")
@@ -45,7 +45,7 @@ def count(
     if every is not None:
         forever(dsn, counter.attach, counter.fold, lambda: time.sleep(every), writes=True)
     elif cron:
-        print_statement(once(dsn, counter.attach, lambda: counter.cron(schedule)))
+        print_text(once(dsn, counter.attach, lambda: counter.cron(schedule)))
     elif stop:
         once(dsn, counter.attach, lambda: counter.ask(STOP), writes=True)
     else:

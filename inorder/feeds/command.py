@@ -10,6 +10,7 @@ from inorder.errors import FOUND
 from inorder.feeds.formats import FORMATS, Row, problems
 from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
+from inorder.text import print_text
 
 
 @click.command(epilog="Example: inorder feeds --watch 2s")
@@ -57,5 +58,5 @@ def write(rows: list[Row], output: str, out: Path | None, clear: bool) -> None:
     if clear and sys.stdout.isatty():
         click.clear()
     if text:
-        click.echo(text)
+        print_text(text)
     sys.stdout.flush()

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from inorder.options import dsn_option, lock_timeout_option, option, tries_option
-from inorder.text import lines, print_statement
+from inorder.text import lines, print_text
 
 
 @click.command(epilog="Example: inorder prepare app.orders --dry-run")
@@ -47,7 +47,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
     request = Request(**options)
     if dry_run:
         for statement in listed(request):
-            print_statement(f"{statement};")
+            print_text(f"{statement};")
         return
     run(request, lambda text: click.echo(lines(text), err=True))
     click.echo(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -109,15 +110,28 @@ def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
     assert not any(b"\x1b" in done.stderr or rb"\n\x1b" in done.stderr[:2] for done in said), said
 
 
-def test_statements_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
+def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
     name = NAMED.replace("a", "b", 1)
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         execute(admin, f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        admin.execute("SELECT feed_create(%s, 'events')", [name[1:-1] + "\x9b31m"])
     assert f"ALTER TABLE public.{name} ADD".encode() in lied.tool("prepare", name, "--dry-run").stdout
+    assert b"\xc2\x9b31m" in lied.tool("feeds", "--format", "json").stdout
+    for command, what in (
+        (["prepare", name, "--dry-run"], rb'ALTER TABLE public."b'), (["feeds", "--format", "json"], b'"feed": "b'),
+    ):  # fmt: skip
+        shown = on_a_terminal(lied, command)
+        assert what in shown and b"[2JHINT" in shown and b"\x1b" not in shown and b"\xc2\x9b" not in shown, shown
+
+
+def on_a_terminal(lied: Lied, command: list[str]) -> bytes:
     ours, theirs = os.openpty()
-    with os.fdopen(ours, "rb") as terminal, os.fdopen(theirs, "wb") as out:
-        command = ["prepare", name, "--dry-run"]
-        running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
-        assert running.wait(PATIENCE) == 0
-        shown = os.read(terminal.fileno(), 65536)
-    assert rb'ALTER TABLE public."b' in shown and rb"\x1b[2JHINT" in shown and b"\x1b" not in shown
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        with os.fdopen(theirs, "wb") as out:
+            running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
+            assert running.wait(PATIENCE) == 0
+        shown = b""
+        with suppress(OSError):  # at the end
+            while part := terminal.read(65536):
+                shown += part
+        return shown
