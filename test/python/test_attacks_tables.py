@@ -576,33 +576,21 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
             execute(mallory, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM feed_read('f', null::t)", "DROP TABLE t")
 
 
+OF_A_TABLE = (
+    "feed_enable", "feed_disable", "feed_rebase", "feed_unnotify", "feed_passed", "feed_passed_partitions",
+    "reader_start", "exact_count", "exact_count_start", "exact_count_fold", "exact_count_stop",
+)  # fmt: skip
+OF_A_FEED = (
+    ("drop", ""), ("seek", "'now', "), ("apply", "'SELECT FROM batch', 1, "), ("rename", "'b', "),
+    ("grant", "'mallory', "), ("revoke", "'bob', "), ("next_batch", "1, "), ("finish_batch", "1, "),
+    ("take_batch", "'w', 1, "), ("finish_batch", "1, 1, "), ("renew_batch", "1, 1, "), ("retry_batch", "1, "),
+    ("fail_batch", "1, 1, 'no', "),
+)  # fmt: skip
 CALLS = (
     "SELECT feed_create('f', 'alice.t')",
-    "SELECT feed_enable('alice.t')",
-    "SELECT feed_disable('alice.t')",
-    "SELECT feed_rebase('alice.t')",
-    "SELECT reader_start('alice.t')",
-    "SELECT exact_count('alice.t')",
-    "SELECT exact_count_start('alice.t')",
-    "SELECT exact_count_fold('alice.t')",
-    "SELECT exact_count_stop('alice.t')",
-    "SELECT feed_seek('a', 'now', 'alice')",
-    "SELECT feed_drop('a', 'alice')",
-    "SELECT feed_next_batch('a', 1, 'alice')",
-    "SELECT feed_take_batch('a', 'w', 1, owner => 'alice')",
-    "SELECT feed_finish_batch('a', 1, 1, 'alice')",
-    "SELECT feed_renew_batch('a', 1, 1, owner => 'alice')",
-    "SELECT feed_fail_batch('a', 1, 1, 'no', owner => 'alice')",
-    "SELECT feed_retry_batch('a', 1, 'alice')",
-    "SELECT feed_apply('a', 'SELECT FROM batch', 1, 'alice')",
-    "SELECT feed_finish_batch('a', 1, owner => 'alice')",
-    "SELECT feed_grant('a', 'mallory', 'alice')",
-    "SELECT feed_rename('a', 'b', 'alice')",
     "SELECT feed_notify('alice.t', 'c')",
-    "SELECT feed_unnotify('alice.t')",
-    "SELECT feed_passed('alice.t')",
-    "SELECT feed_passed_partitions('alice.t')",
-    "SELECT feed_revoke('a', 'bob', 'alice')",
+    *(f"SELECT {name}('alice.t')" for name in OF_A_TABLE),
+    *(f"SELECT feed_{name}('a', {arguments}owner => 'alice')" for name, arguments in OF_A_FEED),
     "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
     "SELECT * FROM feed_peek('a', null::evil.t, 1, 'alice') LIMIT 1",
 )
