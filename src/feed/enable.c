@@ -12,7 +12,6 @@
 #include "utils/builtins.h"
 
 #include "ports/files.h"
-#include "ports/ground.h"
 #include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);

@@ -24,7 +24,6 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "names.h"
 #include "ports/guard.h"
 #include "ports/restored.h"
 #include "ports/state.h"
