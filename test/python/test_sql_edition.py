@@ -36,7 +36,7 @@ OTHER_TEXTS = {
     "apply_batch": "apply_rows, for the type of the rows",
     "feed_guard": "values of the row that is written, by the output functions of their types",
 }
-FUNCTION = re.compile(r"CREATE FUNCTION \w+\.(\w+)\(((?:(?!CREATE FUNCTION).)*?)\nAS \$\$(.*?)\$\$;", re.S)
+FUNCTION = re.compile(r"CREATE FUNCTION \w+\.(\w+)\(((?:(?!CREATE FUNCTION).)*?)\sAS \$\$(.*?)\$\$;", re.S)
 EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
 
 NAMES = re.compile(r"^def (test_\w+)", re.M)
