@@ -331,11 +331,13 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- Whether versions are those that pg_upgrade made: nothing has changed them since.
+-- Whether versions are those that pg_upgrade made, not long before its mark: nothing has changed them since.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
+-- By the difference of their ids: by age those of two billion transactions later would seem to be from before the mark.
 RETURN NOT EXISTS (
-    SELECT FROM unnest(placed) AS v JOIN pg_constraint AS c ON age((v & 4294967295)::text::xid) < age(c.xmin)
+    SELECT FROM unnest(placed) AS v
+    JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
 -- Tables whose attachment or guard differs from that stored in a position (in a restored database: whose name is not

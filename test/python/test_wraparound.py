@@ -93,3 +93,12 @@ def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
             read(connection)
             run(connection, *MOVES)
             read(connection)
+
+
+@pytest.mark.parametrize(
+    ("later", "is_upgraded"), [(-1000, True), (0, True), (1, False), (10**9, False), (3 * 10**9, False)]
+)
+def test_what_changed_long_after_pg_upgrade_is_not_of_it(connection: Connection, later: int, is_upgraded: bool) -> None:
+    asked = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
+               FROM pg_constraint AS c WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND contype = 'f'"""
+    assert scalar(connection, asked, later) is is_upgraded
