@@ -259,8 +259,8 @@ END $$;
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean) RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
--- version does not have. VACUUM FULL, which moves rows, gives the catalog another file. A frozen row keeps its id, which
--- after two billion transactions seems to be one to come: so far ahead none is that this transaction has.
+-- version does not have. VACUUM FULL, which moves rows, gives the catalog another file. A frozen row keeps its id,
+-- which two billion transactions later seems to be one to come: none of this transaction is so far ahead.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
