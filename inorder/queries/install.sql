@@ -1,7 +1,9 @@
 -- edition_other: The schema of an edition that extension_schema and sql_edition_schema have left out, and the role that
 -- can change what its functions do, or what their names lead to.
-SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(n.nspowner)
+SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(
+    CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
 WHERE e.extname = 'inorder'
 UNION ALL
 SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)

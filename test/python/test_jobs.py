@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import psycopg
 import pytest
-from inorder.tail import rows
+from inorder.tail import jobs
 from inorder.tail.jobs import Jobs, Relay
 from inorder.tail.rows import PartReader
 
@@ -39,7 +39,7 @@ class FakeReader:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    monkeypatch.setattr(rows, "AHEAD_BYTES", 2 * BLOCK)
+    monkeypatch.setattr(jobs, "AHEAD_BYTES", 2 * BLOCK)
     before = threading.active_count()
     yield []
     assert threading.active_count() == before
@@ -56,7 +56,7 @@ def test_parts_come_in_order_and_readers_are_kept(seen: list[str], monkeypatch: 
         relays.append(Relay(*given))
         return relays[-1]
 
-    monkeypatch.setattr(rows, "Relay", kept)
+    monkeypatch.setattr(jobs, "Relay", kept)
     readers = of(seen)
     for _ in range(5):
         found = [block for part in readers.parts(range(50)) for block in part]

@@ -55,7 +55,9 @@ class Place:
     def database(self, version: str = "") -> Iterator[str]:
         name = f"d{next(NUMBER)}"
         with connect(self.cluster.dsn) as admin:
-            execute(admin, f"CREATE DATABASE {name} OWNER installer STRATEGY file_copy")
+            execute(
+                admin, f"CREATE DATABASE {name} STRATEGY file_copy", f"GRANT CREATE ON DATABASE {name} TO installer"
+            )
         dsn = f"{self.cluster.dsn} dbname={name}"
         with connect(dsn) as connection:
             execute(connection, *LEAKS, "SET ROLE installer")
