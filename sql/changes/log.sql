@@ -86,7 +86,8 @@ END $$;
 
 -- The triggers that log changes: of which statements, and the rows that these have. The last one is for each row of a
 -- partitioned table whose key changes: the trigger for UPDATE has none that MERGE moves to another partition.
-CREATE FUNCTION inorder_internal.logging_triggers() RETURNS TABLE (name name, event text, kind text, referencing text)
+CREATE FUNCTION inorder_internal.logging_triggers()
+RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
     SELECT concat('zz_inorder_changes_', lower(v.event))::name, v.event, left(v.event, 1), v.referencing

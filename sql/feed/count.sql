@@ -7,7 +7,8 @@
 
 -- What a stored number is valid for: system identifier, file, and the versions of the attachments of a partition and of
 -- its guard; if is_placed, to be compared with what was stored.
-CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false) RETURNS text
+CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
+RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     attached bigint[];
@@ -269,7 +270,8 @@ BEGIN
     RETURN folded;
 END $$;
 
-CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name) RETURNS bigint
+CREATE FUNCTION inorder_internal.exact_count_start(caller oid, relation regclass, key_column name)
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),

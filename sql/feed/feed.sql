@@ -37,7 +37,8 @@ BEGIN
 END $$;
 
 -- Keep the number of the last batch of a feed whose name becomes free.
-CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state) RETURNS void
+CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
@@ -164,7 +165,8 @@ BEGIN
 END $$;
 
 -- The unfinished batch of a feed; error unless this is its number.
-CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint) RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint)
+RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF k.pending IS NULL OR number IS DISTINCT FROM k.batch THEN
@@ -224,7 +226,8 @@ BEGIN
     PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole) RETURNS void
+CREATE FUNCTION inorder_internal.feed_rename(caller oid, name text, new_name text, owner regrole)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -269,14 +272,16 @@ BEGIN
     UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole) RETURNS void
+CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole) RETURNS void
+CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -379,13 +384,15 @@ COMMENT ON FUNCTION @extschema@.feed_grant(text, regrole, regrole) IS
 'Allow another role to move a feed. To read rows it also needs SELECT on the table and USAGE on its schema.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.feed_revoke(name text, from_role regrole, owner regrole DEFAULT NULL)
+RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_revoke(text, regrole, regrole) IS
 'Revert feed_grant.
 Owner of the feed or of its table only. Errors: undefined_object, insufficient_privilege.';
 
-CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, owner regrole DEFAULT NULL)
+RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
 'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '

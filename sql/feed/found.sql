@@ -19,7 +19,8 @@ RETURN nullif((inorder_internal.as_caller(
     t, format('SELECT ARRAY[pg_catalog.concat(e.number)] FROM (%s) AS e(number)', query), walks, caller))[1],
     ''::text)::bigint;
 
-CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid) RETURNS boolean
+CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid)
+RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 

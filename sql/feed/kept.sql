@@ -37,7 +37,8 @@ BEGIN
 END $$;
 
 -- A feed that the caller may move, by its name and, if it is of another role, its owner.
-CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
+CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
+RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
@@ -176,7 +177,8 @@ BEGIN
 END $$;
 
 -- A call found nothing new, but this: see found_empty(). Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint) RETURNS boolean
+CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint)
+RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
@@ -250,7 +252,8 @@ LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
 
 -- Store a batch for workers, under its number.
-CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch) RETURNS inorder_internal.worker_batch
+CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
+RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Only a row that the extension did not write can have this number.

@@ -105,7 +105,8 @@ BEGIN
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
-CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch) RETURNS text
+CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN format('SELECT ''rows''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member WHERE EXISTS (%s)',
@@ -113,7 +114,8 @@ BEGIN
 END $$;
 
 -- Error if a probe finds a fault of the table; otherwise, whether it finds rows, if it looks for them.
-CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid) RETURNS boolean
+CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
+RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found text[] := inorder_internal.as_caller(

@@ -286,7 +286,8 @@ BEGIN
 END $$;
 
 -- A batch reduced to the given number of smallest whole transactions.
-CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint) RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
+RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
@@ -296,7 +297,8 @@ END $$;
 
 -- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
 -- reads by the key.
-CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint) RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
+RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     b.resumed_after := CASE WHEN b.resumed = number THEN b.resumed_after END;

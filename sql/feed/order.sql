@@ -15,7 +15,8 @@
 -- ordering.
 
 -- The order by a column of a position between two sets; null without a column.
-CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text) RETURNS @extschema@.feed_order
+CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
+RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
 -- With an impossible number if there is no such column: then each read says so.
 RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
@@ -24,7 +25,8 @@ RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
 -- The order of a restored position or batch, with the column of that name in this database.
-CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order) RETURNS @extschema@.feed_order
+CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
+RETURNS @extschema@.feed_order
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF o.column_name IS NOT NULL THEN
@@ -41,7 +43,8 @@ RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}
 -- Error if rows cannot be delivered in the order of a column, for a reason that is not in the column itself: it has the
 -- number, or the sequence from which its values are drawn caches, descends or cycles, or there are several.
 -- Volatile, so that it sees the sequence as it is now: nothing locks that, and the proof is kept until it changes.
-CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text) RETURNS void
+CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s record;
@@ -85,7 +88,8 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
-CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bounds text[];

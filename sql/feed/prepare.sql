@@ -32,7 +32,8 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
 -- run has made is omitted, and an index that it left invalid is dropped first.
-CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name) RETURNS SETOF text
+CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
+RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
@@ -56,7 +57,8 @@ BEGIN
 END $$;
 
 -- The number of the column if the table has it; error if it is of another kind.
-CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name) RETURNS smallint
+CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
+RETURNS smallint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key_attnum smallint;

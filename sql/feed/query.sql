@@ -45,7 +45,8 @@ RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal
             ELSE format('%L::pg_catalog.int8', number) END;
 
 -- The condition that keys are in a range, which is one range of the index.
-CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text) RETURNS text
+CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
+RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
 
@@ -128,7 +129,8 @@ BEGIN
 END $$;
 
 -- The ranges of a set as a table of two columns of keys, as text of a query.
-CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     low text[];

@@ -73,7 +73,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- The description of a table that the caller may read.
-CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass) RETURNS inorder_internal.feed_table
+CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
+RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
@@ -83,7 +84,8 @@ BEGIN
 END $$;
 
 -- And the table is locked and proved.
-CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass) RETURNS inorder_internal.feed_table
+CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
+RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.readable_table(caller, relation), caller);
@@ -216,7 +218,8 @@ CREATE FUNCTION inorder_internal.reader_wait(
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.wait_for_rows(caller, timeout, NULL::text, NULL::oid, relation, from_position, false);
 
-CREATE FUNCTION inorder_internal.feed_wait(caller oid, name text, timeout interval, owner regrole) RETURNS boolean
+CREATE FUNCTION inorder_internal.feed_wait(caller oid, name text, timeout interval, owner regrole)
+RETURNS boolean
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.wait_for_rows(
     caller, timeout, name, owner::oid, NULL::regclass, NULL::@extschema@.feed_position, true);

@@ -223,7 +223,8 @@ BEGIN
 END $$;
 
 -- A feed that is locked with what follows its position, which may have been found, after what is left of a set.
-CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (k.next).has_rows IS NULL THEN
@@ -234,7 +235,8 @@ END $$;
 
 -- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
 -- new.
-CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     pieces text;
@@ -302,7 +304,8 @@ END $$;
 ---------------------------------------------------------------------------
 
 -- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
-CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid) RETURNS inorder_internal.taken
+CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.look_at(f.id, f.relation, caller, true);
@@ -386,7 +389,8 @@ END $$;
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
-CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole) RETURNS bigint
+CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole)
+RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);

@@ -9,7 +9,8 @@
 -- asked for it has ended. After so many tries it is set aside.
 
 -- An interval; error unless it is in its range.
-CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval) RETURNS interval
+CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
+RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF lease IS NULL THEN
@@ -41,7 +42,8 @@ BEGIN
 END $$;
 
 -- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
-CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text) RETURNS boolean
+CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
+RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF shares IS NOT NULL THEN
@@ -189,7 +191,8 @@ BEGIN
     RETURN aside;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole) RETURNS void
+CREATE FUNCTION inorder_internal.feed_retry_batch(caller oid, name text, number bigint, owner regrole)
+RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -260,7 +263,8 @@ Requires the privilege to move the feed. Range: reason is truncated to 2000 char
 'null_value_not_allowed, invalid_parameter_value (retry_after; the batch does not belong to the worker with this '
 'token).';
 
-CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner regrole DEFAULT NULL)
+RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
 'Let workers have a batch again that was set aside; its tries count from 0.

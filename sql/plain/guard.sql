@@ -26,7 +26,8 @@ BEGIN
 END $$;
 
 -- The number of this transaction, which rows of a table must have; null if it was restored.
-CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text) RETURNS bigint
+CREATE FUNCTION inorder_internal.guarded_number(base bigint, root regclass, root_id oid, setting text)
+RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN CASE WHEN root::pg_catalog.oid OPERATOR(pg_catalog.=) root_id

@@ -13,7 +13,8 @@ BEGIN
 END $$;
 
 -- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
-CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean) RETURNS TABLE (found oid)
+CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
+RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
 -- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
 -- brin, 3580; a bloom filter supports equality only.

@@ -5,7 +5,8 @@
 
 -- A table, locked with its partitions, once it is proved that what is read of it is right; error unless it is
 -- (ground.c).
-CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid) RETURNS inorder_internal.feed_table
+CREATE FUNCTION inorder_internal.locked(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME', 'lock_ground' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The members of a table that is locked, once it is proved for the snapshot of the calling statement.
@@ -57,7 +58,8 @@ AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UN
 
 -- Whether a table has rows of some transactions, and whether it has rows with numbers that no transaction has had yet;
 -- null if no index shows it at once (probe.c). So below: what an index shows is null where none does.
-CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean[]
+CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether it is known at once that nothing follows a position: no transaction has ended since or, for a caller, none
@@ -73,7 +75,8 @@ CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean) RETURNS
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).
-CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch) RETURNS boolean
+CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
+RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Transaction number and key of the last row within a limit, of a batch that can be read so; null if there are fewer.
@@ -87,7 +90,8 @@ RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- What rows of some transactions satisfy, by the partitions that have them (parts.c).
-CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The first of some transactions that has rows, if it has so many.
@@ -97,7 +101,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Whether a table has a row of one of some transactions, for any role, by its btree indexes; null if it has none, or if
 -- there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or read.
-CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
+CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
+RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF t.ordered AND (inorder_internal.is_plain(t.relation)
@@ -156,7 +161,8 @@ CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS bool
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Wait until another look for rows is worth it, but for the first one; false if the time is over (wait.c).
-CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean) RETURNS boolean
+CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
+RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Lock a table with all its partitions.

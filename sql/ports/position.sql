@@ -118,7 +118,8 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
        IS TRUE;
 
 -- Whether a batch begins where a position is.
-CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch) RETURNS boolean
+CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
+RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty(inorder_internal.common((p).transactions, (b).transactions))
     -- One by one: a comparison of rows is another expression once it was dumped and restored.

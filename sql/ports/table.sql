@@ -139,7 +139,8 @@ BEGIN ATOMIC
 END;
 
 -- How a table is read: its column with the transaction number, the base, the index.
-CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name) RETURNS inorder_internal.feed_table
+CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
+RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
@@ -256,7 +257,8 @@ END $$;
 
 -- A version of a row of the catalog: the transaction that wrote it and, if that has not ended before this one began, or
 -- if is_placed, its place: below 2^53, which a double holds exactly.
-CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean) RETURNS bigint
+CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
+RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times. Until it ends, the place of the row is needed, too, which a later
 -- version does not have. VACUUM FULL, which moves rows, gives the catalog another file. A frozen row keeps its id,
@@ -459,7 +461,8 @@ BEGIN
 END $$;
 
 -- The error about a table, or a partition of it, that cannot be read as it was made readable.
-CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text) RETURNS void
+CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
+RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'table % %', leaf, fault
