@@ -31,9 +31,8 @@ def absence(database: str, other: ServerRow | None) -> str:
     return (
         f"inorder in schema {one_line(str(other[0]))} of database '{database}' belongs to role "
         f"'{one_line(str(other[1]))}'\n"
-        "HINT: Let the owner of the database have the schema, or install the SQL edition, and connect as no superuser. "
-        "Who owns it can change what its functions do, or what their names lead to: so it is called only if that is a "
-        "superuser, the current role, or the owner of the database, whom a superuser does not trust."
+        "HINT: Connect as that role; or let a superuser or, for roles that are none, the owner of the database have "
+        "the schema. Who owns it can change what its functions do, or what their names lead to."
     )
 
 
