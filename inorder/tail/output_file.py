@@ -156,6 +156,8 @@ class OutputFile:
 class FileSink(Sink):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
 
+    waits_for_nobody = True
+
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile(form)
@@ -166,7 +168,6 @@ class FileSink(Sink):
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, known, begun = source, source.output(), source.begun
-        source.asks_ahead = True
         try:
             self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
         except MismatchError as reason:

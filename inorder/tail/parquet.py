@@ -61,6 +61,8 @@ class Part:
 class ParquetSink(Sink):
     """A directory. A batch that comes again replaces its file by the same rows."""
 
+    waits_for_nobody = True
+
     def __init__(self, report: Report, request: Request) -> None:
         super().__init__(report, FORMATS[request.output])
         assert request.directory is not None
@@ -84,7 +86,6 @@ class ParquetSink(Sink):
         """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
-        source.asks_ahead = True
         if self.request.target_file_size is not None:
             source.max_rows = max(self.request.target_file_size // ROW_BYTES, self.request.batch_rows)
         known = source.output()

@@ -74,6 +74,7 @@ def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
 class Delivery:
     def __init__(self, request: Request, source: Source, sink: Sink) -> None:
         self.request, self.source, self.sink = request, source, sink
+        source.asks_ahead = sink.waits_for_nobody
         self.header = b""  # of an output
 
     def run(self) -> None:

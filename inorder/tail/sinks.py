@@ -19,6 +19,8 @@ Report = Callable[[int], None]  # receives the number of further rows
 class Sink:
     """Takes the rows of one batch after the other. This one is a device: rows have arrived when they are written."""
 
+    waits_for_nobody = False  # no other program: meanwhile a transaction may be open
+
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
         self.rows = 0  # of the present batch, taken so far

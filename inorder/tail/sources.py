@@ -64,7 +64,7 @@ class Source:
     max_rows: int  # of the next batch
     is_new = False  # whether this run begins to read
     is_behind = False  # the last batch was full
-    asks_ahead = False  # for the next batch while one is read: what takes the rows never waits for another program
+    asks_ahead = False  # for the next batch while one is read
     is_fixed = True  # a batch has the same rows each time
     begun: str | None = None  # how the batch begins that is half in a file, as the last run left it
 

@@ -194,6 +194,7 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE RULE remove AS ON UPDATE TO inorder_internal.%I '
                        'DO INSTEAD (%s DELETE FROM inorder_internal.%I AS t WHERE %s%s)', t.view,
                        CASE t.name WHEN 'feed' THEN
+                           -- In two parts: edition.py takes a whole one for a statement of the caller's.
                            'DELETE' || ' FROM inorder_internal.feed_state AS s WHERE s.feed = OLD.id;' END,
                        -- A condition of who deletes may hold for the second one only: the number would not be kept.
                        t.name, t.same, CASE t.name WHEN 'feed' THEN ' AND NOT EXISTS (SELECT FROM '

@@ -3,6 +3,8 @@
 import os
 from contextlib import closing
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -10,9 +12,14 @@ from inorder.arrow import reader
 from inorder.connection.database import Connection
 from inorder.connection.session import Session
 from inorder.lab.server.cluster import Cluster
+from inorder.tail.output_file import FileSink
+from inorder.tail.parquet import ParquetSink
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
+from inorder.tail.run import Delivery
+from inorder.tail.sinks import Sink
 from inorder.tail.sources import TableSource
+from inorder.tail.whole import CommandSink, PipeSink
 from psycopg.conninfo import make_conninfo
 
 from tail_runs import Tail, insert
@@ -119,6 +126,15 @@ def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail:
         running.terminate()
         assert running.wait(PATIENCE) == 0
     assert numbers(file(tail)) == list(range(1, 42))
+
+
+@pytest.mark.parametrize(
+    ("sink", "ahead"), [(FileSink, True), (ParquetSink, True), (Sink, False), (PipeSink, False), (CommandSink, False)]
+)
+def test_no_transaction_is_open_while_another_program_is_waited_for(sink: type[Sink], ahead: bool) -> None:
+    source = SimpleNamespace()
+    Delivery(cast(Request, None), cast(TableSource, source), sink.__new__(sink))
+    assert source.asks_ahead is ahead
 
 
 def test_the_next_batch_is_looked_for_while_one_is_read(
