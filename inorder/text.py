@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate
-from unicodedata import combining, east_asian_width
+from unicodedata import category, east_asian_width
+
+MARKS = ("Mn", "Me")  # on the letter before them; vowels and tones of many scripts have no combining class
 
 
 def one_line(text: str) -> str:
@@ -50,10 +52,10 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
 def cells(text: str) -> int:
     """How many places a text takes on a terminal.
 
-    >>> cells("feed"), cells("注文"), cells("e\u0301")
-    (4, 4, 1)
+    >>> cells("feed"), cells("注文"), cells("e\u0301"), cells("ที่ดี")
+    (4, 4, 1, 2)
     """
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(0 if category(one) in MARKS else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def filled(text: str, places: int, to_the_right: bool = False) -> str:
