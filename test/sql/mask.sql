@@ -19,6 +19,9 @@ CREATE TEMP TABLE v AS SELECT id::uuid, key::bytea, version, masked::uuid FROM (
 SELECT count(*), count(*) FILTER (WHERE uuid_mask(id, key, version) = masked) AS masked,
     count(*) FILTER (WHERE uuid_unmask(masked, key, version) = id) AS unmasked FROM v;
 SELECT uuid_mask(id, key) = masked AS by_default, uuid_unmask(masked, key) = id AS back FROM v LIMIT 1;
+-- Keys of one length that follow each other, and differ in the last byte alone.
+SELECT length, count(DISTINCT uuid_mask('01890000-0000-7000-8000-000000000000', set_byte(substr(sha256('a'), 1, length), length - 1, n))) AS masks
+FROM (VALUES (16), (32)) AS l (length), generate_series(1, 3) AS n GROUP BY length ORDER BY 1;
 
 -- What can be undone maps no two ids to one: 3,000 of each kind, by keys of both lengths.
 CREATE TEMP TABLE made AS
