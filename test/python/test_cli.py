@@ -67,6 +67,12 @@ def test_every_command_has_an_example_that_can_be_called(monkeypatch: pytest.Mon
         command.make_context(words[-1], called[len(words) + 1 :])
 
 
+def test_a_command_under_nohup_outlives_its_terminal() -> None:
+    program = """import os, signal; from inorder import cli; signal.signal(signal.SIGHUP, signal.SIG_IGN)
+cli.cli = lambda **_: os.kill(os.getpid(), signal.SIGHUP); cli.main()"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_the_options_of_tail_are_in_sections() -> None:
     said = inorder("tail", "--help", folder=Path()).stdout
     found = re.findall(r"^(\w+):$|^  (?:-h, )?(--[a-z-]+)", said, re.MULTILINE)

@@ -3,8 +3,11 @@
 import datetime
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from decimal import Decimal
+from types import SimpleNamespace
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError, InputError
@@ -145,6 +148,21 @@ def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
     fresh.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT %'")
     with pytest.raises(InorderError, match="canceling statement due to user request"):
         list(batches)
+
+
+def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would have them twice: what failed after the first of them is an error of the task."""
+
+    def batches(*_: object) -> Iterator[str]:
+        yield "rows"
+        raise psycopg.errors.SerializationFailure
+
+    for name, other in (("batches", batches), ("connected", nullcontext), ("wait_for", lambda *_: None)):
+        monkeypatch.setattr(rows, name, other)
+    found = rows.read("", SimpleNamespace(slice=SimpleNamespace(lsn="")), {}, 0)
+    assert next(found) == "rows"
+    with pytest.raises(InorderError, match="cannot read a part of the batch"):
+        next(found)
 
 
 def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
