@@ -1,4 +1,4 @@
-"""The benchmarks of the developers: what they do to a server, and that their reports stay as they were recorded."""
+"""What is in bench/: what its experiments do to a server, the adapter for a harness, pages that are of kept runs."""
 
 import gzip
 import json
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, one_row
 from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.journal import load
@@ -20,13 +21,22 @@ from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
 
 import delivery
+import masks
+import pictures
 import pieces
+import price
+import queues_page
 import tail
 import workers
 from conftest import ROOT
 from replay import RECORDED
+from soak_page import with_legend
+from study_pages import with_parts
 from tool import surroundings
 
+FOLDER = ROOT / "bench" / "harness"
+REQUIRED = {"claim_p50_ms", "claim_p95_ms", "claim_p99_ms", "enqueue_rate", "completion_rate", "queue_depth"}
+JOBS = 30
 RUNS = {
     "delivery": ("--rate 20 --seconds 1 --rounds 1 --intervals 10ms", "at 20 commits a second"),
     "pieces": ("--rows 10k --piece-rows 5k --rounds 1 --forms uuid,ordered",
@@ -207,3 +217,67 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
         assert len({found[step, kind]["bytes"] for kind in tail.kinds_of(plan)}) == 1
     for metrics in (*found.values(), *starts):
         assert metrics["seconds"] > 0 and metrics["cpu_seconds"] >= metrics["server_cpu_seconds"]
+
+
+@pytest.mark.server
+def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster: Cluster, fresh: Connection) -> None:
+    """The harness paces it: a line on stdin for some jobs."""
+    environment = os.environ | {
+        "DATABASE_URL": f"{cluster.dsn} dbname={fresh.info.dbname}", "PRODUCER_PACING": "harness",
+        "WORKER_COUNT": "2", "SAMPLE_EVERY_S": "1",
+    }  # fmt: skip
+    command = [sys.executable, str(FOLDER / "main.py")]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        try:
+            descriptor = json.loads(process.stdout.readline())
+            assert json.loads((FOLDER / "adapter.json").read_text()).items() <= descriptor.items()
+            assert descriptor["kind"] == "descriptor"
+            process.stdin.write(f"ENQUEUE {JOBS}\n")
+            process.stdin.flush()
+            done, seen = 0.0, set[str]()
+            while done < JOBS * 0.9 or not seen >= REQUIRED:
+                sample = json.loads(process.stdout.readline())
+                assert sample["kind"] == sample["subject_kind"] == "adapter" and sample["instance_id"] == 0
+                seen.add(sample["metric"])
+                done += sample["value"] * (sample["metric"] == "completion_rate")
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert one_row(fresh, "SELECT count(*) FROM jobs") == (JOBS,)
+    assert one_row(fresh, "SELECT count(*) FROM feed_batches") == (0,)
+
+
+def test_the_page_and_its_pictures_are_of_the_kept_run() -> None:
+    page, run = queues_page.PAGE.read_text(), queues_page.kept()
+    assert with_parts(page, queues_page.parts(run)) == page
+    for curve in queues_page.DRAWN:
+        for theme in ("light", "dark"):
+            drawn = with_legend(queues_page.chart(curve, run), theme)
+            assert drawn == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
+
+
+def test_the_table_is_of_the_kept_samples() -> None:
+    samples = price.load(ROOT / "docs" / "results" / "price-18.json.gz")
+    rounds = {len(values) for kinds in samples.values() for kind in kinds.values() for values in kind.values()}
+    assert samples.keys() == price.MEASUREMENTS.keys() and min(rounds) == max(rounds) >= 15
+    assert {
+        edition for kinds in samples.values() for kind in kinds.values() for edition in kind
+    } == price.EDITIONS.keys()
+    assert "\n".join(price.table(samples)) in (ROOT / "docs" / "results" / "price-18.md").read_text()
+
+
+@pytest.mark.server
+def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the view and the function that docs/mask.md makes."""
+    monkeypatch.setattr(masks, "ROWS", 2000)
+    try:
+        masks.print_masks(2)
+    except psycopg.errors.FeatureNotSupported as error:
+        pytest.skip(str(error))
+    shown = capsys.readouterr().out.splitlines()[1:]
+    assert [line[:26].strip() for line in shown] == [name for name in masks.WORK if name != masks.FLOOR]
+    assert all(float(line[26:]) > 0 for line in shown)

@@ -1,13 +1,17 @@
-"""The counters, against inserts whose cost is known."""
+"""The counters, against inserts whose cost is known, and CPU times, read when a process waits or has surely ended."""
 
+import os
+import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
-from inorder.lab.instruments import counters
+from inorder.lab.instruments import counters, timing
 from inorder.lab.instruments.counters import (
     read_blocks,
     read_index_pages,
@@ -16,14 +20,17 @@ from inorder.lab.instruments.counters import (
     read_wal,
     wal_place,
 )
+from inorder.lab.instruments.timing import ServerProcess, children_of, ended_cpu
 from inorder.lab.keys import KEY_KINDS, KeyKind
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import since
 
 from conftest import has_pgstattuple, scalar
+from waiting import wait_for
 
 pytestmark = pytest.mark.server
 ROWS = 5000
+WORK = "SELECT count(*) FROM generate_series(1, 2000000)"
 
 
 def read_counters(connection: Connection, kind: KeyKind) -> dict[str, float]:
@@ -169,3 +176,45 @@ def test_density(cluster: Cluster, random_keys: Connection) -> None:
         random_keys.execute("RESET ROLE")
         random_keys.execute("DROP OWNED BY density_owner")
         random_keys.execute("DROP ROLE density_owner")
+
+
+def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
+    with connect(cluster.dsn) as session, ThreadPoolExecutor(1) as pool:
+        process = ServerProcess(session)
+        before = process.cpu_seconds()
+        work = pool.submit(session.execute, WORK)
+        wait_for(lambda: process.nanoseconds() / 1e9 > before + 0.01)
+        spent = process.cpu_seconds() - before
+        work.result()
+        assert process.cpu_seconds() - before == spent > 0.05
+
+
+def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Connection) -> None:
+    assert cluster.process is not None
+    earlier = connect(cluster.dsn)
+    ended = partial(ended_cpu, cluster.process.pid, connection)
+    earlier.close()
+    before = ended()
+    session = connect(cluster.dsn)
+    process = session.info.backend_pid
+    session.execute(WORK)
+    spent = ServerProcess(session).cpu_seconds()
+    os.kill(process, signal.SIGSTOP)  # so that it cannot end yet
+    session.close()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(ended)
+        time.sleep(0.3)
+        waited = not reading.done()
+        os.kill(process, signal.SIGCONT)
+        assert reading.result() - before > 0.9 * spent - 0.02  # in ticks of 10 ms, at both ends
+    assert waited and process not in children_of(cluster.process.pid)
+
+
+def test_a_session_that_goes_on_is_an_error(
+    cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of its time would be in this reading."""
+    assert cluster.process is not None
+    monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
+    with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):
+        ended_cpu(cluster.process.pid, connection)

@@ -1,4 +1,4 @@
-"""Keys where SQL alone does not reach: clocks, limits, standbys, ten million values, many sessions."""
+"""Keys where SQL alone does not reach: clocks, entropy, limits, standbys, ten million values, many sessions."""
 
 import shutil
 import subprocess
@@ -20,6 +20,7 @@ from restoring import copied
 
 pytestmark = pytest.mark.server
 MANY = 10_000_000 if LONG_RUN else 200_000
+SESSIONS = 300
 GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()", "uuid_sequence_nextval('many')",
               "uuid_after_random_nextval()")  # fmt: skip
 
@@ -220,3 +221,26 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
             assert scalar(source, look) == scalar(target, look)
             added = "INSERT INTO t DEFAULT VALUES RETURNING uuid_xact_id(d) = e AND e = xact_id(1000)"
             assert scalar(target, added) is True
+
+
+def test_words_are_wiped_when_handed_out(connection: Connection) -> None:
+    """Over two refills, so at every place of the pool."""
+    assert scalar(connection, "SELECT test_pool_wiped(1100)") == 0
+
+
+def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
+    """The child inherits the parent's pool in memory, and must not use it."""
+    assert scalar(connection, "SELECT test_fork_repeats(200)") == 0
+
+
+def test_short_sessions_never_repeat(cluster: Cluster) -> None:
+    cluster.restart(SETTINGS | {"shared_preload_libraries": "inorder"})
+    words = []
+    for _ in range(SESSIONS):
+        with connect(cluster.dsn) as session:
+            row = session.execute(
+                "SELECT uuid_v7_nextval()::text, uuid_xact_nextval()::text, uuid_time_nextval()::text"
+            ).fetchone()
+            assert row is not None
+            words += [str(value)[-12:] for value in row]  # 48 random bits: 900 of them collide with odds of 1 in 7e8
+    assert len(set(words)) == 3 * SESSIONS

@@ -1,13 +1,18 @@
-"""Which module may import which: what CONTRIBUTING draws."""
+"""Which module may import which, as CONTRIBUTING draws; which source of the extension may use which; what is loaded."""
 
 import ast
-from collections.abc import Iterator
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import inorder
 import pytest
 from inorder.cli import COMMANDS
+
+from sources import C_FILES, ROOT, SQL_FILES
 
 PACKAGE = Path(inorder.__file__).parent
 
@@ -37,6 +42,19 @@ def imports() -> dict[str, set[str]]:
     return {name: set(imported(path)) - {name} for name, path in MODULES.items()}
 
 
+def circle(needed: dict[str, set[str]]) -> set[str]:
+    """What cannot be put into an order.
+
+    >>> sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
+    ['a', 'b', 'c']
+    """
+    left = dict(needed)
+    while ground := [name for name, others in left.items() if not others & left.keys()]:
+        for name in ground:
+            del left[name]
+    return set(left)
+
+
 def reached(start: str) -> set[str]:
     found: set[str] = set()
     waiting = [start]
@@ -60,7 +78,11 @@ EXPERIMENTS = [name for name in MODULES if name.startswith("inorder.lab.experime
 
 
 def test_there_is_no_circle() -> None:
-    assert [name for name in MODULES if name in reached(name)] == []
+    assert circle(imports()) == set()
+
+
+def test_nobody_imports_the_command() -> None:
+    assert [name for name in MODULES if "inorder.cli" in imports()[name]] == ["inorder.__main__"]
 
 
 LOOSE = {name for name, path in MODULES.items() if path.parent == PACKAGE}  # in no folder
@@ -76,10 +98,7 @@ def test_there_is_no_circle_of_folders() -> None:
     for name in MODULES:
         below[folder_of(name)] |= {folder_of(other) for other in imports()[name]} - {folder_of(name)}
     assert [(name, other) for name in LOOSE for other in below[name] - LOOSE] == []
-    while ground := [folder for folder, needed in below.items() if not needed & below.keys()]:
-        for folder in ground:
-            del below[folder]
-    assert below == {}
+    assert circle(below) == set()
 
 
 def test_no_experiment_imports_another() -> None:
@@ -163,3 +182,146 @@ def test_no_experiment_asks_whose_server_it_is() -> None:
     servers = {"inorder.lab.server.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"}
     assert [name for name in EXPERIMENTS if imports()[name] & servers] == []
     assert [name for name in EXPERIMENTS if ".cluster" in MODULES[name].read_text(encoding="utf-8")] == []
+
+
+# Each may use those before it, and what is in no folder.
+FOLDERS = ["keys", "types", "ports", "feed", "changes"]
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)
+# A file in C has types and macros of its own.
+IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(\w+)\(", re.M)
+
+
+def too_high(user: str, used: Iterable[str]) -> list[str]:
+    """What a source must not use: what is in a folder above its own."""
+    ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
+    return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
+
+
+def part_of(path: Path) -> str:
+    return str(path.relative_to(ROOT / "src").with_suffix(""))
+
+
+TEXTS = {path: COMMENT.sub("", path.read_text()) for path in C_FILES}
+
+
+def defined(path: Path) -> list[str]:
+    """What others may use of a file."""
+    if path.suffix == ".c":
+        return FUNCTION.findall(TEXTS[path])
+    return [name for names in IN_HEADER.findall(TEXTS[path]) for name in names if name]
+
+
+def users_in_c() -> dict[str, set[str]]:
+    """For each file in C, the others whose functions, types and macros it uses, or that it includes."""
+    places = {name: part_of(path) for path in C_FILES for name in defined(path)}
+    used: dict[str, set[str]] = {part_of(path): set() for path in C_FILES}
+    for path, text in TEXTS.items():
+        words = re.findall(r"\w+", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+        included = {name for name in re.findall(r'#include "([\w/]+)\.h"', text) if name in used}
+        used[part_of(path)] |= (included | {places[word] for word in words if word in places}) - {part_of(path)}
+    return used
+
+
+def test_there_is_no_circle_in_c() -> None:
+    """By what they use, not only by what they include."""
+    assert circle(users_in_c()) == set()
+
+
+def test_no_source_in_c_uses_a_higher_layer() -> None:
+    assert [(part, each) for part, used in users_in_c().items() for each in too_high(part, used)] == []
+
+
+SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
+SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
+SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
+# What every file made, in what order it may be called, is what these say, last.
+RIGHTS = ("revoke", "rights")
+
+
+def users_in_sql() -> dict[str, set[str]]:
+    """For each file of sql/, the others whose functions, types and tables it uses.
+
+    A name that two files have, with other arguments, is of the first of them.
+    """
+    texts = {
+        str(path.relative_to(ROOT / "sql").with_suffix("")): SQL_COMMENT.sub("", path.read_text()) for path in SQL_FILES
+    }
+    made = {name: set(SQL_OBJECT.findall(text)) for name, text in texts.items()}
+    places = {each: name for name in reversed(made) for each in made[name]}
+    return {
+        name: {places[each] for each in set(SQL_USE.findall(text)) - made[name] if each in places} - {name}
+        for name, text in texts.items()
+        if name not in RIGHTS
+    }
+
+
+def test_there_is_no_circle_in_sql() -> None:
+    """Of files: make joins them in an order in which none uses a later one, but for what is looked up when it runs."""
+    assert circle(users_in_sql()) == set()
+
+
+def test_no_source_in_sql_uses_a_higher_layer() -> None:
+    assert [(file, each) for file, used in users_in_sql().items() for each in too_high(file, used)] == []
+
+
+PACKAGES = ("numpy", "scipy", "jinja2", "rich", "msgspec")
+LAB = (*PACKAGES, "inorder.lab", "inorder.generate")
+
+LOADED = """
+import sys
+sys.argv = ["inorder", {command!r}, "--help"]
+from inorder.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+if {driver}:
+    import inorder.tail.run, inorder.count.counter, inorder.feeds.reading, inorder.connection.reconnect
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def loaded(command: str, driver: bool) -> set[str]:
+    program = LOADED.format(command=command, driver=driver)
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert "Usage: " in done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["tail", "count", "feeds"])
+def test_the_help_loads_neither_the_lab_nor_the_driver(command: str) -> None:
+    modules = loaded(command, driver=False)
+    assert not modules & {*LAB, "psycopg"} and "click" in modules
+
+
+def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
+    modules = loaded("tail", driver=True)
+    assert not modules & set(LAB) and "psycopg" in modules
+
+
+def test_a_choice_needs_no_package_of_the_laboratory() -> None:
+    assert not loaded("choose", driver=False) & {*PACKAGES, "psycopg"}
+
+
+def test_advice_needs_no_package_of_the_laboratory() -> None:
+    program = "import sys, inorder.advise.facts, inorder.advise.findings, inorder.advise.report; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert not {*PACKAGES} & set(done.stdout.split())
+    assert not loaded("advise", driver=False) & {*PACKAGES, "psycopg"}
+
+
+def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
+    program = (
+        "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
+        "sys.argv = ['inorder', *sys.argv[1:]]; main()"
+    )
+    for command, extra in ((["demo"], "demo"), (["lab", "run", "insert"], "lab"), (["generate"], "lab")):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command, "--help"], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert " needs " in done.stderr and f"[{extra}]'" in done.stderr.partition("pip install")[2]
+    for arguments, told in ((["tail", "--help"], "--position"), (["--help"], "Not installed: pip install")):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
+        assert told in done.stdout

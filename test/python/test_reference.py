@@ -1,12 +1,77 @@
-"""docs/reference.md is what the database says, on any server."""
+"""The reference is what the database says; the man page, the page of commands and completion what the commands say."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
 import pytest
 from inorder.connection.database import Connection
 
+import command_pages
 import reference
+from tool import inorder
 
-pytestmark = pytest.mark.server
+SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
 
 
-def test_the_page_is_up_to_date(fresh: Connection) -> None:
+@pytest.mark.server
+def test_the_reference_is_up_to_date(fresh: Connection) -> None:
     assert reference.page(fresh) == reference.FILE.read_text(), "run script/reference"
+
+
+def test_the_man_page_is_up_to_date() -> None:
+    assert command_pages.manual() == command_pages.MAN.read_text(), "run script/reference"
+
+
+def test_the_page_has_every_command_and_option() -> None:
+    sections = command_pages.page().split("\n## ")
+    headings = {section.partition("\n")[0]: section for section in sections}
+    for command, context in command_pages.every_command():
+        section = headings[context.command_path]
+        for option in (one for one in command.params if isinstance(one, click.Option) and not one.hidden):
+            for name in {*option.opts, *option.secondary_opts} - {"-h", "--help"}:
+                assert re.search(rf"^\| `[^`]*(?<![\w-]){name}(?![\w-])", section, re.MULTILINE), name
+
+
+def test_a_help_says_what_is_wanted() -> None:
+    """Not in the words of click, and no argument among the options."""
+    helps = {context.command_path: command.get_help(context) for command, context in command_pages.every_command()}
+    assert [
+        path for path, text in helps.items() if re.search(r"INTEGER|RANGE|TEXT\b|^  \[?[A-Z]+\]?$", text, re.M)
+    ] == []
+
+
+def test_man_shows_it() -> None:
+    man = shutil.which("man")
+    if man is None or shutil.which("groff") is None:
+        pytest.skip("this system has no man with groff")
+    done = subprocess.run(
+        [man, "--warnings", "-P", "cat", "-l", command_pages.MAN], capture_output=True, text=True, check=True,
+        env=os.environ | {"MANWIDTH": "80", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert done.stderr == "" and "NAME\n       inorder - read, count" in done.stdout
+    assert "inorder tail [OPTIONS] [TABLE]" in done.stdout and "--accept-output" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_completion_of_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setenv("_INORDER_COMPLETE", f"{shell}_source")
+    done = inorder(folder=tmp_path)
+    assert (
+        done.returncode == 0 and SHELLS[shell] in done.stdout and f"_INORDER_COMPLETE={shell}_complete" in done.stdout
+    )
+    script = tmp_path / f"inorder.{shell}"
+    script.write_text(done.stdout)
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n", script], check=True)
+    if shell == "bash":
+        typed = "COMP_WORDS=(inorder t); COMP_CWORD=1; _inorder_completion inorder; echo ${COMPREPLY[@]}"
+        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        del environment["_INORDER_COMPLETE"]
+        done_there = subprocess.check_output(["bash", "-c", f"source {script}; {typed}"], text=True, env=environment)
+        assert done_there == "tail\n"

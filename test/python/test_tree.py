@@ -14,6 +14,7 @@ import pytest
 from inorder.lab.keys import BASE_KINDS, SHADES
 
 from conftest import ROOT, SLOWEST, text
+from messages import messages
 from sources import C_FILES, sql_source
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
@@ -131,14 +132,10 @@ def test_tests_share_helpers_only() -> None:
     assert [node.name for path in TESTS for node in functions_of(path) if is_long(node)] == []
 
 
-def test_modules_depend_one_way() -> None:
-    for path in PYTHON_FILES:
-        imports = set(re.findall(r"^\s*(?:from|import) (inorder[\w.]*)", path.read_text(), re.M))
-        name = str(path.relative_to(ROOT / "inorder"))
-        if name != "__main__.py":
-            assert "inorder.cli" not in imports, name
-    assert not re.search(r'#include "(?!postgres|port/|utils/)', text("src/keys/uuid_layout.h"))
-    assert not re.search(r"\b(ereport|elog|palloc)\b\(", text("src/keys/uuid_layout.h"))
+def test_the_layout_of_keys_needs_nothing_of_the_server() -> None:
+    assert not re.search(
+        r'#include "(?!postgres|port/|utils/)|\b(ereport|elog|palloc)\b\(', text("src/keys/uuid_layout.h")
+    )
 
 
 def test_only_compat_knows_server_versions() -> None:
@@ -205,3 +202,36 @@ def test_no_registry_host_is_named() -> None:
     for name in listed.stdout.split():
         path = ROOT / name
         assert not hosts.search(path.read_text(errors="replace")), name
+
+
+# docs/troubleshooting.md: what stands in the first column of the tables of errors.
+ENTRIES = [
+    entry
+    for row in re.findall(r"^\| (`.*?`) \|", text("docs/troubleshooting.md"), re.M)
+    for entry in re.findall(r"`([^`]+)`", row)
+]
+LEAST_LETTERS = 10  # fewer would stand for any message
+MESSAGES = messages()
+
+
+def stands_for(entry: str, message: str) -> bool:
+    return re.fullmatch(".+".join(map(re.escape, entry.split("…"))), message) is not None
+
+
+def test_every_message_has_an_entry_in_troubleshooting() -> None:
+    lacking = [message for message in MESSAGES if not any(stands_for(entry, message) for entry in ENTRIES)]
+    assert {message: MESSAGES[message] for message in lacking} == {}, "docs/troubleshooting.md lacks them"
+
+
+def test_every_entry_is_a_message() -> None:
+    assert [entry for entry in ENTRIES if len(re.findall(r"[a-z]", entry)) < LEAST_LETTERS] == []
+    assert [entry for entry in ENTRIES if not any(stands_for(entry, message) for message in MESSAGES)] == []
+
+
+def test_all_messages_are_found() -> None:
+    assert len(MESSAGES) > 170 and len(ENTRIES) == len(set(ENTRIES))
+    for message in (
+        'cannot … "…": it is insert-only', "table … has lost the guard of column …", "column … of table … may be null",
+        "cannot read … by transactions: it is not a table", "feed_notify_trigger() must be called as a trigger",
+    ):  # fmt: skip
+        assert message in MESSAGES

@@ -1,7 +1,10 @@
-"""The alert rules of the documentation: they are rules of Prometheus, over samples that inorder feeds delivers."""
+"""What docs have for other programs: rules of Prometheus and panels over samples of inorder feeds, units of systemd."""
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -10,8 +13,13 @@ import yaml
 from inorder.feeds.formats import GAUGES, LABELS
 
 from conftest import text
+from examples import blocks
 
 OTHERS = {"node_textfile_mtime_seconds"}  # by node_exporter, of the file of samples
+UNITS = [
+    ("docs/tail.md", "/usr/local/bin/inorder tail events --position"),
+    ("docs/clients/README.md", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
+]
 
 
 def rules() -> list[dict[str, Any]]:
@@ -49,3 +57,25 @@ def test_the_dashboard_shows_gauges() -> None:
         assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= set(LABELS)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]}
     assert len(places) == len(board["panels"]) == 6
+
+
+def complaints(verify: str, unit: Path) -> list[str]:
+    """What systemd says of a unit, or an instance of it. Where it does not run it may fail for other reasons."""
+    done = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False)
+    return [line for line in done.stderr.splitlines() if unit.stem in line]
+
+
+def test_the_unit_files_of_the_documentation(tmp_path: Path) -> None:
+    if (verify := shutil.which("systemd-analyze")) is None:
+        pytest.skip("this system has no systemd")
+    path = tmp_path / "export@.service"
+    for document, command in UNITS:
+        (unit,) = (block.text for block in blocks(document) if block.language == "ini")
+        assert f"ExecStart={command}" in unit and "KillMode=mixed\n" in unit and "Restart=on-failure\n" in unit
+        unit = unit.replace(command.split(maxsplit=1)[0], "/bin/true")
+        for broken in (unit.replace("KillMode", "KilMode"), unit.replace("/bin/true", "/bin/truth")):
+            path.write_text(broken)
+            if not complaints(verify, path):
+                pytest.skip("systemd-analyze verifies no unit here")
+        path.write_text(unit)
+        assert complaints(verify, path) == []

@@ -1,4 +1,4 @@
-"""Another primary key, while batches are unfinished: each row comes once, or an error says how it does."""
+"""Columns that change under a feed: another key or another sequence while it is read, and columns dropped before."""
 
 import psycopg
 import pytest
@@ -12,6 +12,18 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 KEYS = {"other": "n", "wider": "xact, id", "longer": "id, n"}
 SHARED = ", partition_by => 'n', shares => 2"
 ROWS = list(range(1, 21))
+WITH_DROPPED_COLUMNS = """
+    CREATE TABLE p (
+        gone int, "Key, 1" date, gone_too text, b numeric, xact bigint NOT NULL DEFAULT xact_id(), n int,
+        PRIMARY KEY ("Key, 1", b)
+    ) PARTITION BY RANGE ("Key, 1");
+    ALTER TABLE p DROP gone, DROP gone_too;
+    CREATE TABLE p1 (n int, b numeric NOT NULL, x int, "Key, 1" date NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
+    ALTER TABLE p1 DROP x;
+    ALTER TABLE p ATTACH PARTITION p1 FOR VALUES FROM ('2020-01-01') TO ('2020-07-01');
+    CREATE TABLE p2 PARTITION OF p FOR VALUES FROM ('2020-07-01') TO ('2021-01-01');
+    CREATE INDEX ON p (xact);
+    SELECT feed_enable('p', 'xact')"""
 
 
 def make(connection: Connection, options: str) -> None:
@@ -113,3 +125,73 @@ def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> Non
     change_key(fresh, KEYS["other"])
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is not the one by which transaction"):
         run(fresh, f"SELECT reader_split('t', '{batch}'::text::feed_batch, 4)")
+
+
+def numbered(first: int, last: int) -> str:
+    return f"INSERT INTO t (n) SELECT generate_series({first}, {last})"
+
+
+def make_ordered(connection: Connection) -> None:
+    run(connection, "CREATE SEQUENCE s", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, "
+        "seq bigint NOT NULL DEFAULT nextval('s'))", "CREATE INDEX ON t (seq)",
+        "SELECT feed_create('z', 't', order_column => 'seq')", numbered(1, 10))  # fmt: skip
+
+
+def next_rows(connection: Connection) -> list[int]:
+    number = scalar(connection, "SELECT feed_next_batch('z', 3)")
+    if number is None:
+        return []
+    found = connection.execute(f"SELECT n FROM feed_batch_rows('z', {number}, null::t)".encode()).fetchall()
+    run(connection, f"SELECT feed_finish_batch('z', {number})")
+    return [int(str(row[0])) for row in found]
+
+
+@pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
+def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
+    """The order may suffer."""
+    make_ordered(fresh)
+    assert next_rows(fresh) == [1, 2, 3]
+    run(fresh, f"CREATE SEQUENCE other MINVALUE -100 START {start}",
+        "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(11, 20))  # fmt: skip
+    assert scalar(fresh, "SELECT min(seq) FROM t WHERE n > 10") == int(start)
+    # A set is frozen: rows that are committed later come after it, whatever their values.
+    assert next_rows(fresh) + next_rows(fresh) + next_rows(fresh) == [4, 5, 6, 7, 8, 9, 10]
+    run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('s')", numbered(21, 30))
+    found: list[int] = []
+    while rows := next_rows(fresh):
+        found += rows
+    assert sorted(found) == list(range(11, 31))
+    # The sequence of now must give values in the order in which they are drawn.
+    run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
+    assert next_rows(fresh) == [31]
+    run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))
+    assert state(fresh, "SELECT feed_next_batch('z')") == GROUND
+
+
+def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:
+    """What was proved of the column is kept, and its sequence is not locked."""
+    make_ordered(fresh)
+    read = "SELECT n FROM feed_read('z', null::t, 2)"
+    run(fresh, read, "BEGIN", read, read)
+    run(other, "ALTER SEQUENCE s CACHE 10")
+    assert state(fresh, read) == GROUND
+    run(other, "ALTER SEQUENCE s CACHE 1")
+    run(fresh, "ROLLBACK")
+    assert scalar(fresh, read.replace("n FROM", "count(*) FROM")) == 2
+
+
+def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
+    """A batch ends after the last row that was read: by the columns of the table as they are now."""
+    fresh.execute(WITH_DROPPED_COLUMNS.encode())
+    for first in (0, 20):
+        values = f"SELECT '2020-06-20'::date + g, g + 0.10, g FROM generate_series({first}, {first + 19}) AS g"
+        fresh.execute(f'INSERT INTO p ("Key, 1", b, n) {values}'.encode())
+    fresh.execute("SET datestyle = 'German'")
+    for limit in (1, 7, 19, 20, 21, 1000):
+        fresh.execute("SELECT feed_create('dropped', 'p')")
+        read, got = f"SELECT n FROM feed_read('dropped', null::p, {limit})".encode(), []
+        while rows := [n for (n,) in fresh.execute(read).fetchall()]:
+            assert len(rows) <= limit
+            got += rows
+        assert got == list(range(40))
+        fresh.execute("SELECT feed_drop('dropped')")
