@@ -135,19 +135,25 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
     -- read come before it. Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog:
-    -- so the first transactions are looked at before.
+    -- so the first transactions are looked at before, unless these are all.
     has_rows boolean := (b.ordering).from_value IS NOT NULL
-        OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.has_row(t, inorder_internal.batch_query(
+        OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.total(b.transactions) > 100
+           AND inorder_internal.has_row(t, inorder_internal.batch_query(
                t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
+    later bigint;
     probe text;
 BEGIN
     -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
     -- numbers that this server has not reached.
-    IF NOT has_rows AND p.members = b.members AND NOT inorder_internal.has_row(t, format(
-           'SELECT 1::pg_catalog.int8 FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s',
-           inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))),
-           caller) THEN
-        RETURN false;
+    IF NOT has_rows AND p.members = b.members THEN
+        later := inorder_internal.find_number(t, format(
+            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s LIMIT 1', inorder_internal.number_text(t),
+            inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))),
+            false, caller);
+        IF later IS NULL THEN
+            RETURN false;
+        END IF;
+        has_rows := t.share_condition IS NULL AND b.transactions @> later;
     END IF;
     probe := inorder_internal.probe_query(t, p, b, caller);
     IF NOT has_rows THEN
