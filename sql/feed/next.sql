@@ -37,7 +37,7 @@ RETURN format('SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.c
               inorder_internal.number_text(t),
               inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text), max_rows);
 
--- A batch reduced to little more than the transactions that have so many rows.
+-- A batch reduced to little more than the transactions that have so many rows; null if it has fewer.
 CREATE FUNCTION inorder_internal.narrowed(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS @extschema@.feed_batch
@@ -72,7 +72,7 @@ BEGIN
         amount := least(greatest(CASE found[1]::bigint WHEN 0 THEN amount * 32.0
                                  ELSE 1 + amount * 1.25 * max_rows / found[1]::bigint END, amount + 1), total);
     END LOOP;
-    RETURN b;
+    RETURN CASE WHEN coalesce(b.resumed, b.cut) IS NOT NULL THEN b END;
 END $$;
 
 -- The first transaction of a batch, if it has several times as many rows as the limit: by number the planner would sort
@@ -98,10 +98,11 @@ BEGIN
         cut := inorder_internal.find_cut(t, CASE WHEN is_rest THEN inorder_internal.in_window(b, 0)
                                                  ELSE inorder_internal.rest_of_one(b, large) END, max_rows, caller);
     END IF;
-    RETURN CASE WHEN cut IS NULL
-                THEN inorder_internal.find_cut(t, CASE WHEN t.ordered THEN b
-                                                       ELSE inorder_internal.narrowed(t, b, max_rows, caller) END,
-                                               max_rows, caller) ELSE cut END;
+    IF cut IS NULL THEN
+        b := CASE WHEN t.ordered THEN b ELSE inorder_internal.narrowed(t, b, max_rows, caller) END;
+        cut := CASE WHEN b.transactions IS NOT NULL THEN inorder_internal.find_cut(t, b, max_rows, caller) END;
+    END IF;
+    RETURN cut;
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.

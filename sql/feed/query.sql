@@ -60,7 +60,7 @@ CREATE FUNCTION inorder_internal.number_text(t inorder_internal.feed_table) RETU
 LANGUAGE sql STABLE
 -- The number is the first six bytes of a key.
 RETURN format(CASE WHEN (t).is_uuid
-    THEN 'pg_catalog.concat(''x''::pg_catalog.text, pg_catalog.encode(pg_catalog.substring('
+    THEN '(''x''::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substring('
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
