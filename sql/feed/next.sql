@@ -1,4 +1,10 @@
--- What follows a position: what next_batch.sql decides, and ports.sql looks up.
+-- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers and by
+-- feed_next_batch() (look_next), by workers (next_for_worker) and for shares (distribute_next), all in take.sql:
+--
+--  which transactions?  find_next > look > next_batch (next_batch.sql): those that have ended, without the position
+--  is it empty?         find_next > look > probe_rows
+--  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch (next_batch.sql)
+--  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
 --
 -- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
 -- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
