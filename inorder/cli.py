@@ -150,7 +150,7 @@ def main() -> NoReturn:
         if (error.name or "").partition(".")[0] == "inorder":
             raise
         hint = installer("lab")
-        click.echo(f"inorder: the laboratory needs {error.name}, which is not installed; HINT: {hint}", err=True)
+        click.echo(f"inorder: this command needs {error.name}, which is not installed; HINT: {hint}", err=True)
         sys.exit(InputError.exit_code)
     except UnicodeDecodeError as error:  # a server whose encoding is SQL_ASCII does not convert what it has
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
