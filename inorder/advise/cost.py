@@ -64,7 +64,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Savings:
     """Costs by kind; bytes of WAL that ordered keys save a day, and which share of the table's.
 
     At least, if updates take rows of any age; at most, if they take new rows only.
@@ -115,10 +115,10 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
     return Cost(kind, *map(fsum, zip(*costs, strict=True)))
 
 
-def compared(loads: Sequence[Load], kinds: Sequence[str] = KINDS) -> Compared:
+def compared(loads: Sequence[Load], kinds: Sequence[str] = KINDS) -> Savings:
     shares, saved = [], 0.0
     for within in (UPDATED_NEWEST, UPDATED_ANYWHERE):
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))
         saved = max(0.0, now - ordered)
         shares.append(saved / now)
-    return Compared(tuple(cost_of(loads, kind) for kind in kinds), saved, min(shares), max(shares))
+    return Savings(tuple(cost_of(loads, kind) for kind in kinds), saved, min(shares), max(shares))

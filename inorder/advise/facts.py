@@ -100,7 +100,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerFacts:
     version: int
     version_text: str
     database: str
@@ -123,7 +123,7 @@ class Statement:
 
 @dataclass
 class Facts:
-    server: Server
+    server: ServerFacts
     seconds: float  # for which rows were counted
     counted: str  # the same in words
     checkpoint: float
@@ -183,20 +183,20 @@ class Reader:
             leaf.counted = {name: max(0.0, after[name] - leaf.counted[name]) for name in COUNTERS}
         return time.monotonic() - begin
 
-    def since_reset(self, server: Server) -> float | None:
+    def since_reset(self, server: ServerFacts) -> float | None:
         """How long rows have been counted: if the database's counters were never reset, at most since initdb."""
         if server.seconds is not None:
             return server.seconds
         made = self.rows_if_seen("how long rows have been counted", "advise_initdb")
         return float(made[0]["seconds"]) if made else None
 
-    def checkpoint(self, server: Server) -> float:
+    def checkpoint(self, server: ServerFacts) -> float:
         name = "advise_checkpoints_17" if server.version >= 170000 else "advise_checkpoints_15"
         (found, *_) = self.rows_if_seen("checkpoints", name) or [{"checkpoints": 0, "seconds": 0}]
         usual = found["seconds"] / found["checkpoints"] if found["checkpoints"] else server.checkpoint_timeout
         return float(max(1.0, min(usual, server.checkpoint_timeout)))
 
-    def statements(self, server: Server) -> list[Statement]:
+    def statements(self, server: ServerFacts) -> list[Statement]:
         view = self.rows("advise_statements_view")
         if not view or not view[0]["is_trusted"]:
             why = f"its schema belongs to {listed([view[0]['owner']])}" if view else "not installed"
@@ -236,7 +236,7 @@ class Reader:
 
 def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     homes = reader.rows("extension_schema") or reader.rows("sql_edition_schema")
-    server = Server(**reader.rows("advise_server")[0], inorder=homes[0]["nspname"] if homes else None)
+    server = ServerFacts(**reader.rows("advise_server")[0], inorder=homes[0]["nspname"] if homes else None)
     leaves = reader.leaves()
     if server.is_standby:
         reader.unseen.append("rows inserted and WAL: a standby does not count them; run it on the primary, too")

@@ -10,7 +10,7 @@ from itertools import groupby
 from math import ceil, fsum, inf, log2
 
 from inorder.advise import uuids
-from inorder.advise.cost import KINDS, ORDERED, RANDOM, Compared, Cost, Load, Other, compared
+from inorder.advise.cost import KINDS, ORDERED, RANDOM, Cost, Load, Other, Savings, compared
 from inorder.advise.facts import COUNTERS, TEXT_TYPES, UUID_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
 from inorder.advise.statements import Mention, counted, polled
 from inorder.connection.database import identifier, literal
@@ -171,7 +171,7 @@ def random_keys(facts: Facts, every: Sequence[Keyed], least: float) -> Iterator[
             )  # fmt: skip
 
 
-def shares(found: Compared) -> str:
+def shares(found: Savings) -> str:
     least, most = round(100 * found.least_share), round(100 * found.most_share)
     return f"{least} %" + (f" ({most} % if updates take new rows only)" if most > least else "")
 

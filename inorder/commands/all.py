@@ -20,14 +20,14 @@ from inorder.lab.journal import load, load_all, usual_name
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import Labelled, distinct
 from inorder.lab.results import Result
-from inorder.lab.runner import Session
+from inorder.lab.runner import WholeRun
 from inorder.options import FOLDER, option
 
 
-def begun(kind: type[Experiment[Any]], size: str, file: Path, host: Host) -> Session:
+def begun(kind: type[Experiment[Any]], size: str, file: Path, host: Host) -> WholeRun:
     """The run that a file has, if it is of the same plan and server; a new one if there is no file."""
     plan = kind.Plan.of_size(size, {})
-    fresh = Session(kind, plan, host, host.result(kind, plan), file)
+    fresh = WholeRun(kind, plan, host, host.result(kind, plan), file)
     if not file.exists():
         return fresh
     there = load(file)
@@ -65,18 +65,18 @@ def lab_run_all(bindir: Path | None, quick: bool, full: bool, out: Path) -> None
     kinds = {name: kind for name, kind in all_experiments().items() if not kind.needs}
     out.mkdir(parents=True, exist_ok=True)
     page = out / "inorder-lab.html"
-    sessions = [begun(kind, size, out / usual_name(name), host) for name, kind in kinds.items()]
-    require_own(page, [session.result for session in sessions])
+    runs = [begun(kind, size, out / usual_name(name), host) for name, kind in kinds.items()]
+    require_own(page, [one.result for one in runs])
     require_writable(page)
     aside = Console(stderr=True)
     try:
-        for session in sessions:
-            if session.result.complete:
-                aside.print(f"{session.file}: complete already", highlight=False, markup=False)
+        for one in runs:
+            if one.result.complete:
+                aside.print(f"{one.file}: complete already", highlight=False, markup=False)
             else:
-                run_and_show(session, None, "table")
+                run_and_show(one, None, "table")
     finally:  # once, since drawing the charts of all takes seconds
-        done = [Labelled(one.file.name, one.result) for one in sessions if one.result.runs or one.result.complete]
+        done = [Labelled(one.file.name, one.result) for one in runs if one.result.runs or one.result.complete]
         if done:
             html.write(distinct(done), page)
             aside.print(f"Written: {page}", highlight=False, markup=False)

@@ -17,7 +17,7 @@ from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import usual_name
 from inorder.lab.report.catalogue import Labelled
 from inorder.lab.results import EXACT_COUNTERS, Result
-from inorder.lab.runner import Session
+from inorder.lab.runner import WholeRun
 from inorder.options import FOLDER, count, option
 from inorder.units import MB
 
@@ -51,7 +51,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
         kind = experiment_named(name)
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
-        run_and_show(Session(kind, plan, host, result, file), page, "table", before)
+        run_and_show(WholeRun(kind, plan, host, result, file), page, "table", before)
         before.append(Labelled(file.name, result))
 
 

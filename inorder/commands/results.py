@@ -16,7 +16,7 @@ from inorder.lab.journal import load, load_all
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import Labelled, report_of
 from inorder.lab.results import OWN_SERVER, Result, shortened
-from inorder.lab.runner import Session
+from inorder.lab.runner import WholeRun
 from inorder.lab.setting import settings_of
 from inorder.options import DSN, FILE, option
 
@@ -55,7 +55,7 @@ def lab_resume(
     plan = kind.completed(plan, dsn is not None).plan
     host = host_for(kind, dsn, bindir)
     host.resume(kind, plan, result)
-    run_and_show(Session(kind, plan, host, result, file), page, output)
+    run_and_show(WholeRun(kind, plan, host, result, file), page, output)
 
 
 @click.command("report")

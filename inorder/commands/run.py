@@ -20,7 +20,7 @@ from inorder.lab.journal import usual_name
 from inorder.lab.report import html
 from inorder.lab.report.catalogue import Labelled, distinct, report_of
 from inorder.lab.report.html import memory_note
-from inorder.lab.runner import Session
+from inorder.lab.runner import WholeRun
 from inorder.lab.turn import Progress
 
 
@@ -71,19 +71,19 @@ def run_experiment(
     file = new_file(out, usual_name(kind.name))
     host = host_for(kind, dsn, bindir)
     plan, result = host.begin(kind, found)
-    run_and_show(Session(kind, plan, host, result, file), page, output)
+    run_and_show(WholeRun(kind, plan, host, result, file), page, output)
 
 
-def run_and_show(session: Session, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
+def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
     """What was measured is shown and kept however it ends; on a page, behind what was measured ``before``."""
-    host, result, out = session.host, session.result, session.file
+    host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
     with writing(out, page):
         aside.print(f"{host.name}, {host.whose}{note}", highlight=False, markup=False)
         try:
             with Display(f"starting {host.name}", lambda: Group(*report.tables(result))) as display:
-                session.run(display)
+                whole.run(display)
         finally:
             if any(run.step != "fill" for run in result.runs):
                 show([Labelled(out.name, result)], output, None)

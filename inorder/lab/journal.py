@@ -35,7 +35,7 @@ class FirstLine(Head):
 
 
 @dataclass(frozen=True)
-class Sample:
+class StoredRun:
     """A measurement as it is checked when it is read."""
 
     step: str
@@ -48,7 +48,7 @@ class Sample:
 
 class JournalLine(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     result: FirstLine | None = None
-    run: Sample | None = None
+    run: StoredRun | None = None
     note: str | None = None
     complete: bool = False
 

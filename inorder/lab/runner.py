@@ -88,7 +88,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Session:
+class WholeRun:
     kind: type[Experiment[Any]]
     plan: Plan
     host: Host

@@ -11,7 +11,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.hosts import ThrowAwayHost
 from inorder.lab.journal import save, usual_name
 from inorder.lab.results import Run
-from inorder.lab.runner import Session
+from inorder.lab.runner import WholeRun
 
 from tool import inorder
 
@@ -53,8 +53,8 @@ def test_a_folder_that_is_complete_needs_no_server_to_run(tmp_path: Path, server
 def test_an_experiment_that_fails_leaves_a_page_of_the_others(
     tmp_path: Path, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(session: Session, *_: object) -> None:
-        session.result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
+    def fails(whole: WholeRun, *_: object) -> None:
+        whole.result.runs.append(Run("read", "feed", 0, 1, {"lost": 0.0}))
         raise InorderError("no more disk")
 
     monkeypatch.setattr("inorder.commands.all.run_and_show", fails)

@@ -150,7 +150,7 @@ def page_bytes(fill: float) -> float:
 
 
 @dataclass(frozen=True)
-class Shape:
+class IndexShape:
     kind: str
     block: float
     earlier: float  # rows that each block has from earlier passes of the prefix
@@ -168,17 +168,19 @@ class Shape:
         return 1 / self.rows_per_leaf
 
 
-def shape_of(kind: str, conditions: Conditions) -> Shape:
+def shape_of(kind: str, conditions: Conditions) -> IndexShape:
     block, earlier, key_bytes = 0.0, 0.0, conditions.key_bytes
     if kind in IN_BLOCKS:
         block, count = conditions.block(kind)
         earlier = conditions.rows // (block * count) * block
     fill = leaf_fill(kind, block, earlier > 0, key_bytes)
     leaf_pages = max(1.0, conditions.rows / (fill * leaf_capacity(kind, key_bytes)))
-    return Shape(kind, block, earlier, fill, leaf_pages, tuple(upper_levels(kind, leaf_pages, key_bytes)), key_bytes)
+    return IndexShape(
+        kind, block, earlier, fill, leaf_pages, tuple(upper_levels(kind, leaf_pages, key_bytes)), key_bytes
+    )
 
 
-def touched_in_blocks(shape: Shape, conditions: Conditions, position: float) -> float:
+def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
     """Old leaf pages that get an insert, when ``position`` rows of the present block are there at the checkpoint.
 
     The rest of the present block goes to the pages it has; a whole block and what is left of the inserts after the
@@ -191,7 +193,7 @@ def touched_in_blocks(shape: Shape, conditions: Conditions, position: float) -> 
     return distinct(present, here) + blocks * distinct(old, shape.block) + distinct(old, rest)
 
 
-def touched(shape: Shape, conditions: Conditions) -> float:
+def touched(shape: IndexShape, conditions: Conditions) -> float:
     """Distinct leaf pages that were there at the checkpoint and get an insert before the next one."""
     if shape.kind == "random":
         return distinct(shape.leaf_pages, conditions.inserts)
@@ -205,7 +207,7 @@ def touched(shape: Shape, conditions: Conditions) -> float:
     return min(max(1.0, found), shape.leaf_pages)
 
 
-def images_above(shape: Shape, conditions: Conditions) -> float:
+def images_above(shape: IndexShape, conditions: Conditions) -> float:
     """Images of upper pages: a split of a leaf adds an entry to its parent, a split of that to the next level."""
     splits = conditions.inserts * shape.splits_per_row
     images = 0.0
@@ -233,7 +235,7 @@ def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     return split - leaf_record(kind, key_bytes) + parent
 
 
-def record_bytes(shape: Shape) -> float:
+def record_bytes(shape: IndexShape) -> float:
     """Bytes of WAL records per row, as if there were no full-page images: heap, leaf, commit, splits, sequence."""
     kind = shape.kind
     splits = shape.splits_per_row * split_records(kind, kind not in ("random", *IN_BLOCKS))
@@ -241,7 +243,7 @@ def record_bytes(shape: Shape) -> float:
     return heap_record(kind) + leaf_record(kind) + COMMIT_RECORD + sequence + splits
 
 
-def misses(shape: Shape, conditions: Conditions) -> float:
+def misses(shape: IndexShape, conditions: Conditions) -> float:
     """Index pages read per row, once memory is full: upper levels stay, leaves share what is left of it.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))

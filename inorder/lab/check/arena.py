@@ -51,7 +51,7 @@ BLOCKERS = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class Failure:
     """The first schedule of a case that has a fault, from the run of it on a new table."""
 
     schedule: Schedule
@@ -63,7 +63,7 @@ class Finding:
 class Outcome:
     case: str
     schedules: int = 0
-    found: dict[str, Finding] = field(default_factory=dict)
+    found: dict[str, Failure] = field(default_factory=dict)
     waited: int = 0
     failed: int = 0
     note: str = ""
@@ -202,9 +202,9 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
     while left and not {"lost", "differs"} & outcome.found.keys():
         with arena.table(case):
             left = left[until_faulty(arena, left, outcome) :]
-    for finding in dict.fromkeys(one.schedule for one in outcome.found.values()):
+    for schedule in dict.fromkeys(one.schedule for one in outcome.found.values()):
         with arena.table(case):
-            add(outcome, finding, arena.play(finding), arena)
+            add(outcome, schedule, arena.play(schedule), arena)
     return outcome
 
 
@@ -228,7 +228,7 @@ def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) ->
         known = outcome.found.get(name)
         longer = name == "stalled" and known and judged.longest > known.judged.longest
         if known is None or longer or known.schedule == schedule:
-            outcome.found[name] = Finding(schedule, history, judged)
+            outcome.found[name] = Failure(schedule, history, judged)
     return judged
 
 
@@ -263,7 +263,7 @@ def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
             job.result()
         arena.last_polls(world, partial(poll, arena, reader, POLL))
         judged = arena.judged(world.history)
-    found = {name: Finding((), History(), judged) for name in FAULTS if name != "stalled" and getattr(judged, name)}
+    found = {name: Failure((), History(), judged) for name in FAULTS if name != "stalled" and getattr(judged, name)}
     rows = f"{len(world.history.committed):,} rows in {len(world.history.polls):,} polls"
     return Outcome("random load", found=found, note=rows)
 

@@ -7,7 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from inorder.lab.check.arena import Finding, Outcome
+from inorder.lab.check.arena import Failure, Outcome
 from inorder.lab.check.diagram import diagram, psql_script
 from inorder.lab.check.history import FAULTS, History, Judgement
 from inorder.lab.check.ways import Way
@@ -22,7 +22,7 @@ MEANINGS = {
     "stalled": "Committed, and not returned yet, although a poll came after it. The longest such schedule.",
 }
 
-NOTHING = Finding((), History(), Judgement())
+NOTHING = Failure((), History(), Judgement())
 
 
 @dataclass
@@ -30,8 +30,8 @@ class Checked:
     way: Way
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def worst(self, fault: str) -> tuple[str, Finding] | None:
-        """The case and the finding to show of a fault: the fewest steps; of stalls the longest."""
+    def worst(self, fault: str) -> tuple[str, Failure] | None:
+        """The case and the failure to show of a fault: the fewest steps; of stalls the longest."""
         found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
         if fault == "stalled":
             return max(found, key=lambda one: one[1].judged.longest, default=None)
@@ -46,12 +46,12 @@ def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
     return sum(map(value, checked.outcomes))
 
 
-def in_words(fault: str, finding: Finding) -> str:
+def in_words(fault: str, failure: Failure) -> str:
     if fault == "differs":
-        return f"{len(finding.judged.differs)} rows" + (f", {len(finding.schedule)} steps" if finding.schedule else "")
+        return f"{len(failure.judged.differs)} rows" + (f", {len(failure.schedule)} steps" if failure.schedule else "")
     if fault != "stalled":
-        return f"{len(finding.schedule)} steps" if finding.schedule else f"{len(getattr(finding.judged, fault))} rows"
-    stall = max(finding.judged.stalled, key=lambda one: one.seconds)
+        return f"{len(failure.schedule)} steps" if failure.schedule else f"{len(getattr(failure.judged, fault))} rows"
+    stall = max(failure.judged.stalled, key=lambda one: one.seconds)
     return f"{stall.seconds} s" + (f", while {' and '.join(stall.behind)} is open" if stall.behind else "")
 
 
@@ -101,16 +101,16 @@ def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
     found = []
     for checked in checks:
         for fault in checked.faults[:1]:
-            case, finding = checked.worst(fault) or ("", NOTHING)
-            if finding.schedule:
-                found.append((f"{checked.way.title}: {fault} ({case})", diagram(finding.history, finding.judged)))
+            case, failure = checked.worst(fault) or ("", NOTHING)
+            if failure.schedule:
+                found.append((f"{checked.way.title}: {fault} ({case})", diagram(failure.history, failure.judged)))
     return found
 
 
-def script_of(way: Way, finding: Finding) -> str:
-    cases = " ".join(event.sql for event in finding.history.events)
+def script_of(way: Way, failure: Failure) -> str:
+    cases = " ".join(event.sql for event in failure.history.events)
     more = ["CREATE TABLE elsewhere (n int)"] * ("elsewhere" in cases) + [way.listens] * bool(way.listen)
-    return psql_script([way.setup, *more], finding.history, finding.judged)
+    return psql_script([way.setup, *more], failure.history, failure.judged)
 
 
 def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
@@ -128,9 +128,9 @@ def records(checks: Sequence[Checked]) -> list[dict[str, Any]]:
 
 
 def finding_record(checked: Checked, fault: str) -> dict[str, Any]:
-    case, finding = checked.worst(fault) or ("", NOTHING)
-    drawn = {"diagram": diagram(finding.history, finding.judged), "psql": script_of(checked.way, finding)}
-    return {"case": case, "words": in_words(fault, finding), **(drawn if finding.schedule else {})}
+    case, failure = checked.worst(fault) or ("", NOTHING)
+    drawn = {"diagram": diagram(failure.history, failure.judged), "psql": script_of(checked.way, failure)}
+    return {"case": case, "words": in_words(fault, failure), **(drawn if failure.schedule else {})}
 
 
 def page(checks: Sequence[Checked], server: str) -> str:

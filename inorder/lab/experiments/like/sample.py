@@ -182,10 +182,10 @@ def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape
     ):
         for data in out:
             into.write(data)
-    return Prepared(target, found, total, rows).sample()
+    return RawSample(target, found, total, rows).sample()
 
 
-class Prepared:
+class RawSample:
     """A sample as it was read, becoming one that new rows are made of. The table it is of has ``total`` rows."""
 
     def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
