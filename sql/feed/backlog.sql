@@ -117,7 +117,7 @@ BEGIN
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;
-    numbers := inorder_internal.minus(inorder_internal.ended_transactions(t.base), p.transactions);
+    numbers := inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions);
     transactions := inorder_internal.total(numbers);
     IF NOT isempty(numbers) AND p.partial IS NULL AND (p.ordering).frozen IS NULL THEN
         -- An error takes back the locks of the look: this one, or that of a table that cannot be locked or read.

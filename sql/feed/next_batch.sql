@@ -260,7 +260,8 @@ BEGIN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
     batch := inorder_internal.no_batch(p);
-    batch.transactions := coalesce((p.ordering).frozen, inorder_internal.minus(ended, p.transactions));
+    batch.transactions := coalesce(
+        (p.ordering).frozen, inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions));
     batch.cut := NULL;
     batch.cut_after := NULL;
     -- A standby may be behind the server that the position is from.

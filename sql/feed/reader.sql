@@ -62,7 +62,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
     at_position.format := inorder_internal.position_format();
-    at_position.transactions := CASE start WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE '{}' END;
+    at_position.transactions := CASE start WHEN 'now' THEN inorder_internal.ended_everywhere(t.base) ELSE '{}' END;
     at_position.ordering := inorder_internal.new_order(t.relation, order_column);
     at_position.members := inorder_internal.members(t);
     at_position.origin := inorder_internal.server_origin();

@@ -51,6 +51,8 @@ BEGIN
     RETURN result - coalesce((SELECT range_agg(int8range(x::text::bigint + base, x::text::bigint + base + 1))
                               FROM pg_snapshot_xip(s) AS x), '{}');
 END
+---- ended_everywhere: sql
+RETURN inorder_internal.ended_transactions(base);
 ---- next_transaction: plpgsql keys
 BEGIN
     -- Not the next one to be assigned, which SQL does not show: but no row that the snapshot sees has a higher number.

@@ -1,6 +1,7 @@
 -- Sets of transactions: which have ended, which is next, and on which server.
 --
 -- ended_transactions() is in both schemas: internal functions call the one that no other role can replace.
+-- Positions and batches are made of ended_everywhere(), and checked against ended_transactions().
 
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
@@ -22,6 +23,11 @@ Range: base and the sum 0 to 281474976710655. Compare pg_current_snapshot, which
 'standby.';
 
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+
+-- Without numbers of subtransactions of those in progress, unless one of these has more than 64: a standby takes them
+-- for transactions in progress.
+CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
 -- The number that the next transaction to be assigned an id will get. Assigns none.

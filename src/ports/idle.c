@@ -81,7 +81,7 @@ has_none(Table *table, HeapTupleHeader position, Numbers set, Snapshot snapshot)
 static bool
 is_idle(Table *table, HeapTupleHeader position)
 {
-	Numbers		set = ended_numbers(table_base(table));
+	Numbers		set = ended_numbers(table_base(table), true);
 	Numbers		read;
 
 	if (!is_between(position, table, &read))
@@ -97,7 +97,7 @@ has_no_other(Table *table, HeapTupleHeader position)
 	Range		all = {0, XACT_NUMBER_MAX};
 	Numbers		read;
 
-	return is_between(position, table, &read) && without(read, ended_numbers(table_base(table))).count == 0 &&
+	return is_between(position, table, &read) && without(read, ended_numbers(table_base(table), false)).count == 0 &&
 		has_none(table, position, without((Numbers) {1, &all}, read), GetActiveSnapshot());
 }
 

@@ -15,8 +15,13 @@
  * A transaction open for hours costs one gap in the set, and its own rows
  * come when it commits.
  *
- * Numbers are top-level ids: no row carries the id of a savepoint, so it does
- * not matter on which side those fall.
+ * Numbers are top-level ids: no row carries the id of a savepoint, so on one
+ * server it does not matter on which side those fall.  But a standby does not
+ * know which of the ids in progress are of savepoints.  A batch with one would
+ * be refused there as long as that transaction is open, so batches and
+ * positions are made of what has ended everywhere.  A set is checked against
+ * what has ended: a snapshot does not list ids of savepoints when one
+ * transaction has more than 64, so the smaller set may lose members again.
  */
 #include "postgres.h"
 
@@ -35,6 +40,7 @@
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(ended_transactions);
+PG_FUNCTION_INFO_V1(ended_everywhere);
 PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
@@ -70,28 +76,37 @@ current_snapshot(void)
 }
 
 /*
- * What has ended in the active snapshot, as numbers of a table with this base.
+ * What has ended in the active snapshot, on its standbys too or just here, as
+ * numbers of a table with this base.
  *
  * Our own transaction has not ended, though its snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id in
  * progress; when it says it overflowed, only ids of savepoints are missing.
  */
 Numbers
-ended_numbers(int64 base)
+ended_numbers(int64 base, bool everywhere)
 {
 	Snapshot	snapshot = current_snapshot();
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	uint64		own = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 	uint64		end = widen(snapshot->xmax, next);	/* nothing from here on has ended */
 	bool		standby = snapshot->takenDuringRecovery;
-	TransactionId *ids = standby ? snapshot->subxip : snapshot->xip;
-	int			count = standby ? snapshot->subxcnt : (int) snapshot->xcnt;
-	uint64	   *open = palloc(sizeof(uint64) * (count + 2));	/* in progress, and the end */
-	Numbers		numbers = {0, palloc(sizeof(Range) * (count + 2))};
+	int			tops = standby ? 0 : (int) snapshot->xcnt;
+	int			subs = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
+	uint64	   *open = palloc(sizeof(uint64) * (tops + subs + 2));	/* in progress, and the end */
+	Numbers		numbers = {0, palloc(sizeof(Range) * (tops + subs + 2))};
 	uint64		from = 0;
+	int			count = 0;
 
-	for (int i = 0; i < count; i++)
-		open[i] = widen(ids[i], next);
+	for (int i = 0; i < tops; i++)
+		open[count++] = widen(snapshot->xip[i], next);
+	for (int i = 0; i < subs; i++)
+	{
+		uint64		id = widen(snapshot->subxip[i], next);
+
+		if (id < end)			/* the id of a savepoint may be above */
+			open[count++] = id;
+	}
 	if (own != 0 && own < end)
 		open[count++] = own;
 	qsort(open, count, sizeof(uint64), compare_numbers);
@@ -111,7 +126,14 @@ ended_numbers(int64 base)
 Datum
 ended_transactions(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(numbers_datum(ended_numbers(PG_GETARG_INT64(0))));
+	PG_RETURN_DATUM(numbers_datum(ended_numbers(PG_GETARG_INT64(0), false)));
+}
+
+/* ended_everywhere(base bigint) -> int8multirange */
+Datum
+ended_everywhere(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(numbers_datum(ended_numbers(PG_GETARG_INT64(0), true)));
 }
 
 /* next_transaction(base bigint) -> bigint, the first number that no transaction has yet */

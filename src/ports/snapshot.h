@@ -7,6 +7,6 @@
 
 #include "ports/numbers.h"
 
-extern Numbers ended_numbers(int64 base);
+extern Numbers ended_numbers(int64 base, bool everywhere);
 
 #endif							/* INORDER_SNAPSHOT_H */

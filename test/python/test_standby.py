@@ -106,6 +106,49 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         assert counts == (savepoints + 2, savepoints + 2)
 
 
+@pytest.mark.parametrize("savepoints", [1, 64])
+def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
+    two: Two, savepoints: int
+) -> None:
+    """There the number of a savepoint looks like that of a transaction in progress."""
+    two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
+    start = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    position = str(scalar(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN; INSERT INTO events (n) VALUES (0)")
+        writer.execute(SAVEPOINTS.format(savepoints).encode())
+        two.insert(1, 2, 3)
+        batch = str(scalar(two.primary, BATCH, start, None))
+        now = str(scalar(two.primary, "SELECT reader_start('events', 'now')::text"))
+        rows, position = two.batch(two.primary, position, 1)
+        assert rows == [1]
+        two.catch_up()
+        assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,), (3,)]
+        assert two.batch(two.standby, now)[0] == []
+        rows, position = two.batch(two.standby, position)  # the rest of its set
+        assert rows == [2, 3]
+        caught_up = "SELECT transactions FROM reader_backlog('events', %s::text::feed_position)"
+        assert scalar(two.primary, caught_up, position) == 0
+        writer.execute("COMMIT")
+    two.catch_up()
+    assert two.batch(two.standby, position)[0] == list(range(savepoints + 1))
+
+
+def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_gave(two: Two) -> None:
+    """A snapshot of the primary does not list them. It is said, and passes with that transaction."""
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN")
+        writer.execute(SAVEPOINTS.format(65).encode())
+        two.insert(-1)
+        batch = str(scalar(two.primary, BATCH, scalar(two.primary, "SELECT reader_start('events')::text"), None))
+        two.catch_up()
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+            two.standby.execute(ROWS.encode(), [batch])
+        writer.execute("COMMIT")
+    two.catch_up()
+    assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(-1,)]
+
+
 @pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
 def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
     two.primary.execute("BEGIN")
