@@ -115,8 +115,7 @@ END $$;
 CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    number pg_catalog.text := pg_catalog."right"(pg_catalog.encode(pg_catalog.xid8send(
-                                                     pg_catalog.pg_current_xact_id()), 'hex'), 12);
+    number pg_catalog.text := pg_catalog.lpad(pg_catalog.to_hex(inorder_internal.number_above(0)), 12, '0');
     known pg_catalog.text := pg_catalog.current_setting('inorder.keys', true);
 BEGIN
     IF pg_catalog.starts_with(pg_catalog."right"(known, -32), number) THEN
@@ -229,7 +228,8 @@ END
 ---- xact_id: plpgsql bare
 BEGIN
     -- Not in SQL, which would be inlined: that takes 8 us for each statement that is not prepared.
-    IF base OPERATOR(pg_catalog.=) 0 THEN
+    IF base OPERATOR(pg_catalog.=) 0
+       AND pg_catalog.pg_current_xact_id() OPERATOR(pg_catalog.<=) '281474976710655'::pg_catalog.xid8 THEN
         RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8;
     END IF;
     RETURN inorder_internal.number_above(base);

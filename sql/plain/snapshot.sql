@@ -24,7 +24,8 @@ END $$;
 
 ---- xact_id_generated: plpgsql bare
 BEGIN
-    IF base OPERATOR(pg_catalog.=) 0 THEN
+    IF base OPERATOR(pg_catalog.=) 0
+       AND pg_catalog.pg_current_xact_id() OPERATOR(pg_catalog.<=) '281474976710655'::pg_catalog.xid8 THEN
         RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8;
     END IF;
     RETURN inorder_internal.number_above(base);

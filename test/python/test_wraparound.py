@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
@@ -102,3 +103,28 @@ def test_what_changed_long_after_pg_upgrade_is_not_of_it(connection: Connection,
     asked = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
                FROM pg_constraint AS c WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND contype = 'f'"""
     assert scalar(connection, asked, later) is is_upgraded
+
+
+@pytest.mark.parametrize("edition", ["c", "sql"])
+def test_after_the_last_number_no_row_gets_one(server: Installation, edition: str) -> None:
+    with Cluster(server, () if edition == "c" else None) as cluster:
+        cluster.start(SETTINGS)
+        with connect(cluster.dsn) as connection:
+            create(connection, edition)
+            for name in ("keys", "made"):
+                run(connection, f"CREATE TABLE {name} ({TABLES[name]})")
+            run(connection, "CREATE INDEX ON made (xact)", "SELECT feed_enable('keys'), feed_enable('made')")
+        jump(cluster, (1 << 48) + 1000)
+        calls = [
+            *(f"INSERT INTO {name} (n) VALUES (1)" for name in ("keys", "made")),
+            *(f"SELECT {name}({base})" for name in ("uuid_xact_nextval", "xact_id") for base in (0, 1)),
+            *(f"SELECT {call}" for call in ("ended_transactions()", "reader_start('keys', 'now')")),
+        ]
+        found = dict[str, str | None]()
+        with connect(cluster.dsn) as connection:
+            for call in calls:
+                try:
+                    found[call] = connection.execute(call.encode()).statusmessage
+                except psycopg.errors.NumericValueOutOfRange as error:
+                    assert "exceeds 281474976710655" in str(error)
+        assert not found
