@@ -86,6 +86,8 @@ class Stateless(Reader):
     def read(self, table: str) -> tuple[str, list[int], str]:
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
+        if self.world.settled.is_set():
+            asked = self.connections[0]  # a standby, always behind, says nothing of a set that ended here later
         batch = self.text(
             asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
             limit, self.delivery.whole,
