@@ -195,3 +195,13 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
             got += rows
         assert got == list(range(40))
         fresh.execute("SELECT feed_drop('dropped')")
+
+
+@pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
+def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
+    """No server writes one; a reader that makes it itself is told so, with members that are not known."""
+    make(fresh, "")
+    run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
+    place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="stands after the key"):
+        run(fresh, f"SELECT reader_next_batch('t', {place})")
