@@ -216,6 +216,7 @@ def run_round(
         play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
         reread, partitions, ended = 0, 0, list[Line]()
         if not world.problems:
+            stage.catch_up()
             reread, partitions = read_again(world, readers), check_tables(world)
         if is_long and not world.problems:
             readers, ended = later_acts(world, stage, readers)
