@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from math import factorial, prod
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inorder.connection.database import connect
@@ -19,10 +20,12 @@ from inorder.installations import Installation
 from inorder.lab.check.arena import Arena, Outcome, run_case, run_load
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, Case, interleavings
+from inorder.lab.check.session import Session
 from inorder.lab.check.ways import Way, built_in, ways_in
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
+from psycopg import pq
 
 import check_page
 from conftest import text
@@ -307,3 +310,35 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
 def test_what_cannot_be_checked_is_said(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = inorder("lab", "check", *arguments, folder=tmp_path)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+class Patient:
+    """A connection of which nobody asks for results without end: each is kept in memory."""
+
+    def __init__(self, real: pq.abc.PGconn) -> None:
+        self.real, self.left = real, 10
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def get_result(self) -> pq.abc.PGresult | None:
+        self.left -= 1
+        assert self.left > 0
+        return self.real.get_result()
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("COPY (SELECT 1) TO STDOUT", "cannot copy from or to the client"),
+        ("COPY pg_am FROM STDIN", "cannot copy from or to the client"),
+        ("DO $$ BEGIN RAISE 'mine' USING ERRCODE = 'AB123'; END $$", "mine"),
+    ],
+)
+def test_a_statement_that_cannot_be_a_poll_is_named(cluster: Cluster, statement: str, message: str) -> None:
+    with connect(cluster.dsn) as connection:
+        session = Session(connection)
+        session.server = Patient(connection.pgconn)  # type: ignore[assignment]
+        with pytest.raises(InputError, match=message) as said:
+            session.run(statement)
+        assert statement in str(said.value)

@@ -1,7 +1,7 @@
 """A session whose statement may wait for another session's lock, while this process goes on with other sessions."""
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from psycopg import errors, pq
 
@@ -11,6 +11,8 @@ from inorder.errors import InputError
 LOOK_SECONDS = 0.005  # after which it is asked whether a statement waits for a lock
 # What the other transactions can do to one, and a way may retry: serialization failure, deadlock, and then the rest.
 FAILED = ("40001", "40P01", "25P02")
+# libpq says so again and again, until somebody copies.
+COPYING = (pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 Rows = list[tuple[str | None, ...]]
 
@@ -22,7 +24,7 @@ class FailedError(Exception):
 class Answer:
     """The rows of the last statement of a text that returned columns."""
 
-    def __init__(self, results: Sequence[pq.abc.PGresult]) -> None:
+    def __init__(self, results: Iterable[pq.abc.PGresult]) -> None:
         with_columns = [one for one in results if one.nfields]
         last = with_columns[-1] if with_columns else None
         self.names = [(last.fname(place) or b"").decode() for place in range(last.nfields)] if last else []
@@ -43,7 +45,7 @@ class Session:
         """Begin a statement; an interrupt may have come before the answer to the last one, which is not wanted then."""
         if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
             self.server.get_cancel().cancel()
-            while self.server.get_result() is not None:
+            for _ in self.results():
                 pass
         self.said = sql
         self.server.send_query(sql.encode())
@@ -62,10 +64,15 @@ class Session:
                 return found
         return ()
 
-    def answer(self) -> Answer:
-        results = []
+    def results(self) -> Iterator[pq.abc.PGresult]:
         while (result := self.server.get_result()) is not None:
-            results.append(result)
+            if result.status in COPYING:
+                self.close()
+                raise InputError(f"a statement cannot copy from or to the client: {self.said.strip()}")
+            yield result
+
+    def answer(self) -> Answer:
+        results = list(self.results())
         for one in results:
             if one.status == pq.ExecStatus.FATAL_ERROR:
                 self.fail(one)
@@ -76,7 +83,8 @@ class Session:
         said = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         if state in FAILED:
             raise FailedError(said)
-        raise InputError(f"{said} ({errors.lookup(state).__name__ if state else 'no answer'}): {self.said.strip()}")
+        kind = type(errors.error_from_result(result)).__name__ if state else "no answer"
+        raise InputError(f"{said} ({kind}): {self.said.strip()}")
 
     def notified(self) -> list[str]:
         found = []
