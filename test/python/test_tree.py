@@ -154,6 +154,13 @@ def test_every_dependency_has_its_reason() -> None:
         assert re.search(rf"^\|.*\b{name}\b", reasons, re.M), f"{name} has no reason"
 
 
+def test_the_map_names_what_an_operator_runs() -> None:
+    """What is in lab/ is drawn, not listed."""
+    named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
+    files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
+    assert [str(path) for path in files if path.stem not in {*named, "__init__", "__main__"}] == []
+
+
 def test_every_kind_of_key_is_documented_and_styled() -> None:
     for name in BASE_KINDS:
         assert f"`{name}`" in text("docs/lab.md")
