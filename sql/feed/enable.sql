@@ -60,6 +60,9 @@ BEGIN
         ELSE 'SHARE ROW EXCLUSIVE' END);
     t := inorder_internal.describe(relation, key_column);
     PERFORM inorder_internal.check_alone(relation);
+    IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
+        PERFORM inorder_internal.refuse_another(relation, t.key_column);
+    END IF;
     -- Rows that prevent that it is read.
     PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),
                                                   inorder_internal.unnumbered_query(t)), caller);

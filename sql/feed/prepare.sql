@@ -77,6 +77,7 @@ BEGIN
               HINT = 'Name another column to be added; or, if this one holds such numbers, give it its default, '
                      'xact_id() or uuid_xact_nextval().';
     END IF;
+    PERFORM inorder_internal.refuse_another(relation, key_column);
     RETURN key_attnum;
 END $$;
 
@@ -111,4 +112,5 @@ COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), its index (brin or btree) '
 'CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command gexec.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), '
-'wrong_object_type, duplicate_column (a column of this name without such a default).';
+'wrong_object_type, duplicate_column (a column of this name without such a default), '
+'object_not_in_prerequisite_state (readable by another column already).';

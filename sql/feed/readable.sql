@@ -50,6 +50,23 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
+-- Error if a table is readable by another column. Rows that a feed has not read may have numbers there that it has
+-- passed.
+CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known name := (SELECT f.key_column FROM inorder_internal.feed_table AS f
+                   WHERE f.relation = refuse_another.relation);
+BEGIN
+    IF known <> key_column AND inorder_internal.is_enabled(relation, known) THEN
+        RAISE 'table % is already readable by column %', relation, quote_ident(known)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'Positions of feeds are among the numbers in that column.',
+              HINT = format('To read it by %I, call feed_drop() for its feeds, and feed_disable(%L), first.',
+                            key_column, relation);
+    END IF;
+END $$;
+
 -- Whether a table has a guard that it does not inherit. What the state says of other tables, which somebody may have
 -- inserted, does not count for those above and below.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
@@ -141,8 +158,8 @@ Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it wa
 'there is a guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, feature_not_supported (distributed by Citus), undefined_table, '
 'insufficient_privilege, '
-'object_not_in_prerequisite_state (restored table: see feed_rebase), active_sql_transaction in REPEATABLE READ and '
-'SERIALIZABLE.';
+'object_not_in_prerequisite_state (restored table: see feed_rebase; feeds read it by another column), '
+'active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -87,7 +87,8 @@ STATEMENTS = (
     "(SELECT string_agg(s, ';') FROM inorder_internal.guard_statements(t) AS s)",
     "(SELECT string_agg(s, ';') FROM inorder_internal.unguard_statements(t.relation) AS s)",
     "(SELECT string_agg(s, ';') FROM inorder_internal.notify_statements(t.relation, 'it''s') AS s)",
-    "(SELECT string_agg(s, ';') FROM inorder_internal.feed_prepare(10, t.relation, 'm''ore', 'brin') AS s)",
+    "(SELECT string_agg(s, ';') FROM inorder_internal.index_statements(t.relation, 'm''ore', 'brin') AS s)",
+    """(SELECT string_agg(s, ';') FROM inorder_internal.feed_prepare(10, 'o."not yet"', 'm''ore', 'brin') AS s)""",
     "inorder_internal.base_statement(t, 281474976710655)",
 )
 
@@ -198,6 +199,7 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
             " WHERE relnamespace = 'o'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"
         )
         connection.execute("CREATE TABLE o.p3 PARTITION OF o.parted FOR VALUES IN (3)")
+        connection.execute('CREATE TABLE o."not yet" (k int)')
         yield connection
 
 
