@@ -283,7 +283,7 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 	return tail;
 }
 
-/* False when the 74 bits are used up; the tail is then of no more use. */
+/* False when the 74 bits are used up, and at each call after that: the high part only grows. */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)
 {

@@ -79,14 +79,10 @@ advance_tail(uint64 xact)
 		tail_xact = xact;
 	}
 	else if (unlikely(!xact_tail_advance(&tail, entropy_word())))
-	{
-		tail.high = UUID_FIELD12_MAX;	/* stay at the end: the next call fails too */
-		tail.low = UUID_FIELD62_MAX;
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("transaction %llu has used up its keys", (unsigned long long) xact),
 				 errdetail("At least 2^30 keys fit into one transaction.")));
-	}
 }
 
 UuidWords
