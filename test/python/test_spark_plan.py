@@ -89,6 +89,7 @@ def test_a_table_may_have_another_name_on_a_server() -> None:
         ({"a": "{}"}, "no offset of inorder"),
         ({"a": {"database": "d"}}, "no offset of inorder"),
         ({"a": {"database": "d", "position": "["}}, "no offset of inorder"),
+        ({"a": {"database": "d", "position": "{}", "more": ""}}, "no offset of inorder"),
         ({"b": {"database": "d", "position": "{}"}}, "server 'b', which no option names"),
     ],
 )

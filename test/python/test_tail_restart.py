@@ -9,10 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
+from inorder.connection import reconnect
 from inorder.connection.database import Connection, connect
+from inorder.connection.session import Session
+from inorder.errors import InorderError
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
@@ -29,6 +34,15 @@ WRITERS = 4
 ROWS = 40_000  # in one batch: 2.3 MB
 BEGUN, MOST = 100_000, 2_000_000  # bytes of it; between them lies what the socket holds
 POLL = ("--follow", "--interval", "20ms")
+
+
+def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attach(_session: object) -> None:
+        raise psycopg.errors.UndefinedTable('relation "events" does not exist')
+
+    monkeypatch.setattr(reconnect, "pauses", lambda: iter([0.0, 0.0]))
+    with pytest.raises(InorderError, match='relation "events" does not exist'):
+        reconnect.reconnected(lambda: cast(Session, SimpleNamespace(close=lambda: None)), attach)
 
 
 @pytest.fixture
