@@ -228,7 +228,7 @@ def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installatio
     assert [one.partition(":")[0] for one in data["not_seen"]] == ["readers that poll, and counts of all rows"]
     with advised.session("bare") as admin:
         execute(admin, "CREATE EXTENSION pg_stat_statements")
-    for arguments in (["-i", "-s", "2", "-q"], ["-T", "2", "-c", "2"], ["-S", "-t", "50"]):
+    for arguments in (["-i", "-s", "2", "-q"], ["-t", "400", "-c", "2"], ["-S", "-t", "50"]):
         subprocess.run([server.program("pgbench"), *arguments], check=True, capture_output=True, env=environment)
     with advised.session("bare") as admin:
         execute(admin, "ANALYZE")
@@ -476,7 +476,7 @@ MATCH = """
 import sys
 from inorder.advise.statements import counted, polled
 for part in sys.argv[1:]:
-    long = part * (400_000 // len(part))
+    long = part * (200_000 // len(part))
     for text in (f"SELECT * FROM t WHERE a > $1 ORDER BY {long}1", f"SELECT {long} FROM t ORDER BY a",
                  f"SELECT count(*) {long}", f"SELECT count(*) FROM t{long}1", f"SELECT count({long}*) FROM t"):
         polled(text), counted(text)

@@ -73,7 +73,7 @@ INSERT INTO attempts (what, statement) VALUES
     ('start count', 'SELECT exact_count_start(''private.events'')'),
     ('stop count', 'SELECT exact_count_stop(''private.events'') IS NOT NULL');
 GRANT SELECT ON attempts TO PUBLIC;
-SELECT what, attempt('inorder_owner', statement) AS owner, attempt('inorder_member', statement) AS member, attempt('inorder_feeder', statement) AS feeder,
+SELECT what, attempt('inorder_member', statement) AS "owner, as a member", attempt('inorder_feeder', statement) AS feeder,
        attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
 FROM attempts ORDER BY place;
 -- What accesses nothing is for all, and its errors are readable, too.
