@@ -62,6 +62,13 @@ BEGIN
     PERFORM inorder_internal.check_alone(relation);
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
+        -- By a lower base new rows would have numbers that were passed.
+        PERFORM inorder_internal.say_ahead(relation, p.highest, p.next)
+        FROM (SELECT max(upper(inorder_internal.passed_by(s.position))) - 1 AS highest,
+                     inorder_internal.next_transaction(t.base) AS next
+              FROM inorder_internal.feed_state AS s
+              WHERE s.relation = enable_table.relation AND s.written_here) AS p
+        WHERE p.highest >= p.next;
     END IF;
     -- Rows that prevent that it is read.
     PERFORM inorder_internal.find_fault(t, format('(%s) UNION ALL (%s) LIMIT 1', inorder_internal.beyond_query(t),

@@ -105,5 +105,15 @@ SELECT error_of($$SELECT feed_enable('keyed')$$);
 SELECT n FROM feed_read('keyed', null::keyed);
 SELECT feed_drop('keyed');
 DROP TABLE keyed;
+-- Nor may the base be lower than in the numbers that a feed has passed.
+CREATE TABLE lowered (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000), n int);
+SELECT feed_create('lowered', 'lowered', 'now');
+ALTER TABLE lowered ALTER id SET DEFAULT uuid_xact_nextval();
+SELECT regexp_replace(error_of($$SELECT feed_enable('lowered')$$), '\d{3,}', 'N', 'g');
+SELECT feed_rebase('lowered') > 900 AS raised;
+INSERT INTO lowered (n) VALUES (1);
+SELECT n FROM feed_read('lowered', null::lowered);
+SELECT feed_drop('lowered');
+DROP TABLE lowered;
 DROP FUNCTION prepared;
 DROP VIEW steps;
