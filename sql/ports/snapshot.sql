@@ -30,7 +30,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number that the next transaction to be assigned an id will get. Assigns none.
+-- The number that the next transaction to be assigned an id will get. Assigns none. It may grow within a statement;
+-- labelled STABLE, since functions in SQL that call it are inlined then. No caller compares two of its answers.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
