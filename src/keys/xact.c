@@ -14,6 +14,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 
 #include "keys/entropy.h"
 #include "keys/uuid_datum.h"
@@ -57,10 +58,25 @@ xact_plus_base(uint64 xact, int64 base)
 	return xact + (uint64) base;
 }
 
+/*
+ * No snapshot lists the transaction of a VACUUM, so readers would take it for
+ * ended.  It runs functions of users where it summarizes a BRIN index.
+ */
+static void
+refuse_vacuum(const char *function_name)
+{
+	if (unlikely(MyProc->statusFlags & (PROC_IN_VACUUM | PROC_IN_LOGICAL_DECODING)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s during VACUUM", function_name),
+				 errdetail("No snapshot shows that its transaction is in progress: readers would pass its rows.")));
+}
+
 static uint64
 current_xact(const char *function_name)
 {
 	PreventCommandDuringRecovery(function_name);
+	refuse_vacuum(function_name);
 	return U64FromFullTransactionId(GetTopFullTransactionId());
 }
 

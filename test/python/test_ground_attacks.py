@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection
 
@@ -325,3 +326,29 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
         run(owner, "COMMIT")
         assert counted.result() in ("", GROUND)
     assert state(reader, READS["count"]) == GROUND
+
+
+# VACUUM calls the function of a BRIN index, labelled immutable, in a transaction that is in no snapshot.
+IN_VACUUM = (
+    "CREATE FUNCTION writes() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {}; END $$",
+    "CREATE FUNCTION expression(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
+    "IF current_setting('application_name') = 'vacuum' THEN PERFORM {0}.writes(); END IF; RETURN $1; END $$",
+    "CREATE TABLE odd (n int)", "CREATE INDEX ON odd USING brin ({0}.expression(n)) WITH (pages_per_range = 1)",
+    "INSERT INTO odd SELECT generate_series(1, 1000)", "SET application_name = vacuum",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(TESTED == "sql", reason="without C a transaction does not know that it is of a VACUUM")
+@pytest.mark.parametrize(
+    "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
+)
+def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
+    """A reader would take its transaction for ended, and pass the row before it is there."""
+    place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
+               "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
+    session = place.session()
+    made = IN_VACUUM[0].format(writes.replace("xact_id", "public.xact_id")), *IN_VACUUM[1:]
+    run(session, *(one.replace("{0}", place.schema) for one in made))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=r"during VACUUM"):
+        run(session, "VACUUM odd")
+    run(session, "RESET application_name")
