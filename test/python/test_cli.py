@@ -30,7 +30,6 @@ from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
 from inorder.text import lines
 
-from clusters import made_anew
 from conftest import LONG_RUN, ROOT
 from tool import inorder, surroundings, table_lines
 
@@ -161,7 +160,6 @@ def test_a_small_demo_from_start_to_end(
 ) -> None:
     """Each measurement is of some inserts instead of a second, which would take all there is of the processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
-    made_anew(monkeypatch)
     for name, there in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, there)
     monkeypatch.setattr("tempfile.tempdir", None)
