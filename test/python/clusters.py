@@ -47,8 +47,8 @@ def kept(*kind: object) -> Iterator[Path]:
         yield place
 
 
-def copy(source: Path, target: Path) -> None:
-    subprocess.run(["cp", "-a", "--reflink=auto", source, target], check=True)
+def copy(source: Path, target: Path, *options: str) -> None:
+    subprocess.run(["cp", "-a", "--reflink=auto", *options, source, target], check=True)
 
 
 def keep(source: Path, place: Path) -> None:
@@ -65,7 +65,8 @@ def copied_installation(server: Installation, root: Path, sources: Sequence[Path
             made = private_installation(server, root, sources)
             keep(root, place)
             return made
-    copy(place, root)
+    # The same files under other names, which is a sixth of the time: whoever changes one puts another in its place.
+    copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))
     return relocate(server, root)
 
 
