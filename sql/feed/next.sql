@@ -147,20 +147,23 @@ DECLARE
         OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.total(b.transactions) > 100
            AND inorder_internal.has_row(t, inorder_internal.batch_query(
                t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
-    later bigint;
+    found bigint;
     probe text;
 BEGIN
     -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
-    -- numbers that this server has not reached.
-    IF NOT has_rows AND p.members = b.members THEN
-        later := inorder_internal.find_number(t, format(
-            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s LIMIT 1', inorder_internal.number_text(t),
-            inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions))),
-            false, caller);
-        IF later IS NULL THEN
-            RETURN false;
+    -- numbers that this server has not reached. Most others find a row of the batch: the newest, if an index has it last.
+    IF (t.ordered OR NOT has_rows) AND NOT inorder_internal.differ(p.members, b.members) THEN
+        found := inorder_internal.find_number(t, format(
+            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s%s LIMIT 1', inorder_internal.number_text(t),
+            inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions)),
+            CASE WHEN t.ordered THEN format(' ORDER BY e.%I DESC', t.key_column) END), false, caller);
+        IF found IS NULL THEN
+            RETURN has_rows;
         END IF;
-        has_rows := t.share_condition IS NULL AND b.transactions @> later;
+        has_rows := has_rows OR inorder_internal.whole_transactions(b) @> found;
+        IF t.ordered AND has_rows AND found < inorder_internal.next_transaction(t.base) THEN
+            RETURN true;
+        END IF;
     END IF;
     probe := inorder_internal.probe_query(t, p, b, caller);
     IF NOT has_rows THEN

@@ -40,9 +40,11 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint) RETURNS text
-LANGUAGE sql STABLE
-RETURN CASE WHEN (t).is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
-            ELSE format('%L::pg_catalog.int8', number) END;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE WHEN t.is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
+                ELSE format('%L::pg_catalog.int8', number) END;
+END $$;
 
 -- The condition that keys are in a range, which is one range of the index.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
