@@ -14,7 +14,7 @@ SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRA
     'UPDATE inorder_internal.feed_state SET position.transactions = ''{(,)}''', 'UPDATE inorder_internal.feed_state SET position.transactions = ''{[-1,5)}''',
     'UPDATE inorder_internal.feed_state SET pending.transactions = ''{[0,281474976710657)}''', 'UPDATE inorder_internal.feed_state SET batch = -1',
     'UPDATE inorder_internal.feed_table SET base = -1', 'UPDATE inorder_internal.feed_table SET base = 281474976710656', 'UPDATE inorder_internal.feed_table SET order_columns = NULL',
-    'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}''', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
+    'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}'' WHERE NOT is_uuid', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.feed SET created = ''infinity''', 'UPDATE inorder_internal.feed_state SET seq = -1', 'UPDATE inorder_internal.feed_state SET caught_up_at = ''-infinity''',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
 -- What the extension did not write is not read before the owner of the table accepts it: tables, and feeds.
