@@ -151,7 +151,7 @@ DECLARE
     probe text;
 BEGIN
     -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
-    -- numbers that this server has not reached. Most others find a row of the batch: the newest one, if an index has it.
+    -- numbers that this server has not reached. Most others find a row of the batch: the newest, where an index has it.
     IF (t.ordered OR NOT has_rows) AND NOT inorder_internal.differ(p.members, b.members) THEN
         found := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s%s LIMIT 1', inorder_internal.number_text(t),
