@@ -498,8 +498,9 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
 'Wait until feed_next_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
 'would, false after the timeout. An unfinished batch counts, unless another session has it. Does not move the feed, '
-'and holds no lock while it waits. Checks every 1 to 5 ms whether a transaction has ended, and only then whether there '
-'are rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary and on a standby.
+'and holds no lock on the table while it waits. Checks every 1 to 5 ms whether a transaction has ended, and only then '
+'whether there are rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary '
+'and on a standby.
 Requires the privileges to move the feed and to read its table. Range: timeout 0 to 1 second, as the snapshot of the '
 'calling statement keeps VACUUM from removing rows; call it in a loop, each time in a transaction of its own. Errors: '
 'undefined_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, active_sql_transaction in '

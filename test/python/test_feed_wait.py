@@ -95,10 +95,12 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A session that waits holds no lock, so a short lock_timeout is enough; the next call sees the new columns."""
+    """A session that waits has no lock on it, so a short lock_timeout is enough; the next call sees the new columns."""
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
-    locks = "SELECT count(*) FROM pg_locks WHERE pid = %s AND locktype = 'relation' AND relation >= 16384"
+    locks = (
+        "SELECT count(*) FROM pg_locks WHERE pid = %s AND relation IN ('waited'::regclass, 'waited_xact_idx'::regclass)"
+    )
     wait_for(lambda: scalar(writer, locks, reader.info.backend_pid) == 0)
     with writer.transaction():
         writer.execute("SET LOCAL lock_timeout = '3s'")
