@@ -11,23 +11,6 @@ BEGIN
     END IF;
 END $$;
 
--- Whether a table without partitions, which is locked, is what it was when these members were proved, and hides no rows.
-CREATE FUNCTION inorder_internal.is_as_proved(t inorder_internal.feed_table, known @extschema@.feed_member[])
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN EXISTS (
-        SELECT FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-        CROSS JOIN LATERAL inorder_internal.index_of(c.oid, a.attnum, true) AS i
-        WHERE c.oid = t.relation::oid AND inorder_internal.is_plain(t.relation) AND NOT c.relrowsecurity
-          AND a.attname = t.key_column AND NOT a.attisdropped
-          -- The guard is the same, and names the column by its number.
-          AND a.attnum = (SELECT g.tgattr[0] FROM pg_trigger AS g
-                          WHERE g.tgrelid = c.oid AND g.tgname = 'zz_inorder_guard')
-          AND i.found IS NOT NULL)
-       AND NOT inorder_internal.differ(known, inorder_internal.members(t));
-END $$;
-
 ---- locked: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
@@ -88,9 +71,7 @@ END;
 DECLARE
     found text[];
 BEGIN
-    IF NOT t.ordered THEN
-        PERFORM inorder_internal.allow_bitmaps(t);
-    END IF;
+    PERFORM inorder_internal.allow_bitmaps(t);
     IF walks THEN
         PERFORM set_config('enable_sort', 'off', true);
     END IF;
@@ -108,25 +89,10 @@ END
 RETURN array_fill(true, ARRAY[cardinality(leaves)]);
 ---- probe: sql IMMUTABLE
 RETURN NULL::boolean[];
----- is_idle: plpgsql VOLATILE keys reads SET row_security = off
-DECLARE
-    new int8multirange := inorder_internal.ended_transactions(t.base) - p.transactions;
-    row_exists boolean;
-BEGIN
-    -- Where no transaction has ended there is no row to prove anything for.
-    IF isempty(new) THEN
-        RETURN p.partial IS NULL AND upper(p.transactions) <= inorder_internal.next_transaction(t.base);
-    ELSIF caller = 0 OR NOT t.ordered OR p.partial IS NOT NULL OR (p.ordering).column_name IS NOT NULL
-          OR current_setting('transaction_isolation') <> 'read committed' OR row_security_active(t.relation)
-          OR inorder_internal.type_of_column(t.relation, t.key_column)
-             IS DISTINCT FROM (CASE WHEN t.is_uuid THEN 'uuid' ELSE 'bigint' END)::regtype THEN
-        RETURN false;
-    END IF;
-    -- This locks the table before it takes the snapshot in which it looks. A policy that was made meanwhile is an error.
-    EXECUTE format('SELECT true FROM %se.%I OPERATOR(pg_catalog.>=) %s LIMIT 1', inorder_internal.whole_table(t),
-                   t.key_column, inorder_internal.bound(t, lower(new))) INTO row_exists;
-    RETURN row_exists IS NULL AND inorder_internal.is_as_proved(t, p.members);
-END
+---- is_idle: sql STABLE
+-- Where no transaction has ended there is no row to prove anything for.
+RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
+    AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
 ---- found_empty: plpgsql STABLE STRICT keys
 DECLARE
     -- It has what a call found, when (tens of seconds), and a snapshot not newer than the one in which it looked. While no

@@ -177,34 +177,6 @@ def test_no_other_look_is_made_while_no_transaction_ends(reader: Connection, fre
 
 
 @pytest.mark.editions("sql")
-def test_no_proof_is_made_where_no_row_is_new(reader: Connection, fresh: Connection) -> None:
-    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
-    execute(reader, "SET track_functions = 'all'")
-    settle(reader, fresh, "reader")
-    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'prove_ground'"
-    for statement, proofs in (("SELECT pg_current_xact_id()", 0), ("INSERT INTO s.t DEFAULT VALUES", 1)):
-        execute(fresh, statement)
-        execute(reader, "BEGIN")
-        before = int(str(value(reader, calls)))
-        poll(reader, "reader")
-        assert int(str(value(reader, calls))) - before == proofs
-        execute(reader, "COMMIT")
-
-
-@pytest.mark.editions
-def test_a_policy_that_is_made_while_a_poll_looks_is_not_evaluated(
-    reader: Connection, fresh: Connection, other: Connection
-) -> None:
-    settle(reader, fresh, "reader")
-    execute(fresh, "BEGIN", "ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON s.t USING (1 / 0 = 0)")
-    execute(other, "SELECT pg_current_xact_id()")
-    with blocked(poll, reader, "reader") as polled:
-        execute(fresh, "COMMIT")
-        assert polled.result() in ("42501", "55000")
-    assert poll(reader, "reader") == "55000"
-
-
-@pytest.mark.editions("sql")
 def test_a_transaction_that_ends_while_a_call_looks(fresh: Connection, other: Connection) -> None:
     asks = "SELECT inorder_internal.found_empty('call', false)"
     notes = (
