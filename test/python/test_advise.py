@@ -31,8 +31,7 @@ from sql_edition import BUILT, TESTED
 from standby import Standby
 from waiting import PATIENCE
 
-ROWS = 5_000_000 if LONG_RUN else 100_000
-COUNTED = max(ROWS, 300_000)  # of a smaller table a count is not worth a word
+ROWS = 5_000_000 if LONG_RUN else 300_000
 # Without autovacuum, which would leave statistics where none are wanted.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",
@@ -55,7 +54,7 @@ INSERT INTO app.letters (n) SELECT generate_series(1, {ROWS} / 3);
 CREATE TABLE app.hashes (id text PRIMARY KEY, n int);
 INSERT INTO app.hashes SELECT md5(i::text), i FROM generate_series(1, {ROWS} / 10) AS i;
 CREATE TABLE app.numbers (id bigserial PRIMARY KEY, n int);
-INSERT INTO app.numbers (n) SELECT generate_series(1, {COUNTED});
+INSERT INTO app.numbers (n) SELECT generate_series(1, {ROWS});
 CREATE TABLE app.facts (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 INSERT INTO app.facts (n) SELECT generate_series(1, {ROWS} / 10);
 CREATE SEQUENCE app.tickets CACHE 20;

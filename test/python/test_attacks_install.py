@@ -21,6 +21,7 @@ CREATE TABLE public.events (id uuid PRIMARY KEY DEFAULT {x}.uuid_xact_nextval('0
 CREATE TABLE public.old (k int PRIMARY KEY);
 INSERT INTO public.events (n) VALUES (1), (2), (3);
 INSERT INTO public.old VALUES (1), (2);
+SELECT * FROM {x}.feed_prepare('public.old'::regclass, 'more'::name, 'btree'::name);
 ALTER TABLE public.old ADD COLUMN xact bigint NOT NULL DEFAULT 0;
 ALTER TABLE public.old ALTER COLUMN xact SET DEFAULT {x}.xact_id('0'::bigint);
 CREATE INDEX ON public.old USING brin (xact);
@@ -62,7 +63,6 @@ SELECT * FROM {x}.reader_batch_rows('public.events'::regclass,
     null::public.events);
 SELECT * FROM {x}.feeds;
 SELECT * FROM {x}.feed_holders('public.events'::regclass);
-SELECT * FROM {x}.feed_prepare('public.old'::regclass, 'more'::name, 'btree'::name);
 SELECT {x}.feed_rebase('public.events'::regclass, 100000::bigint);
 SELECT * FROM {x}.uuid_v7_partition_bounds('2024-01-01'::timestamptz, '2024-02-01'::timestamptz, '1 day'::interval);
 SELECT {x}.exact_count_stop('public.events'::regclass), {x}.feed_drop('a'::text, NULL::regrole);

@@ -21,7 +21,8 @@ TABLE = "s_number"
 MOST_ROWS, BATCH_ROWS = 3, 4  # of a statement, and of a batch
 STATEMENTS = 4  # of all writers, for each poll
 ASK = """
-SELECT ended_transactions()::text, batch::text, (batch).transactions::text, (batch).cut, (batch).cut_after[1]
+SELECT inorder_internal.ended_everywhere(0)::text, batch::text, (batch).transactions::text,
+       (batch).cut, (batch).cut_after[1]
 FROM reader_next_batch(%s, %s::text::feed_position, %s) AS batch
 """
 READ = f"SELECT xact, id FROM reader_batch_rows(%s, %s::text::feed_batch, null::{TABLE})"
