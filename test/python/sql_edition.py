@@ -67,6 +67,7 @@ STANDBYS = "standbys"
 MONITOR = "pg_monitor sees what other roles see"
 ROWS = "the state, whose rows row security shows to who may see them: test_sql_edition_rights"
 INSTALLED = "a remedy installs the C extension in a database without inorder"
+LOOKS = "how few looks, statements and pages of the catalog calls need, which need more without C"
 STAYS = "reader_next_batch does not pass transactions that have no rows in the table"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_that_is_executed_for_some_rows": ALL_ROWS,
@@ -78,6 +79,7 @@ NOT_RUN_IN_PYTHON = {
     "test_a_feed_that_is_behind_comes_first": UNKNOWN,
     "test_what_is_saved_if_the_advice_is_followed": INSTALLED,
     "test_samples_for_prometheus": UNKNOWN,
+    "test_a_check_for_monitoring": UNKNOWN,
     "test_whether_it_has_all_rows_of_a_table_that_is_changed": UNKNOWN,
     "test_what_an_owner_does_to_a_table_does_not_hide_other_feeds": UNKNOWN,
     "test_a_filled_partition_is_noticed": STAYS,
@@ -89,6 +91,14 @@ NOT_RUN_IN_PYTHON = {
     "test_who_owns_the_database_changes_and_deletes_nothing": ROWS,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
+    "test_what_goes_past_a_log_to_which_nothing_comes": "changes_read",
+    "test_a_table_is_dropped_while_it_is_read": "a statement of feed_apply begins when all rows are read",
+    "test_no_other_look_is_made": LOOKS,
+    "test_no_other_count_is_made": LOOKS,
+    "test_a_commit_of_others_costs_one_who_waits_no_look": LOOKS,
+    "test_calls_execute_few_statements": LOOKS,
+    "test_a_call_that_found_nothing_is_not_made_again": LOOKS,
+    "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
 SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",

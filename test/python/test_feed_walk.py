@@ -7,6 +7,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 from attack import execute, value
+from sql_edition import TESTED
 
 pytestmark = pytest.mark.server
 
@@ -75,7 +76,8 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
                 for (row,) in fresh.execute(f"SELECT f::text FROM feed_read('walk', null::t, {limit}) AS f".encode())
             ]
             is_asked = value(fresh, CALLS.format("found")) != before
-            assert not is_asked if is_walked else is_asked or not rows
+            if TESTED == "c":
+                assert not is_asked if is_walked else is_asked or not rows
             execute(
                 fresh, f"SELECT feed_apply('query', 'INSERT INTO got SELECT {piece}, batch::text FROM batch', {limit})"
             )
@@ -89,7 +91,7 @@ def test_the_same_rows_by_index_and_by_query(cluster: Cluster, fresh: Connection
             assert sorted(map(str, rows)) == sorted(str(row) for (row,) in expected)
         for session in (a, b, c):
             session.commit()
-    assert (cuts == 0) is is_walked
+    assert (cuts == 0) is is_walked or TESTED == "sql"
     execute(fresh, "RESET track_functions")
     while value(fresh, "SELECT feed_apply('query', 'INSERT INTO got SELECT 90, batch::text FROM batch', 50)"):
         pass
