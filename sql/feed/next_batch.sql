@@ -246,7 +246,6 @@ CREATE FUNCTION inorder_internal.next_batch(
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ended int8multirange := inorder_internal.ended_transactions(t.base);
     next bigint := inorder_internal.next_transaction(t.base);
     highest bigint := greatest(upper(p.transactions) - 1, upper((p.ordering).frozen) - 1, p.partial);
     are_others boolean := inorder_internal.differ(p.members, members);
@@ -266,7 +265,8 @@ BEGIN
     batch.cut_after := NULL;
     -- A standby may be behind the server that the position is from.
     IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial
-       OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(batch.transactions, ended)) THEN
+       OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(
+           batch.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch := NULL;
         RETURN;
     END IF;
@@ -280,7 +280,7 @@ BEGIN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
     -- Partitions in the position may not yet exist on the standby: keep them.
-    IF NOT isempty(inorder_internal.minus(p.transactions, ended)) THEN
+    IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
