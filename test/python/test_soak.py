@@ -15,7 +15,7 @@ import pictures
 import soak_page
 from conftest import ROOT
 from soak.piece import run_piece
-from soak.world import TABLES, diary, tokens_in
+from soak.world import TABLES, diary, put, tokens_in
 from study_pages import with_parts
 from waiting import wait_for
 
@@ -58,6 +58,8 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installat
     (folder,) = shared_folder.glob("soak-*")
     assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL
     before = {table: len(tokens_in(folder / f"committed.{table}")) for table in TABLES}
+    detaching, *_ = tokens_in(folder / "committed.s_parts")  # as if the server had ended before that committed
+    put(folder / "gone.s_parts", [detaching])
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == [] and len(piece["lines"]) == 9
     assert all(line["due"] > before[line["table"]] for line in piece["lines"])
