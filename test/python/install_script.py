@@ -18,7 +18,6 @@ TEXT = "inorder_text"
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)
 # A variable of a composite type of ours: the parser, which knows no catalog, takes it for a scalar without fields.
 COMPOSITE_VARIABLE = re.compile(rf'(\s*"?\w+"?\s+)(?:{PUBLIC}|{INTERNAL})\.\w+(?=\s*(?:;|:=|DEFAULT\b))')
-OF_TYPE_OF = re.compile(r"%(?:ROW)?TYPE$", re.I)  # a relation, or a column, which is taken for a type of its schema
 ASSIGNED = re.compile(r"^.*?:?=", re.S)
 KEYWORD_OF_PARSE_MODE = {0: "", 2: "SELECT ", 3: "SELECT ", 4: "SELECT ", 5: "SELECT "}
 OUTPUT_MODES = (FunctionParameterMode.FUNC_PARAM_OUT, FunctionParameterMode.FUNC_PARAM_TABLE)
@@ -108,9 +107,7 @@ def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
     elif isinstance(tree, dict):
         line = tree.get("lineno", line)
         for kind, value in tree.items():
-            if kind == "PLpgSQL_type" and not value["typname"].startswith("UNKNOWN"):
-                yield f"SELECT NULL::{OF_TYPE_OF.sub('', value['typname'])}", line
-            elif kind == "PLpgSQL_expr":
+            if kind == "PLpgSQL_expr":
                 mode = value.get("parseMode", 0)
                 query = ASSIGNED.sub("", value["query"], count=1) if mode >= 3 else value["query"]
                 yield KEYWORD_OF_PARSE_MODE[mode] + query, line
@@ -136,15 +133,10 @@ def in_body(statement: Statement) -> tuple[Piece, ...]:
     if body is None:
         return ()
     first = statement.line + statement.text.count("\n", 0, max(statement.text.find(body), 0))
-    texts = [(body, 1)] if language(statement.node) == "sql" else parsed_plpgsql(statement) + declared_types(body)
+    texts = [(body, 1)] if language(statement.node) == "sql" else parsed_plpgsql(statement)
     name = made_by(statement.node) or "DO"
     parsed = ((raw.stmt, first + max(line, 1) - 1) for text, line in texts for raw in parse_sql(text))
     return tuple(Piece(node, line, name) for node, line in parsed)
-
-
-def declared_types(body: str) -> list[tuple[str, int]]:
-    found = COMPOSITE_VARIABLE.finditer(body)
-    return [(f"SELECT NULL::{match[0].split()[-1]}", 1 + body.count("\n", 0, match.end())) for match in found]
 
 
 def pieces(script: str) -> Iterator[Piece]:
@@ -210,25 +202,6 @@ def made_by(node: Any) -> str | None:
     """The object that a statement makes; None if it makes none that takes a COMMENT."""
     maker = MAKERS.get(type(node))
     return maker(node) if maker else None
-
-
-def commented_by(node: ast.CommentStmt) -> str:
-    on = node.object
-    match node.objtype:
-        case ObjectType.OBJECT_FUNCTION | ObjectType.OBJECT_AGGREGATE | ObjectType.OBJECT_OPERATOR:
-            kind = node.objtype.name.removeprefix("OBJECT_").lower()
-            return f"{kind} {signature(on.objname, on.objargs)}"
-        case ObjectType.OBJECT_TYPE | ObjectType.OBJECT_DOMAIN:
-            return f"type {type_name(on)}"
-        case ObjectType.OBJECT_CAST:
-            return f"cast {type_name(on[0])} as {type_name(on[1])}"
-        case ObjectType.OBJECT_OPCLASS | ObjectType.OBJECT_OPFAMILY:
-            kind = "class" if node.objtype == ObjectType.OBJECT_OPCLASS else "family"
-            return f"operator {kind} {dotted(on[1:])} using {on[0].sval}"
-        case ObjectType.OBJECT_SCHEMA:
-            return f"schema {on.sval}"
-        case _:
-            return f"{node.objtype.name.removeprefix('OBJECT_').lower()} {dotted(on)}"
 
 
 def literals(text: str, line: int = 1) -> Iterator[tuple[str, int]]:

@@ -1,7 +1,8 @@
 """What is searched for in the install script: each rule a function over a script's text that returns what it finds.
 
 The script runs as a superuser in a schema that others may have filled, so nothing in it may be looked up where they
-could have put something of their own. What a rule cannot see: the text of queries that a function builds.
+could have put something of their own. That it names what is ours with its schema, the server itself demands under this
+path, and plpgsql_check. What a rule cannot see: the text of queries that a function builds.
 """
 
 import re
@@ -20,7 +21,6 @@ from install_script import (
     TEXT,
     Statement,
     as_parsed,
-    commented_by,
     dotted,
     in_body,
     inputs,
@@ -28,7 +28,6 @@ from install_script import (
     literals,
     made_by,
     pieces,
-    relation_name,
     statements,
     text_body,
     type_name,
@@ -38,26 +37,12 @@ from install_script import (
 LONGEST_LINE = 120
 LONGEST_BODY = 40
 PATH = ["pg_catalog", "pg_temp"]
-SCHEMAS = {PUBLIC, INTERNAL, TEXT, "pg_catalog"}
 QUOTED_KEYWORDS = RESERVED_KEYWORDS | COL_NAME_KEYWORDS | TYPE_FUNC_NAME_KEYWORDS
 NO_QUOTES = re.compile(r"[a-z_][a-z0-9_$]*")
 NAME_MADE = re.compile(r"(operator class|operator family|\w+) (?:(\w+)\.)?([^(\s]+)")
 NOT_NEW = re.compile(r"\bCREATE\s+OR\s+REPLACE\b|\b(?:CREATE|ADD)\s+(?:\w+\s+){1,3}IF\s+NOT\s+EXISTS\b", re.I)
 SQL_BODY = re.compile(r"\b(?:RETURN\b|BEGIN\s+ATOMIC\b)")
 BACKSLASH = re.compile(r"'[^\\]*\\", re.S)
-OF_FUNCTIONS = {
-    *("function", "procedure", "restrict", "join", "sfunc", "combinefunc", "finalfunc", "serialfunc", "deserialfunc"),
-    *("input", "output", "receive", "send", "typmod_in", "typmod_out", "analyze", "subscript", "subtype_diff"),
-}
-OF_OPERATORS = {"commutator", "negator", "sortop"}
-COMPARISONS = {"<", "<=", "=", ">=", ">", "<>"}  # under the path that the script takes, pg_catalog's
-# What a literal of a type may name, of what we make.
-KINDS_OF_OID = {
-    "regclass": ("table", "view", "type"),
-    "regtype": ("type", "table", "view"),
-    "regproc": ("function", "aggregate"),
-    "regprocedure": ("function", "aggregate"),
-}
 
 
 class Finding(NamedTuple):
@@ -94,16 +79,6 @@ def short_bodies(script: str) -> Found:
         lines = 1 + (body or "").strip("\n").count("\n")
         if lines > LONGEST_BODY:
             yield statement.line, statement.subject, f"a body of {lines} lines"
-
-
-def commented(script: str) -> Found:
-    """Every object says what it is, but functions that nobody sees, which may have a comment above."""
-    everything = list(pieces(script))
-    comments = {commented_by(piece.node) for piece in everything if isinstance(piece.node, ast.CommentStmt)}
-    for piece in everything:
-        made = made_by(piece.node)
-        if made and made not in comments and not made.startswith((f"function {INTERNAL}.", f"function {TEXT}.")):
-            yield piece.line, made, "no comment"
 
 
 def made_in(script: str) -> Iterator[tuple[int, str, str, str, str]]:
@@ -195,79 +170,6 @@ def plain_arguments(script: str) -> Found:
                     yield statement.line, statement.subject, f"the argument {name} has to be quoted"
 
 
-class Names:
-    def __init__(self, script: str) -> None:
-        self.made: dict[str, set[str]] = {}
-        for _, _, kind, _, name in made_in(script):
-            self.made.setdefault(kind, set()).add(name)
-
-    def of(self, *kinds: str) -> set[str]:
-        return {name for kind in kinds for name in self.made.get(kind, ())}
-
-    def problem(self, names: Any, *kinds: str) -> str | None:
-        """What is wrong with a name of one of these kinds, if anything."""
-        parts = [each.sval for each in names]
-        if len(parts) > 1:
-            return None if parts[0] in SCHEMAS else f"the schema of {'.'.join(parts)} is neither ours nor pg_catalog"
-        return f"{parts[0]} without its schema" if parts[0] in self.of(*kinds) else None
-
-    def in_node(self, node: Any) -> str | None:
-        found = None
-        match node:
-            case ast.FuncCall():
-                found = self.problem(node.funcname, "function")
-            case ast.TypeName() if node.names:
-                found = self.problem(node.names, "type", "table", "view")
-            case ast.A_Expr() if node.name[-1].sval not in COMPARISONS or len(node.name) > 1:
-                found = self.problem(node.name, "operator")
-            case ast.ObjectWithArgs():
-                found = self.of_object(node.objname)
-            case ast.DefElem(defname="support"):
-                found = self.problem(node.arg, "function")
-            case ast.DefineStmt():
-                options = (self.of_option(each.defname, each.arg) for each in node.definition or ())
-                found = next((each for each in options if each), None)
-            case ast.TypeCast(arg=ast.A_Const(val=ast.String())):
-                named = node.arg.val.sval.split("(")[0]
-                made = self.of(*KINDS_OF_OID.get(node.typeName.names[-1].sval, ()))
-                found = f"'{named}' without its schema" if named in made else None
-        return found
-
-    def of_object(self, names: Any) -> str | None:
-        """The same for a function or operator that a definition or COMMENT names."""
-        symbol = not re.match(r"\w", names[-1].sval)
-        if symbol and len(names) == 1:
-            return f"operator {names[0].sval} without its schema"
-        return self.problem(names, "function", "aggregate")
-
-    def of_option(self, name: str, value: Any) -> str | None:
-        """The same for an option of CREATE OPERATOR, AGGREGATE or TYPE."""
-        if name in OF_OPERATORS:
-            return self.of_object(value if isinstance(value, tuple) else [value])
-        return self.problem(value.names, "function") if name in OF_FUNCTIONS else None
-
-
-def free_relations(node: Any) -> Iterator[str]:
-    """What is wrong with the tables in a tree: those of its WITH and aliases to be locked have no schema."""
-    nodes = list(walk(node))
-    known = {each.ctename for each in nodes if isinstance(each, ast.CommonTableExpr)}
-    known |= {each.relname for lock in nodes if isinstance(lock, ast.LockingClause) for each in lock.lockedRels or ()}
-    for each in nodes:
-        if isinstance(each, ast.RangeVar):
-            if each.schemaname is None and each.relname not in known and not each.relname.startswith("pg_"):
-                yield f"{each.relname} without its schema"
-            elif each.schemaname not in {None, *SCHEMAS}:
-                yield f"the schema of {relation_name(each)} is neither ours nor pg_catalog"
-
-
-def names_with_schemas(script: str) -> Found:
-    """What is not pg_catalog's is named with its schema, which is one of ours: nobody can put another in between."""
-    names = Names(script)
-    for piece in pieces(script):
-        found = [names.in_node(node) for node in walk(piece.node)] + list(free_relations(piece.node))
-        yield from ((piece.line, piece.subject, each) for each in dict.fromkeys(found) if each)
-
-
 def is_untyped(node: Any) -> bool:
     value = node.arg if isinstance(node, ast.NamedArgExpr) else node
     return isinstance(value, ast.A_Const) and not isinstance(value.val, ast.Boolean)
@@ -350,7 +252,6 @@ RULES: tuple[Callable[[str], Found], ...] = (
     ascii_only,
     short_lines,
     short_bodies,
-    commented,
     in_our_schemas,
     pinned_script,
     pinned_functions,
@@ -359,7 +260,6 @@ RULES: tuple[Callable[[str], Found], ...] = (
     no_backslashes,
     invokers_rights,
     plain_arguments,
-    names_with_schemas,
     exact_calls,
 )
 

@@ -3,15 +3,14 @@
 Each rule is tried on a fault planted for it, too.
 """
 
-import re
 from collections.abc import Callable
 from itertools import accumulate
 
 import pytest
 
 import script_rules as rules
-from conftest import ROOT
 from script_rules import RULES, Finding, Found
+from sources import ROOT, SQL_FILES, sql_source
 
 # What a rule finds and may stay: rule or code of pgspot, object, and why.
 ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
@@ -106,20 +105,6 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.short_bodies, plpgsql("NULL;\n" * 39 + "NULL"), "41 lines"),
     (rules.short_bodies, LONG_ATOMIC, "41 lines"),
     (rules.short_bodies, do("NULL;\n" * 40 + "NULL"), "41 lines"),
-    (rules.commented, "CREATE SCHEMA inorder_internal", "schema inorder_internal"),
-    (
-        rules.commented,
-        "CREATE FUNCTION f(a int, OUT b int) AS 'f' LANGUAGE C; COMMENT ON FUNCTION f() IS ''",
-        "f(int4)",
-    ),
-    (rules.commented, "CREATE TYPE x.t AS (a int); COMMENT ON TYPE x.u IS ''", "type x.t"),
-    (rules.commented, "CREATE TABLE t (a int); COMMENT ON COLUMN t.a IS ''", "table t"),
-    (rules.commented, "CREATE VIEW v AS SELECT 1; COMMENT ON TABLE v IS ''", "view v"),
-    (rules.commented, "CREATE CAST (uuid AS x.t) WITHOUT FUNCTION", "cast uuid as x.t"),
-    (rules.commented, "CREATE OPERATOR x.< (FUNCTION = f, RIGHTARG = int)", "operator x.<(none, int4)"),
-    (rules.commented, "CREATE AGGREGATE min(uuid) (SFUNC = f, STYPE = uuid)", "aggregate min(uuid)"),
-    (rules.commented, OPERATOR_CLASS, "operator class o using btree"),
-    (rules.commented, do("CREATE TABLE t (a int)"), "table t"),
     (rules.in_our_schemas, "CREATE FUNCTION f() RETURNS int AS 'f' LANGUAGE C", "function f()"),
     (rules.in_our_schemas, "CREATE TABLE pg_catalog.t ()", "table pg_catalog.t"),
     (rules.in_our_schemas, "CREATE VIEW v AS SELECT 1", "view v"),
@@ -158,30 +143,6 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f(OUT "position" int)'), "argument position"),
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("left" int)'), "argument left"),
     (rules.plain_arguments, plpgsql("NULL", name='@extschema@.f("A" int)'), "argument A"),
-    (rules.names_with_schemas, sql("f(1)"), "f without its schema"),
-    (rules.names_with_schemas, sql("public.f(1)"), "schema of public.f"),
-    (rules.names_with_schemas, sql("(SELECT count(*) FROM mine)"), "mine without its schema"),
-    (rules.names_with_schemas, sql("(SELECT count(*) FROM public.mine)"), "schema of public.mine"),
-    (rules.names_with_schemas, sql("'mine'::regclass"), "'mine' without its schema"),
-    (rules.names_with_schemas, sql("ROW(1)::kind"), "kind without its schema"),
-    (rules.names_with_schemas, sql("a <~ b"), "<~ without its schema"),
-    (rules.names_with_schemas, sql("a OPERATOR(public.=) b"), "schema of public.="),
-    (rules.names_with_schemas, plpgsql("IF a THEN NULL; ELSIF f(1) THEN NULL; END IF"), "f without its schema"),
-    (rules.names_with_schemas, plpgsql("CASE a WHEN 1 THEN PERFORM f(1); END CASE"), "f without its schema"),
-    (rules.names_with_schemas, plpgsql("DECLARE a int[]; BEGIN a[1] := f(1); END"), "f without its schema"),
-    (rules.names_with_schemas, plpgsql("DELETE FROM mine"), "mine without its schema"),
-    (rules.names_with_schemas, plpgsql("DECLARE k kind; BEGIN NULL; END"), "kind without its schema"),
-    (rules.names_with_schemas, plpgsql("DECLARE k mine%ROWTYPE; BEGIN NULL; END"), "mine without its schema"),
-    (rules.names_with_schemas, plpgsql("DECLARE k x.kind := NULL; BEGIN NULL; END"), "schema of x.kind"),
-    (rules.names_with_schemas, do("INSERT INTO mine VALUES (1)"), "mine without its schema"),
-    (
-        rules.names_with_schemas,
-        "CREATE OPERATOR @extschema@.< (FUNCTION = @extschema@.f, COMMUTATOR = >)",
-        "operator > without its schema",
-    ),
-    (rules.names_with_schemas, f"{MINE} CREATE AGGREGATE x.m(int) (SFUNC = f, STYPE = int)", "f without its schema"),
-    (rules.names_with_schemas, OPERATOR_CLASS, "operator < without its schema"),
-    (rules.names_with_schemas, f"{MINE} CREATE FUNCTION x() RETURNS int AS '' LANGUAGE C SUPPORT f", "f without"),
     (rules.exact_calls, sql("@extschema@.f()"), "without all of its arguments"),
     (rules.exact_calls, sql("@extschema@.f(1)"), "literal that is not cast"),
     (rules.exact_calls, sql("@extschema@.f(a => NULL)"), "literal that is not cast"),
@@ -206,23 +167,11 @@ SPOTTED = [
 ]
 
 
-def sources() -> list[str]:
-    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    listed = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
-    assert listed
-    return listed[1].split()
-
-
-@pytest.fixture(scope="module")
-def script() -> str:
-    return "".join((ROOT / "sql" / name).read_text() for name in sources())
-
-
 def place(line: int) -> str:
-    lengths = [(ROOT / "sql" / name).read_text().count("\n") for name in sources()]
+    lengths = [path.read_text().count("\n") for path in SQL_FILES]
     ends = list(accumulate(lengths))
     index = next((index for index, end in enumerate(ends) if line <= end), len(ends) - 1)
-    return f"sql/{sources()[index]}:{line - ends[index] + lengths[index]}"
+    return f"{SQL_FILES[index].relative_to(ROOT)}:{line - ends[index] + lengths[index]}"
 
 
 def unexpected(findings: list[Finding]) -> str:
@@ -235,22 +184,23 @@ def unexpected(findings: list[Finding]) -> str:
 
 def test_every_source_is_joined() -> None:
     """Or it is an update from an earlier version."""
-    names = {path.relative_to(ROOT / "sql") for path in (ROOT / "sql").rglob("*.sql")}
-    assert {str(name) for name in names if name.parts[0] not in {"plain", "released", "update"}} == set(sources())
+    others = [ROOT / "sql" / name for name in ("plain", "released", "update")]
+    assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(others)} == set(SQL_FILES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found], script: str) -> None:
-    found = unexpected(rules.broken(script, rule))
+def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found]) -> None:
+    found = unexpected(rules.broken(sql_source(), rule))
     assert not found, f"{rule.__doc__}\n{found}"
 
 
-def test_pgspot_finds_nothing(script: str) -> None:
-    found = unexpected(rules.spotted(script))
+def test_pgspot_finds_nothing() -> None:
+    found = unexpected(rules.spotted(sql_source()))
     assert not found, found
 
 
-def test_every_exception_is_still_needed(script: str) -> None:
+def test_every_exception_is_still_needed() -> None:
+    script = sql_source()
     findings = [each for rule in RULES for each in rules.broken(script, rule)] + rules.spotted(script)
     assert set(ALLOWED) <= {(each.rule, each.subject) for each in findings}
     assert all(ALLOWED.values())
@@ -277,5 +227,5 @@ def test_pgspot_finds_planted_faults() -> None:
 
 
 def test_findings_are_on_their_line() -> None:
-    planted = "\n-- so\nSELECT 1;\n/* x */\n" + plpgsql("NULL;\n\nPERFORM f(1)")
-    assert [each.line for each in rules.broken(planted, rules.names_with_schemas)] == [8]
+    planted = "\n-- so\nSELECT 1;\n/* x */\n" + plpgsql("NULL;\n\nPERFORM @extschema@.f(1)")
+    assert [each.line for each in rules.broken(planted, rules.exact_calls)] == [8]

@@ -18,6 +18,23 @@ from tool import inorder
 SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
 
 
+UNCOMMENTED = """
+SELECT pg_describe_object(d.classid, d.objid, 0) AS object FROM pg_depend AS d
+WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') AND d.deptype = 'e'
+  AND d.refclassid = 'pg_extension'::regclass AND d.classid <> 'pg_opfamily'::regclass
+  AND obj_description(d.objid, d.classid::regclass::name) IS NULL
+"""
+
+
+@pytest.mark.server
+def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
+    """Functions that nobody sees may have one above them."""
+    objects = [str(name) for (name,) in fresh.execute(UNCOMMENTED)]
+    assert [
+        name for name in objects if not name.startswith(("function inorder_internal.", "function inorder_text."))
+    ] == []
+
+
 @pytest.mark.server
 def test_the_reference_is_up_to_date(fresh: Connection) -> None:
     assert reference.page(fresh) == reference.FILE.read_text(), "run script/reference"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from inorder import __version__
+from inorder.install.edition import listed
 
 import next_release
 import script_rules as rules
@@ -17,8 +18,7 @@ from next_release import NEXT
 from script_rules import RULES, Found
 
 RELEASED, UPDATES = ROOT / "sql" / "released", ROOT / "sql" / "update"
-# Of what an update adds: each is commented there or was before, and what it calls is known from elsewhere.
-OF_UPDATES = tuple(rule for rule in RULES if rule not in {rules.made_anew, rules.commented})
+OF_UPDATES = tuple(rule for rule in RULES if rule is not rules.made_anew)
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def joined(folder: Path) -> str:
-    makefile = (folder / "Makefile").read_text().replace("\\\n", " ")
-    names = re.search(r"^SQL_SOURCES = (.*)$", makefile, re.M)
-    assert names
-    return "".join((folder / "sql" / name).read_text() for name in names[1].split())
+    return "".join((folder / "sql" / f"{name}.sql").read_text() for name in listed(folder))
 
 
 def versions(folder: Path) -> set[str]:
