@@ -22,6 +22,7 @@ from inorder.cli import cli, main
 from inorder.connection import patience
 from inorder.errors import InputError
 from inorder.files import replacing, write_whole
+from inorder.groups import Group
 from inorder.installations import Installation
 from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.experiments.insert.plan import InsertPlan
@@ -368,14 +369,21 @@ def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, s
     assert (done.returncode, done.stderr.lstrip("\n")) == (status, said)
 
 
-def test_the_help_of_all_commands_loads_none() -> None:
-    loaded = "sorted(name for name in sys.modules if name.startswith('inorder.') and name.count('.') > 1)"
-    code = f"import sys\nfrom inorder import cli\ntry: cli.cli(['--help'])\nexcept SystemExit: print({loaded})"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.endswith("\n[]\n")
-    for group in ((), ("lab",), ("lab", "run"), ("extension",)):
-        summaries = inorder(*group, "--help", folder=Path()).stdout.partition("Commands:")[2]
-        assert summaries and "..." not in summaries
+@pytest.mark.parametrize("words", ["", "lab", "lab run", "extension"])
+def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words: str) -> None:
+    group: click.Command = cli
+    for word in words.split():
+        assert isinstance(group, Group)
+        group = group.commands[word]
+    program = f"import sys; from inorder.cli import cli\ntry: cli({[*words.split(), '--help']})"
+    program += "\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    said = done.stdout.partition("Commands:")[2]
+    assert said and "..." not in said
+    assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(said.split())
+    assert isinstance(group, Group)
+    for name, summary in group.summaries(click.Context(group)) if words else ():  # else they are shorter
+        assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
 
 
 def test_two_processes_may_replace_a_file_at_once(tmp_path: Path) -> None:
@@ -392,32 +400,6 @@ def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pyte
     monkeypatch.setattr(time, "sleep", pauses.append)
     assert list(patience.attempts()) == list(range(1, patience.TRIES + 1))
     assert len(pauses) == patience.TRIES - 1
-
-
-def test_help_lists_commands_by_their_own_summaries_and_loads_none() -> None:
-    found = cli.commands["lab"]
-    groups = [found, found.commands["run"]]  # type: ignore[attr-defined]
-    for group in groups:
-        for name, summary in group.summaries(click.Context(group)):
-            assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
-    for words in ("--help", "lab --help", "lab run --help"):
-        program = (
-            f"import sys; sys.argv = ['inorder', *{words.split()}]; import runpy; sys.excepthook = lambda *_: None"
-        )
-        loaded = f"{program}\ntry: runpy.run_module('inorder', run_name='__main__')\nfinally: print([*sys.modules])"
-        done = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True)
-        assert not {"numpy", "psycopg", "jinja2", "rich"} & set(done.stdout.rpartition("[")[2].split("'")), words
-
-
-@pytest.mark.parametrize("words", ["lab report a.jsonl", "lab run insert", "demo", "generate uuid-v4 --count 1"])
-def test_a_command_without_its_packages_says_which_extra_brings_them(words: str) -> None:
-    program = (
-        f"import runpy, sys\nsys.argv = ['inorder', *{words.split()}]\n"
-        "sys.modules |= dict.fromkeys(('msgspec', 'numpy', 'jinja2'))\nrunpy.run_module('inorder', run_name='__main__')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    name = words.partition(" ")[0]
-    assert done.returncode == 2 and f"inorder {name} needs " in done.stderr and "HINT: pip" in done.stderr
 
 
 def test_what_no_server_answers_ends_in_a_sentence(

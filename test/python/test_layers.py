@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -147,41 +147,27 @@ def test_what_the_driver_decides_needs_no_engine(name: str) -> None:
     assert not [line for line in source.splitlines() if "import" in line and "pyspark" in line]
 
 
+SESSIONS = ("lab.runner", "lab.session")
+RUNNING = ("lab.experiment", *SESSIONS)
+SERVERS = ("connection", "lab.targets", "lab.server", "lab.instruments.counters")
+WHOSE_SERVER = ("lab.server.cluster", "lab.targets.throw_away", "lab.targets.own_server")
+
+
 @pytest.mark.parametrize(
     ("package", "not_above"),
     [
-        ("inorder.lab.instruments", ("hosts", "targets", "experiments", "runner", "experiment", "session")),
-        ("inorder.lab.targets", ("hosts", "experiments", "runner", "experiment", "session")),
-        ("inorder.lab.analysis", ("hosts", "targets", "experiments", "runner", "experiment", "session")),
-        ("inorder.lab.experiments", ("runner", "session", "hosts")),
-        ("inorder.lab.report", ("hosts", "targets", "server", "runner", "session", "instruments.counters")),
+        ("lab.instruments", ("lab.hosts", "lab.targets", "lab.experiments", *RUNNING)),
+        ("lab.targets", ("lab.hosts", "lab.experiments", *RUNNING)),
+        ("lab.analysis", ("lab.hosts", "lab.targets", "lab.experiments", *RUNNING, "connection")),
+        ("lab.analysis.stats", [name.removeprefix("inorder.") for name in MODULES]),
+        ("lab.experiments", ("lab.hosts", *SESSIONS, *WHOSE_SERVER)),
+        ("lab.report", ("lab.hosts", *SESSIONS, *SERVERS)),
     ],
 )
-def test_imports_go_downwards(package: str, not_above: tuple[str, ...]) -> None:
-    above = tuple(f"inorder.lab.{name}" for name in not_above)
-    for name in MODULES:
-        if is_in(name, package):
-            found = [other for other in imports()[name] if is_in(other, *above, "inorder.commands", "inorder.cli")]
-            assert not found, name
-
-
-def test_a_report_needs_no_server() -> None:
-    quiet = ("inorder.lab.report", "inorder.lab.analysis")
-    assert [
-        name
-        for name in MODULES
-        if is_in(name, *quiet) and any(is_in(other, "inorder.connection") for other in imports()[name])
-    ] == []
-
-
-def test_statistics_import_nothing_of_ours() -> None:
-    assert imports()["inorder.lab.analysis.stats"] == set()
-
-
-def test_no_experiment_asks_whose_server_it_is() -> None:
-    servers = {"inorder.lab.server.cluster", "inorder.lab.targets.throw_away", "inorder.lab.targets.own_server"}
-    assert [name for name in EXPERIMENTS if imports()[name] & servers] == []
-    assert [name for name in EXPERIMENTS if ".cluster" in MODULES[name].read_text(encoding="utf-8")] == []
+def test_imports_go_downwards(package: str, not_above: Sequence[str]) -> None:
+    above = [f"inorder.{name}" for name in (*not_above, "commands", "cli")]
+    pairs = [(name, other) for name in MODULES if is_in(name, f"inorder.{package}") for other in imports()[name]]
+    assert [pair for pair in pairs if is_in(pair[1], *above)] == []
 
 
 # Each may use those before it, and what is in no folder.
@@ -289,26 +275,23 @@ def loaded(command: str, driver: bool) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["tail", "count", "feeds"])
-def test_the_help_loads_neither_the_lab_nor_the_driver(command: str) -> None:
-    modules = loaded(command, driver=False)
-    assert not modules & {*LAB, "psycopg"} and "click" in modules
-
-
-def test_a_run_loads_the_driver_and_nothing_of_the_lab() -> None:
-    modules = loaded("tail", driver=True)
-    assert not modules & set(LAB) and "psycopg" in modules
-
-
-def test_a_choice_needs_no_package_of_the_laboratory() -> None:
-    assert not loaded("choose", driver=False) & {*PACKAGES, "psycopg"}
+@pytest.mark.parametrize(
+    ("command", "driver", "unloaded"),
+    [
+        *((command, False, (*LAB, "psycopg")) for command in ("tail", "count", "feeds")),
+        ("tail", True, LAB),
+        *((command, False, (*PACKAGES, "psycopg")) for command in ("choose", "advise")),
+    ],
+)
+def test_a_command_loads_no_more_than_it_needs(command: str, driver: bool, unloaded: Sequence[str]) -> None:
+    modules = loaded(command, driver)
+    assert not modules & set(unloaded) and ("psycopg" in modules) == driver
 
 
 def test_advice_needs_no_package_of_the_laboratory() -> None:
     program = "import sys, inorder.advise.facts, inorder.advise.findings, inorder.advise.report; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert not {*PACKAGES} & set(done.stdout.split())
-    assert not loaded("advise", driver=False) & {*PACKAGES, "psycopg"}
 
 
 def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
