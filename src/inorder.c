@@ -16,14 +16,11 @@
  *	  v7.c			uuid_v7_nextval, uuid_v7_time, uuid_v7_floor, uuid_after_random_nextval
  *	  xact.c		uuid_xact_nextval, xact_id and its like, uuid_xact_id, uuid_xact_floor
  *	  mask.c		uuid_mask, uuid_unmask
- *	  lab.c			what the lab needs to time the others
  *
  * types/: the type uuid_v1, and what compares keys with times
- *	  uuid_v1.c		the type uuid_v1: text, binary, casts, parts; the server's functions for uuid compare it
- *	  uuid_v1_nextval.c	its generator
+ *	  uuid_v1.c		the type uuid_v1, which the server's functions for uuid compare, and its generator; min and max
  *	  time_bounds.c	comparing keys with timestamps
  *	  time_support.c	the same by the index: what the planner makes of it
- *	  uuid_min_max.c	min and max of uuid where the server has none
  *
  * ports/: what only C can do of what the SQL of feeds and counts asks for
  *	  numbers.c		sets of numbers as arrays
@@ -32,7 +29,6 @@
  *	  guard.c		the trigger that keeps a table readable
  *	  notify.c		the trigger that notifies listeners of new rows
  *	  restored.c	what a restore brought, and nobody has accepted yet
- *	  citus.c		tables that Citus has distributed, and shards that it hides
  *	  rights.c		what a role may do with a table
  *	  version.c		whether this library and the SQL fit together
  *	  state.c		calls of internal functions, as the owner of the state
@@ -55,7 +51,6 @@
  *	  apply.c		the statement of feed_apply
  *	  caller.c		who takes the rows of feed_read and changes_read, and whether all of them
  *	  feed.c		rows of feeds and batches
- *	  enable.c		making a table readable, and undoing it
  *
  * changes/: what users call of tables that are updated and deleted from
  *	  changes.c		rows of changes

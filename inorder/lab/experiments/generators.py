@@ -35,8 +35,7 @@ CALLS = {
     "uuidv7": "uuidv7()",
 }
 SINCE = {"uuidv7": 18}  # the server's own, and the major version it came with
-# Where the C functions below may not be declared: a function of the server that has no argument and does next to
-# nothing.
+# Where the C function below may not be declared: one of the server that has no argument and does next to nothing.
 OWN_FLOOR = "pg_backend_pid()"
 ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # what the verdict shows beside a random one
 INSERTS = (
@@ -46,7 +45,11 @@ INSERTS = (
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
-BY_C_FUNCTION = ("in", "out")
+AT_ONCE = 20  # calls of a type's input or output function for a row, so that the rows themselves take little
+CALLED = (
+    "SELECT count(*) FROM (SELECT '{example}'::{of} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
+    "WHERE ROW({calls}) IS NOT NULL"
+)
 QUERIES = {
     "sort": "SELECT id FROM {table} ORDER BY id OFFSET {values}",
     "group": "SELECT count(*) FROM (SELECT id FROM {table} GROUP BY id) AS g",
@@ -61,11 +64,10 @@ TABLES = (
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
 )
-# These two are not part of the extension's SQL; declaring them needs a superuser.
-C_FUNCTIONS = (
-    "CREATE FUNCTION pg_temp.uuid_call_floor() RETURNS uuid AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
-    "CREATE FUNCTION pg_temp.repeat_text_io(regtype, text, int, boolean) RETURNS void "
-    "AS '$libdir/inorder' LANGUAGE C VOLATILE STRICT",
+# Of the same number each time, and not known to be: the planner would call it once. Declaring it needs a superuser.
+C_FUNCTION = (
+    "CREATE FUNCTION pg_temp.uuid_call_floor(bigint DEFAULT 0) RETURNS uuid "
+    "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
 )
 
 # Heap and index of a uuid key with random keys' free space, and the WAL of its insert.
@@ -95,8 +97,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     own = OwnRun(
         counts=False, unseen="CPU time: all is by the wall clock",
         otherwise="The floor is a call of pg_backend_pid(); a function that returns a uuid costs somewhat more before "
-        "it does anything. Left out: text input and output, called in a loop by a C function that is not declared on "
-        "your server.",
+        "it does anything.",
     )  # fmt: skip
     session: Connection
     missing: tuple[str, ...] = ()  # generators that this server is too old for
@@ -108,9 +109,9 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     @classmethod
     def adapt(cls, plan: GeneratorsPlan, can: Capabilities) -> Adapted[GeneratorsPlan]:
         found = super().adapt(plan, can)
-        if not can.has_inorder:
-            return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
-        return found.but(tasks=tuple(task for task in plan.tasks if task.split()[1] not in BY_C_FUNCTION))
+        if can.has_inorder:
+            return found
+        return found.but(f"{NO_INORDER}: all work with values of uuid_v1." if plan.tasks else "", tasks=())
 
     def prepare(self) -> None:
         self.target.serve(SERVER_SETTINGS)
@@ -119,7 +120,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         self.missing = tuple(name for name, since in SINCE.items() if major < since)
         self.has_values = False
         self.target.create_schema(self.session)
-        self.execute(*TABLES, *(C_FUNCTIONS if self.target.is_superuser else ()))
+        self.execute(*TABLES, *((C_FUNCTION,) if self.target.is_superuser else ()))
 
     def execute(self, *statements: str) -> None:
         execute(self.session, *statements)
@@ -154,9 +155,10 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
     def task(self, name: str, _seed: int = 0) -> Metrics:
         type_name, task = name.split()
         values = self.plan.values
-        if task in BY_C_FUNCTION:
-            arguments = f"'{type_name}', '{EXAMPLE}', {values // 1000}, {task == 'out'}"
-            return self.timed(f"SELECT pg_temp.repeat_text_io({arguments})")
+        if task in ("in", "out"):
+            calls = ", ".join([f"{type_name}_{task}(e.value)"] * AT_ONCE)
+            of = "cstring" if task == "in" else type_name
+            return self.timed(CALLED.format(example=EXAMPLE, of=of, rows=values // AT_ONCE, calls=calls))
         self.make_values()
         self.execute(f"SET enable_sort = {task == 'sort'}")
         measured = self.timed(QUERIES[task].format(table=f"{SCHEMA}.shuffled_{type_name}", values=values))
