@@ -12,7 +12,7 @@ BEGIN
 END
 ---- check_local: plpgsql keys
 BEGIN
-    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+    IF inorder_internal.citus_catalog() IS NOT NULL THEN
         RAISE 'the SQL edition of inorder cannot determine whether Citus has distributed %', relation
         USING ERRCODE = 'feature_not_supported', HINT = 'The C extension can.';
     END IF;

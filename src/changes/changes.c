@@ -19,7 +19,6 @@
 
 #include "feed/caller.h"
 #include "feed/feed.h"
-#include "ports/ground.h"
 
 PG_FUNCTION_INFO_V1(changes_batch_rows);
 WATCHING_FUNCTION_INFO_V1(changes_read);

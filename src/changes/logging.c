@@ -41,9 +41,8 @@
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
 #include "names.h"
-#include "ports/guard.h"
-#include "ports/restored.h"
 #include "ports/state.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(changes_trigger);
 

@@ -22,7 +22,6 @@
 #include "feed/caller.h"
 #include "feed/feed.h"
 #include "names.h"
-#include "ports/ground.h"
 #include "ports/origin.h"
 #include "ports/query.h"
 

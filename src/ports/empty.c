@@ -37,9 +37,8 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "ports/idle.h"
-#include "ports/rights.h"
 #include "ports/state.h"
+#include "ports/table.h"
 #include "ports/wait.h"
 
 PG_FUNCTION_INFO_V1(found_empty);

@@ -17,7 +17,9 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -26,7 +28,9 @@
 #include "utils/syscache.h"
 
 #include "names.h"
-#include "ports/files.h"
+#include "ports/table.h"
+
+PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 #define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
 #define NAME_OF_OTHERS "A query that names the table may have read another one."
@@ -40,6 +44,26 @@ List *
 tree_of(Oid relation, LOCKMODE mode)
 {
 	return get_rel_relkind(relation) == '\0' ? NIL : find_all_inheritors(relation, mode, NULL);
+}
+
+static LOCKMODE
+mode_of(const char *name)
+{
+	if (strcmp(name, "ACCESS EXCLUSIVE") == 0)
+		return AccessExclusiveLock;
+	return strcmp(name, "SHARE ROW EXCLUSIVE") == 0 ? ShareRowExclusiveLock : AccessShareLock;
+}
+
+/* lock_tree(relation regclass, mode text) */
+Datum
+lock_tree_in_mode(PG_FUNCTION_ARGS)
+{
+	Oid			relation = PG_GETARG_OID(0);
+	LOCKMODE	mode = mode_of(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+
+	LockRelationOid(relation, mode);
+	list_free(tree_of(relation, mode));	/* which locks only those below */
+	PG_RETURN_VOID();
 }
 
 /* Whether a table is the one that was proved, or a partition of it */

@@ -21,6 +21,7 @@
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace_d.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -37,13 +38,8 @@
 #include "utils/syscache.h"
 
 #include "names.h"
-#include "ports/citus.h"
-#include "ports/files.h"
-#include "ports/ground.h"
-#include "ports/guard.h"
 #include "ports/parts.h"
-#include "ports/proof.h"
-#include "ports/rights.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
@@ -317,27 +313,33 @@ take_leaves(Ground *ground, ArrayType *indexes)
 		ground->leaves[i] = (Leaf) {IndexGetRelation(DatumGetObjectId(index[i]), false), DatumGetObjectId(index[i])};
 }
 
+/* A table with its partitions, in the order of their locks and by oid */
+static void
+take_tree(Ground *ground, List *tree)
+{
+	ListCell   *cell;
+
+	ground->tree = palloc(sizeof(Oid) * list_length(tree));
+	ground->lock_order = palloc(sizeof(Oid) * list_length(tree));
+	foreach(cell, tree)
+		ground->lock_order[ground->tree_count++] = lfirst_oid(cell);
+	memcpy(ground->tree, ground->lock_order, sizeof(Oid) * ground->tree_count);
+	qsort(ground->tree, ground->tree_count, sizeof(Oid), oid_cmp);
+}
+
 /* All of it is read from the catalog as it is now, under locks on all of the tree */
 static Ground
 build(const Table *table)
 {
 	Ground		ground = {.relation = table->oid, .reading = reading_of(table)};
 	Value		arguments[] = {table->description, reader_value(table)};
-	ListCell   *cell;
-	List	   *tree;
 
 	if (get_rel_relkind(table->oid) == '\0')	/* it was dropped */
 		check_table(table);
-	tree = find_all_inheritors(table->oid, AccessShareLock, NULL);
-	ground.tree = palloc(sizeof(Oid) * list_length(tree));
-	ground.lock_order = palloc(sizeof(Oid) * list_length(tree));
-	foreach(cell, tree)
-	{
-		refuse_distributed(lfirst_oid(cell));
-		ground.lock_order[ground.tree_count++] = lfirst_oid(cell);
-	}
-	memcpy(ground.tree, ground.lock_order, sizeof(Oid) * ground.tree_count);
-	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	take_tree(&ground, find_all_inheritors(table->oid, AccessShareLock, NULL));
+	/* The catalog of Citus, if it is there */
+	if (OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)))
+		(void) call_under(latest_snapshot(), "check_local", 1, (Value[]) {value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 	if (!stands_as_made(&ground))
 		take_leaves(&ground, DatumGetArrayTypeP(call_under(latest_snapshot(), "prove_ground", 2, arguments).value));
 	for (int i = 0; i < ground.tree_count; i++)
@@ -561,13 +563,8 @@ Datum
 see_tree(PG_FUNCTION_ARGS)
 {
 	Ground		ground = {.relation = PG_GETARG_OID(0)};
-	List	   *tree = tree_of(ground.relation, NoLock);
-	ListCell   *cell;
 
-	ground.tree = palloc(sizeof(Oid) * list_length(tree));
-	foreach(cell, tree)
-		ground.tree[ground.tree_count++] = lfirst_oid(cell);
-	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	take_tree(&ground, tree_of(ground.relation, NoLock));
 	check_files(&ground, GetActiveSnapshot());
 	PG_RETURN_VOID();
 }

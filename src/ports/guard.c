@@ -24,11 +24,10 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "ports/guard.h"
-#include "ports/restored.h"
 #include "ports/state.h"
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(feed_guard);
 

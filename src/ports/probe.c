@@ -26,13 +26,13 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "ports/ground.h"
 #include "ports/numbers.h"
 #include "ports/parts.h"
 #include "ports/probe.h"
 #include "keys/uuid_datum.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);
 PG_FUNCTION_INFO_V1(leaves_with_numbers);

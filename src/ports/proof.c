@@ -27,8 +27,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "ports/guard.h"
-#include "ports/proof.h"
+#include "ports/table.h"
 
 #define GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
 #define UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE)

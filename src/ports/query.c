@@ -34,15 +34,13 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "ports/files.h"
-#include "ports/ground.h"
 #include "ports/query.h"
-#include "ports/walk.h"
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(as_caller);
 PG_FUNCTION_INFO_V1(count_as_caller);
+PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(feed_is_table);
 
 /* What the planner shall not do, and how values are written down */
@@ -220,26 +218,6 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
 }
 
-/* A query of one number, under the snapshot that is active */
-int64
-query_count(const Table *table, const char *query, bool parallel)
-{
-	int			nest;
-	bool		is_null = true;
-	int64		number = 0;
-
-	SPI_connect();
-	nest = begin_settings(table, counting);
-	run(table, query, true, parallel ? CURSOR_OPT_PARALLEL_OK : 0, NULL);
-	if (SPI_processed > 0)
-		number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
-	if (is_null)
-		elog(ERROR, "\"%s\" gave no number", query);
-	AtEOXact_GUC(false, nest);
-	SPI_finish();
-	return number;
-}
-
 /* Passes rows on, and notes the key of the last one, if they are as many as the limit */
 typedef struct Noting
 {
@@ -323,12 +301,6 @@ end_rows(DestReceiver *self)
 	((Noting *) self)->rows->rShutdown(((Noting *) self)->rows);
 }
 
-static void
-forget_rows(DestReceiver *self)
-{
-	((Noting *) self)->rows->rDestroy(((Noting *) self)->rows);
-}
-
 /* All rows, to a destination of the caller's; how many */
 uint64
 query_into(const Table *table, const char *query, DestReceiver *destination)
@@ -356,7 +328,7 @@ read_into(const Table *table, const char *query, HeapTupleHeader batch, int64 li
 uint64
 return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
-	Noting		noting = {{pass_row, begin_rows, end_rows, forget_rows, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
+	Noting		noting = {{pass_row, begin_rows, end_rows, NULL, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
 	uint64		amount;
@@ -411,16 +383,28 @@ as_caller(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(texts);
 }
 
-/* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint */
+/* count_as_caller(t feed_table, query text, parallel boolean, caller oid) -> bigint, under the snapshot that is active */
 Datum
 count_as_caller(PG_FUNCTION_ARGS)
 {
 	Table		table = described_table(fcinfo, 3);
+	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	Self		owner = become_caller(table.reader);
-	int64		rows = query_count(&table, text_to_cstring(PG_GETARG_TEXT_PP(1)), PG_GETARG_BOOL(2));
+	bool		is_null = true;
+	int64		number = 0;
+	int			nest;
 
+	SPI_connect();
+	nest = begin_settings(&table, counting);
+	run(&table, query, true, PG_GETARG_BOOL(2) ? CURSOR_OPT_PARALLEL_OK : 0, NULL);
+	if (SPI_processed > 0)
+		number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+	if (is_null)
+		elog(ERROR, "\"%s\" gave no number", query);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
 	become_self(owner);
-	PG_RETURN_INT64(rows);
+	PG_RETURN_INT64(number);
 }
 
 /* feed_is_table(row_of anyelement, row_type oid) -> boolean; not in PL/pgSQL, which keeps a copy of a function for each type */
@@ -435,8 +419,7 @@ feed_is_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(true);
 }
 
-/* A statement of DDL */
-void
+static void
 run_statement(const char *statement)
 {
 	int			nest;
@@ -450,4 +433,19 @@ run_statement(const char *statement)
 		elog(ERROR, "could not execute \"%s\": %s", statement, SPI_result_code_string(code));
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
+}
+
+/* run_statements(statements text[], caller oid), of DDL */
+Datum
+run_statements(PG_FUNCTION_ARGS)
+{
+	Datum	   *statements;
+	int			amount;
+	Self		owner = become_caller(PG_GETARG_OID(1));
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &amount);
+	for (int i = 0; i < amount; i++)
+		run_statement(TextDatumGetCString(statements[i]));
+	become_self(owner);
+	PG_RETURN_VOID();
 }

@@ -18,10 +18,8 @@ typedef struct LastRow
 
 extern uint64 return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last);
 extern uint64 query_into(const Table *table, const char *query, DestReceiver *destination);
-extern int64 query_count(const Table *table, const char *query, bool parallel);
 extern void check_query(Query *query, const Table *table);
 extern SPIPlanPtr prepare_text(const char *query, int options);
 extern CachedPlanSource *source_of(SPIPlanPtr plan);
-extern void run_statement(const char *statement);
 
 #endif							/* INORDER_QUERY_H */

@@ -40,8 +40,8 @@
 #include "utils/snapmgr.h"
 
 #include "names.h"
-#include "ports/restored.h"
 #include "ports/state.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(is_written_here);
 

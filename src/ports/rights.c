@@ -16,7 +16,7 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "ports/rights.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(owns);
 PG_FUNCTION_INFO_V1(may_read);

@@ -19,8 +19,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "ports/ground.h"
 #include "ports/probe.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(sample_numbers);
 

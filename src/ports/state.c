@@ -43,7 +43,6 @@ PG_FUNCTION_INFO_V1(this_session);
 PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(lock_feed);
 
-
 Value
 value_of(Datum value, Oid type)
 {
@@ -91,32 +90,17 @@ attribute_of(HeapTupleHeader row, const char *name)
 	return is_null ? (Datum) 0 : value;
 }
 
+/* None if it is not there */
 static Oid
 owner_of_schema(Oid schema)
 {
-	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
+	return GetSysCacheOid1(NAMESPACEOID, Anum_pg_namespace_nspowner, ObjectIdGetDatum(schema));
 }
 
 Oid
 owner_of_table(Oid table)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
+	return GetSysCacheOid1(RELOID, Anum_pg_class_relowner, ObjectIdGetDatum(table));
 }
 
 /* A table of the state as its name leads to it now */

@@ -1,11 +1,16 @@
 /*
  * table.h
- *	  A table as a reader reads it, and what was proved of it.
+ *	  A table as a reader reads it, what was proved of it, and what others ask of it.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
 
+#include "storage/lockdefs.h"
+#include "tcop/dest.h"
 #include "utils/array.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/snapshot.h"
 
 #include "ports/state.h"
 
@@ -64,5 +69,43 @@ typedef struct Table
 	Value		members;		/* feed_member[]: its partitions as they were proved */
 	Oid			joined;			/* a table that is read with it; none but for changes */
 } Table;
+
+/* rights.c */
+extern bool role_may_read(Oid role, Oid relation);
+extern bool hidden_from(Oid role, Oid relation);
+
+/* restored.c */
+extern bool is_receiving(Relation table, const Trigger *guard);
+extern void refuse_restored(Oid table, const Trigger *guard, uint64 transaction);
+
+/* guard.c */
+extern bool is_guard_function(Oid function);
+extern bool has_only_guard(Relation table, Trigger *guard, int64 *base);
+extern void refuse_later_triggers(Oid table);
+
+/* files.c */
+extern List *tree_of(Oid relation, LOCKMODE mode);
+extern bool in_tree(const Ground *ground, Oid relation);
+extern void check_files(const Ground *ground, Snapshot snapshot);
+extern void check_names(const Ground *ground, Snapshot snapshot);
+extern void check_partitions(const Ground *ground, Snapshot snapshot);
+
+/* proof.c */
+extern bool stands_as_made(Ground *ground);
+
+/* ground.c */
+extern Table table_of(Datum description);
+extern Table known_table(Datum description, Oid reader);
+extern Table described_table(FunctionCallInfo fcinfo, int reader);
+extern int64 table_base(const Table *table);
+extern void prove_ground(Table *table);
+extern void stand_on(Table *table, Value members);
+extern void check_ground(const Table *table);
+
+/* walk.c */
+extern uint64 walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows);
+
+/* idle.c */
+extern bool is_idle_table(Datum description, Datum position, Oid reader, bool counts);
 
 #endif							/* INORDER_TABLE_H */

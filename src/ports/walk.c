@@ -38,9 +38,8 @@
 #include "keys/uuid_datum.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
-#include "ports/ground.h"
 #include "ports/probe.h"
-#include "ports/walk.h"
+#include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(is_walked);
 PG_FUNCTION_INFO_V1(walked_cut);

@@ -203,7 +203,8 @@ def users_in_c() -> dict[str, set[str]]:
     places = {name: part_of(path) for path in C_FILES for name in defined(path)}
     used: dict[str, set[str]] = {part_of(path): set() for path in C_FILES}
     for path, text in TEXTS.items():
-        words = re.findall(r"\w+", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+        # A declaration is no use.
+        words = re.findall(r"\w+", re.sub(r'"(?:[^"\\]|\\.)*"|^extern [^{}]*?;$', "", text, flags=re.M))
         included = {name for name in re.findall(r'#include "([\w/]+)\.h"', text) if name in used}
         used[part_of(path)] |= (included | {places[word] for word in words if word in places}) - {part_of(path)}
     return used
