@@ -71,6 +71,14 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
+-- The version of a snapshot, by the transactions that have ended in it: the more it sees, the higher. The last of them,
+-- and how few before it have not. In this order, since a standby takes open savepoints for transactions in progress.
+CREATE FUNCTION inorder_internal.version_of(ended int8multirange) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (upper(ended) - 1) << 15 | 32767 - least(upper(ended) - inorder_internal.total(ended), 32767);
+END $$;
+
 -- The query for changes, by that for the rows of a batch of the log: what is to be done with a row, the version of the
 -- snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
 -- come first, since a sink may take a key that was deleted, and the one that is there now, for equal. Keys are sorted,
@@ -84,9 +92,8 @@ DECLARE
     typed text := inorder_internal.typed(
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
     no_row text := format('LEFT JOIN LATERAL (SELECT e.* FROM %s WHERE false) AS e ON true', source);
-    -- How many transactions have ended in the snapshot: it grows with what that sees.
     version text := format('%L::pg_catalog.int8',
-                           inorder_internal.total(inorder_internal.ended_transactions(t.base)));
+                           inorder_internal.version_of(inorder_internal.ended_transactions(t.base)));
 BEGIN
     RETURN concat(
         'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') e.*', p.texts, ' FROM (SELECT ', p.unnested,

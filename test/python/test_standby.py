@@ -149,6 +149,35 @@ def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_ga
     assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(-1,)]
 
 
+def changes(session: Connection, position: str) -> list[tuple[object, ...]]:
+    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    session.execute("LOCK TABLE changed, changed_changes IN ACCESS SHARE MODE")
+    query = "SELECT reader_changes_query('changed', p, reader_next_batch('changed_changes', p)) FROM CAST(%s AS text) AS t, "
+    found = session.execute(str(scalar(session, query + "CAST(t AS feed_position) AS p", position)).encode()).fetchall()
+    session.execute("COMMIT")
+    return found
+
+
+@pytest.mark.parametrize("savepoints", [1, 60, 65])
+def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, savepoints: int) -> None:
+    """A sink that keeps the highest version of a key would keep an old row."""
+    two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
+    two.primary.execute("SELECT changes_enable('changed')")
+    position = str(scalar(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
+    with connect(two.server.primary.dsn) as writer:
+        writer.execute("BEGIN")
+        writer.execute(SAVEPOINTS.format(savepoints).encode())
+        versions = []
+        for n, session in enumerate((two.primary, two.standby, two.primary, two.standby), 1):
+            two.primary.execute("UPDATE changed SET n = %s", [n])
+            two.catch_up()
+            ((op, version, _, read),) = changes(session, position)
+            assert (op, read) == ("upsert", n)
+            versions.append(version)
+        assert versions == sorted(set(versions))
+    two.primary.execute("DROP TABLE changed, changed_changes")
+
+
 @pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
 def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
     two.primary.execute("BEGIN")
