@@ -41,7 +41,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
             wait_for(lambda: list(folder.glob("soak-*/tail.jsonl")))
             (found,) = folder.glob("soak-*")
             wait_for(lambda: len(tokens_in(found / "committed.s_uuid")) > known + 300)
-            assert any("\0tail\0" in line for line in servers(found))
+            wait_for(lambda: any("\0tail\0" in line for line in servers(found)))
             process.send_signal(how)
             code = process.wait(120)
         finally:

@@ -98,7 +98,9 @@ def take_over(world: SoakWorld) -> None:
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
     for table in TABLES:
         known = tokens_in(world.files.file("committed", table))
-        missing = np.setdiff1d(rows_there(world, table), known)
+        # What left with a partition had been committed, too.
+        left = tokens_in(world.files.file("gone", table))
+        missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), known)
         lanes = missing >> LANE_BITS
         put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
 

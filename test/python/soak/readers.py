@@ -153,10 +153,11 @@ class Tail(Kept):
         self.process = self.start_process("--follow")
         try:
             while not self.world.settled.wait(self.seconds):
-                if self.process.poll() == PASSES:  # it had no connection yet when the server ended
+                code = self.process.poll()
+                assert code in (None, PASSES), f"inorder tail ended with {code}"
+                if code == PASSES:  # it had no connection yet when the server ended
                     self.world.done["tail begun again"] += 1
                     self.process = self.start_process("--follow")
-                assert self.process.poll() is None, f"inorder tail ended with {self.process.returncode}"
                 place = self.look(place)
             self.process.terminate()
             self.process.wait()

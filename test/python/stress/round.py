@@ -70,8 +70,9 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
+    """Those that have begun: an interrupt may come before."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    for thread in threads:
+    for thread in filter(Role.is_alive, threads):
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
             world.problem(f"{thread.name} does not end")
