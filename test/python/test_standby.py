@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -149,11 +150,12 @@ def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_ga
     assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(-1,)]
 
 
-def changes(session: Connection, position: str) -> list[tuple[object, ...]]:
+def changes(session: Connection, position: str) -> list[Any]:
     session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     session.execute("LOCK TABLE changed, changed_changes IN ACCESS SHARE MODE")
-    query = "SELECT reader_changes_query('changed', p, reader_next_batch('changed_changes', p)) FROM CAST(%s AS text) AS t, "
-    found = session.execute(str(scalar(session, query + "CAST(t AS feed_position) AS p", position)).encode()).fetchall()
+    query = """SELECT reader_changes_query('changed', p, reader_next_batch('changed_changes', p))
+               FROM CAST(%s AS text) AS t, CAST(t AS feed_position) AS p"""
+    found: list[Any] = session.execute(str(scalar(session, query, position)).encode()).fetchall()
     session.execute("COMMIT")
     return found
 
