@@ -56,7 +56,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The number of the column if the table has it; error if it is of another kind.
+-- The number of the column if the table has it; error if it is of another kind, or the table could not be read with it.
 CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
 RETURNS smallint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -65,9 +65,10 @@ DECLARE
 BEGIN
     IF method NOT IN ('brin', 'btree') THEN
         RAISE 'method must be brin or btree, not %', method USING ERRCODE = 'invalid_parameter_value';
-    ELSIF NOT EXISTS (SELECT FROM pg_class WHERE oid = relation AND relkind IN ('r', 'p')) THEN
-        RAISE '% is not a table', relation USING ERRCODE = 'wrong_object_type';
     END IF;
+    -- What feed_enable() would refuse, the last of the statements.
+    PERFORM inorder_internal.check_exists(relation), inorder_internal.check_local(relation),
+            inorder_internal.check_kind(relation), inorder_internal.check_alone(relation);
     SELECT attnum INTO key_attnum FROM pg_attribute
     WHERE attrelid = relation AND attname = key_column AND NOT attisdropped;
     IF key_attnum IS NOT NULL
@@ -112,5 +113,5 @@ COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), its index (brin or btree) '
 'CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command gexec.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), '
-'wrong_object_type, duplicate_column (a column of this name without such a default), '
-'object_not_in_prerequisite_state (readable by another column already).';
+'wrong_object_type (it could not be read afterwards), duplicate_column (a column of this name without such a '
+'default), object_not_in_prerequisite_state (readable by another column already, or in one tree with another table).';

@@ -49,6 +49,17 @@ BEGIN
     END;
 END $$;
 
+-- Error if a table cannot be read by transactions, regardless of its columns.
+CREATE FUNCTION inorder_internal.check_kind(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    problem text := inorder_internal.problem(relation);
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
+    END IF;
+END $$;
+
 -- The catalog of distributed tables, where Citus is.
 CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
@@ -179,12 +190,8 @@ DECLARE
     t inorder_internal.feed_table;
     key_attnum smallint;
     amount bigint;
-    problem text := inorder_internal.problem(relation);
 BEGIN
-    PERFORM inorder_internal.check_local(relation);
-    IF problem IS NOT NULL THEN
-        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
-    END IF;
+    PERFORM inorder_internal.check_local(relation), inorder_internal.check_kind(relation);
     t.relation := relation;
     SELECT count(*) OVER (), a.attnum, a.attname, a.atttypid = 'uuid'::regtype, a.attgenerated = 's', k.base
     INTO amount, key_attnum, t.key_column, t.is_uuid, t.is_generated, t.base
@@ -465,14 +472,9 @@ CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, call
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     guarded boolean := inorder_internal.has_guard(t);
-    problem text := inorder_internal.problem(t.relation);
 BEGIN
-    IF has_table_privilege(t.relation, 'SELECT') IS NULL THEN
-        RAISE 'table with OID % does not exist', t.relation::oid USING ERRCODE = 'undefined_table';
-    ELSIF problem IS NOT NULL THEN
-        RAISE 'cannot read % by transactions: it %', t.relation, problem USING ERRCODE = 'wrong_object_type';
-    END IF;
-    PERFORM inorder_internal.refuse_hidden(caller, t.relation);
+    PERFORM inorder_internal.check_exists(t.relation), inorder_internal.check_kind(t.relation),
+            inorder_internal.refuse_hidden(caller, t.relation);
     IF NOT guarded THEN
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
@@ -553,17 +555,12 @@ CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
-    problem text;
 BEGIN
     SELECT * INTO t FROM inorder_internal.feed_table AS f WHERE f.relation = table_of.relation;
     IF FOUND THEN
         RETURN inorder_internal.accepted(t);
     END IF;
-    PERFORM inorder_internal.check_local(relation);
-    problem := inorder_internal.problem(relation);
-    IF problem IS NOT NULL THEN
-        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
-    END IF;
+    PERFORM inorder_internal.check_local(relation), inorder_internal.check_kind(relation);
     RAISE 'table % has not been made readable by transactions', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Without the guard its rows may have numbers that readers have passed.',

@@ -39,6 +39,18 @@ SELECT feed_prepare('half') \gexec
 SELECT error_of($$SELECT feed_prepare('half', 'other', 'hash')$$);
 SELECT error_of($$SELECT feed_prepare('steps')$$);
 SELECT error_of($$SELECT feed_prepare('half_pkey')$$);
+-- Nothing is done to a table that could not be read afterwards.
+CREATE UNLOGGED TABLE fleeting (k int);
+SELECT error_of($$SELECT feed_prepare('fleeting')$$);
+CREATE TABLE above (k int);
+CREATE TABLE below () INHERITS (above);
+SELECT error_of($$SELECT feed_prepare('above')$$);
+CREATE TABLE parted (id uuid DEFAULT uuid_xact_nextval(), k int) PARTITION BY RANGE (k);
+CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (1);
+CREATE INDEX ON part (id);
+SELECT feed_enable('part');
+SELECT error_of($$SELECT feed_prepare('parted')$$);
+DROP TABLE fleeting, above, below, parted;
 SELECT count(*) AS null_for_null FROM feed_prepare(NULL);
 -- A column of that name that says something else.
 ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
