@@ -88,8 +88,10 @@ def figures_of(result: Result) -> list[str]:
             for line in as_markdown([one]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
-def test_a_run_is_repeated_by_its_command() -> None:
+def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with as many cores: so many threads are usual there."""
     for name, result in RESULT.items():
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))
         kind = all_experiments()[experiment]
         options = {one.option(field): (field, one) for field, one in settings_of(kind.Plan).items()}
