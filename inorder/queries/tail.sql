@@ -35,12 +35,19 @@ CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
 -- tail_feed: The table of a feed, its owner, whether it has an order column, and whether no other session tails it: an
--- advisory lock says so, which the server gives back when this session ends.
+-- advisory lock says so, which the server gives back when this session ends. Any role can take it: one that is neither
+-- this one, nor a member of the feed's owner or of the table's, does not count.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
-       order_column IS NOT NULL, pg_catalog.pg_try_advisory_lock(
-           pg_catalog.hashtextextended(pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8))
+       order_column IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
+           SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+           WHERE l.locktype = 'advisory' AND l.granted AND l.database = a.datid AND a.datname = pg_catalog.current_database()
+             AND (l.classid::pg_catalog.int8 << 32 | l.objid::pg_catalog.int8) = k.key AND l.objsubid = 1
+             AND (a.usename = SESSION_USER OR pg_catalog.pg_has_role(a.usesysid, r.oid, 'USAGE')
+                  OR pg_catalog.pg_has_role(a.usesysid, relowner, 'USAGE')))
 FROM {inorder}.feeds JOIN pg_catalog.pg_roles r ON rolname = owner
 JOIN pg_catalog.pg_class c ON c.oid = relation JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+CROSS JOIN LATERAL pg_catalog.hashtextextended(
+    pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8) AS k(key)
 WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.name, CURRENT_USER)
 
 -- tail_feed_batch: The number of a feed's unfinished batch, or of the next.

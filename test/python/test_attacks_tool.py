@@ -78,6 +78,18 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
         assert [done.returncode for done in said] == [0] * len(COMMANDS), said
 
 
+def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -> None:
+    with database(attacked) as dsn, connect(dsn) as admin, connect(f"{dsn} user=mallory") as mallory:
+        execute(admin, "CREATE EXTENSION inorder", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
+        execute(admin, "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")
+        key = "hashtextextended(concat_ws(' ', 'inorder tail', 'postgres'::regrole::oid, 'f'), 0)"
+        execute(mallory, f"SELECT pg_advisory_lock({key})")
+        assert scalar(admin, f"SELECT pg_try_advisory_lock({key})") is False
+        environment = attacked.environment() | {"PGDATABASE": admin.info.dbname, "PGUSER": "postgres"}
+        done = preloaded.run(["tail", "--feed", "f"], tmp_path, environment, PATIENCE)
+        assert done.returncode == 0 and done.stdout.count(b"\n") == 1, done
+
+
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     """It may be renamed, and another one put in its place, while the tool runs."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
