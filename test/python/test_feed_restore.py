@@ -167,6 +167,37 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
         check_counts(connection)
 
 
+@pytest.mark.usefixtures("plain_roles")
+def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+    for server in (cluster, young):
+        with connect(server.dsn) as admin:
+            execute(admin, "CREATE DATABASE plain", f"GRANT CREATE ON DATABASE plain TO {OWNER}")
+        with connect(dsn_of(server, "plain")) as admin:
+            execute(admin, f"GRANT USAGE, CREATE ON SCHEMA public TO {OWNER}, {READER}")
+        with connect(dsn_of(server, "plain", OWNER)) as connection:
+            create(connection)
+    with connect(dsn_of(cluster, "plain", OWNER)) as connection:
+        delivered = fill(connection)
+        execute(connection, "SELECT feed_create('old', 'orders'), feed_create('work', 'orders')")
+        execute(connection, "SELECT feed_next_batch('old')", "SELECT feed_drop('old'), feed_take_batch('work', 'w')")
+    let_the_reader_read(cluster)
+    file = str(tmp_path / "dump")
+    dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
+    assert dumped.returncode == 0, dumped.stderr
+    restored = run(young, "pg_restore", "-U", OWNER, "--exit-on-error", "-d", "plain", file)
+    assert restored.returncode == 0, restored.stderr
+    with connect(dsn_of(young, "plain", OWNER)) as connection:
+        assert scalar(connection, "SELECT count(*) FROM inorder_internal.gone_feed") == 1
+        kept = 2 * len(ALL) + 1  # not those of the reader
+        for state in ("feed", "feed_state"):
+            assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
+        for feed, table in KEPT.items():
+            connection.execute("SELECT feed_rebase(%s)", [table])
+            assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
+        assert scalar(connection, "SELECT number FROM feed_take_batch('work', 'v')") == 1
+        check_counts(connection)
+
+
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     with copy_of("template1", cluster, "elsewhere") as connection:
         spend_transactions(connection, 2000)  # more than other tests in the younger server
