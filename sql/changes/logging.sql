@@ -29,7 +29,9 @@ BEGIN
                           WHEN problem LIKE '% type %'
                           THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'Tables can that are permanent, and have no children but partitions.' END;
-    ELSIF NOT pg_has_role(keeper, owner, 'MEMBER'::text) THEN
+    -- Since 16 a member may be granted neither the privileges of a role nor to become it.
+    ELSIF NOT pg_has_role(keeper, owner, CASE WHEN current_setting('server_version_num')::int >= 160000
+                                              THEN 'USAGE, SET, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END) THEN
         RAISE 'role % owns the schema of table %, and could replace its log',
               quote_ident(inorder_internal.role_name(keeper)), relation
         USING ERRCODE = 'insufficient_privilege',

@@ -322,6 +322,11 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection) -> None:
         run(fresh, "RESET ROLE", "ALTER SCHEMA kept OWNER TO pg_database_owner", "SET ROLE changes_owner", enable,
             "RESET ROLE", "ALTER SCHEMA kept OWNER TO changes_keeper", "SET ROLE changes_owner")  # fmt: skip
         assert state(fresh, enable) == "42501"
+        if fresh.info.server_version >= 160000:
+            run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper WITH INHERIT FALSE, SET FALSE",
+                "SET ROLE changes_owner")  # fmt: skip
+            assert state(fresh, enable) == "42501", "a member that could not become it"
+            run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper WITH SET TRUE", "SET ROLE changes_owner")
         run(fresh, "RESET ROLE", "GRANT changes_owner TO changes_keeper", "SET ROLE changes_owner", enable)
 
 
