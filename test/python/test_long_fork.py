@@ -66,6 +66,9 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
             primary.execute("SELECT pg_reload_conf()")
             wait_for(lambda: scalar(waits, "SHOW synchronous_standby_names") != "")
+            # A new session: the server has told all of its processes. The one that makes checkpoints lets commits wait.
+            with connect(primary.info.dsn) as new:
+                new.execute("CHECKPOINT")
             for session in (waits, passes):
                 session.execute("BEGIN; SET LOCAL synchronous_commit = on")
                 session.execute("INSERT INTO events DEFAULT VALUES")
