@@ -32,8 +32,9 @@ from inorder.lab.server.temporary import require_free
 from inorder.lab.targets.own_server import OwnServer
 from inorder.lab.turn import Metrics, Progress
 
-from conftest import has_pgstattuple
+from conftest import has_pgstattuple, scalar
 from own_server_runs import but, fitted, plain, run_there, traces
+from waiting import PATIENCE, wait_for
 
 
 @pytest.mark.server
@@ -127,12 +128,11 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
     command = [sys.executable, "-m", "inorder", "lab", "run", "reader", "--dsn", users.dsn, "--writers", "4",
                "--seconds", "60", "--rounds", "2"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
-        deadline = time.monotonic() + 30
-        while "inorder_lab" not in feeds(users.dsn) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)
+        wait_for(lambda: "inorder_lab" in feeds(users.dsn))
+        with connect(users.dsn) as connection:  # before there is a row nothing is measured that would be kept
+            wait_for(lambda: scalar(connection, "SELECT count(*) FROM inorder_lab.events"))
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE) == 130
     result = load(tmp_path / "inorder-reader.jsonl")
     assert {run.kind for run in result.runs} == set(READERS) and not result.complete and traces(users.dsn) == []
 
