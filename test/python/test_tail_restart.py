@@ -1,7 +1,6 @@
 """inorder tail and inorder count over restarts and crashes of the server, with writers that wait for no disk."""
 
 import collections
-import os
 import signal
 import sys
 import threading
@@ -22,6 +21,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, SETTINGS, install_edition, scalar
+from stress.crash import kill_all
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 
@@ -53,27 +53,6 @@ def private(server: Installation, edition_name: str) -> Iterator[Cluster]:
         with connect(running.dsn) as connection:
             make_table(connection)
         yield running
-
-
-def crash(cluster: Cluster) -> None:
-    """Kill the server and all its processes at once, and start it again."""
-    assert cluster.process
-    postmaster = cluster.process.pid
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    os.kill(postmaster, signal.SIGKILL)
-    for child in children:
-        with suppress(ProcessLookupError):
-            os.kill(int(child), signal.SIGKILL)
-    cluster.process.wait()
-    wait_for(lambda: not any(lives(child) for child in children))
-    cluster.start(LAZY)
-
-
-def lives(process: str) -> bool:
-    """Whether a process runs; a zombie, which init has not fetched yet, does not."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 class Writers:
@@ -120,7 +99,8 @@ def test_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
             for number in range(CRASHES):
                 wait_for_more(tmp_path / "out")
                 time.sleep(number % 5 / 20)
-                crash(private)
+                kill_all(private)
+                private.start(LAZY)
         with connect(private.dsn) as connection:
             kept = [str(row[0]) for row in connection.execute("SELECT id FROM events ORDER BY id").fetchall()]
         wait_for(lambda: (tmp_path / "out").read_bytes().endswith(b"\n") and len(ids(tmp_path)) >= len(kept))
