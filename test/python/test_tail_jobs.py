@@ -1,6 +1,7 @@
 """inorder tail --jobs: what one reader writes, byte for byte, whatever becomes of one of several."""
 
 import signal
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
@@ -76,7 +77,11 @@ def run_of(form: str, jobs: int = 3) -> tuple[str, ...]:
 def bytes_in(tail: Tail) -> int:
     """Of the output, also of a Parquet file that is not whole yet."""
     out = tail.folder / "out"
-    return sum(path.stat().st_size for path in (out.iterdir() if out.is_dir() else [out]) if path.exists())
+    sizes = []
+    for path in out.iterdir() if out.is_dir() else [out]:
+        with suppress(FileNotFoundError):  # it was renamed
+            sizes.append(path.stat().st_size)
+    return sum(sizes)
 
 
 def numbers(connection: Connection, tail: Tail, form: str) -> list[int]:
