@@ -85,7 +85,7 @@ BEGIN
                       WHERE c.oid = catalog AND a.atttypid IN ('regclass'::regtype, 'oid'::regtype)) THEN
         RAISE 'this version of Citus is not known: % has another form', catalog USING ERRCODE = 'feature_not_supported';
     END IF;
-    EXECUTE 'SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition AS p WHERE p.logicalrelid = ANY ($1) LIMIT 1'
+    EXECUTE format('SELECT p.logicalrelid FROM %s AS p WHERE p.logicalrelid = ANY ($1) LIMIT 1', catalog)
     INTO distributed USING inorder_internal.tree(relation)::oid[];
     IF distributed IS NOT NULL THEN
         RAISE 'table % is distributed by Citus: its shards can be read, not the table', distributed
