@@ -164,8 +164,8 @@ class TableSource(Source):
             self.save(State(table.database, table.quoted, json.loads(position)))
         else:
             require_position_in(table, self.state, self.file)
-            self.check_order(self.state)
             self.check_kept(self.state)
+            self.check_order(self.state)
 
     def numbered_table(self) -> Table:
         """The table that positions are in."""

@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 
 FORMAT = 1
 NEW = b'{"format": 1, "new": true}\n'  # a file that was made, and whose first run did not come to read
-HIGHEST = 2**48 - 1  # of a transaction's number
 
-RANGE = re.compile(r"\[(\d{1,15}),(\d{1,15})", re.ASCII)
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -117,7 +115,7 @@ def mark_of(fields: Json | None) -> Mark | None:
 
 
 def checked(state: State) -> State:
-    """The same, if its parts are what they should be; what only the server can know it checks itself."""
+    """The same, if its parts are what they should be; what else is in positions and batches the server checks."""
     require(isinstance(state.database, str) and isinstance(state.table, str), "database or table")
     check_part(state.position, "position", "partial", "last_key")
     if state.pending is not None:
@@ -144,63 +142,11 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(part: Json, what: str, number: str, key: str) -> None:
-    """A position or a batch: its transactions, and the one that it stands in with the key there, or its order."""
-    require(isinstance(part, dict), what)
-    require(are_transactions(part.get("transactions")), f"transactions of the {what}")
-    within, columns, members, ordering = part.get(number), part.get(key), part.get("members"), part.get("ordering")
-    require(within is None or (type(within) is int and 0 <= within <= HIGHEST), f"{number} of the {what}")
-    require(is_key(columns) and (within is None) == (columns is None), f"{key} of the {what}")
-    require(ordering is None or (within is None and is_order(ordering)), f"ordering of the {what}")
-    require(members is None or (isinstance(members, list) and all(isinstance(m, dict) for m in members)),
-            f"members of the {what}")  # fmt: skip
-    require(part.get("origin") is None or isinstance(part["origin"], str), f"origin of the {what}")
-
-
-def is_key(columns: object) -> bool:
-    return columns is None or (
-        isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
-    )
-
-
-def is_order(ordering: object) -> bool:
-    """The order of a position: the column, its number, values in it; and the set that is read in part.
-
-    >>> column = {"column_name": "seq", "attnum": 2}
-    >>> [is_order(column), is_order(column | {"frozen": "{[3,9)}", "next_value": -7, "up_to": 20})]
-    [True, True]
-    >>> [is_order(column | {"attnum": "x"}), is_order(column | {"frozen": 3}), is_order({}), is_order([1, 2, 3])]
-    [False, False, False, False]
-    """
-    if not isinstance(ordering, dict):
-        return False
-    values = [ordering.get(name) for name in ("from_value", "next_value", "up_to", "walked_from")]
-    return (
-        isinstance(ordering.get("column_name"), str)
-        and type(ordering.get("attnum")) is int
-        and (ordering.get("frozen") is None or are_transactions(ordering["frozen"]))
-        and all(value is None or type(value) is int for value in values)
-    )
-
-
-def are_transactions(text: object) -> bool:
-    """A set of transactions as the server writes it: ranges with both ends, in order and apart from each other.
-
-    >>> [are_transactions(text) for text in ("{}", "{[0,9)}", "{[0,9),[11,12)}")]
-    [True, True, True]
-    >>> [are_transactions(text) for text in ("{(,)}", "{[0,)}", "{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "x", None)]
-    [False, False, False, False, False, False, False]
-    """
-    if text == "{}":
-        return True
-    if not (isinstance(text, str) and text.startswith("{") and text.endswith(")}")):
-        return False
-    end = -1
-    for piece in text[1:-2].split("),"):
-        match = RANGE.fullmatch(piece)
-        if match is None or not end < int(match[1]) < int(match[2]) <= HIGHEST + 1:
-            return False
-        end = int(match[2])
-    return True
+    """A position or a batch: whether it stands in a transaction, and behind a key there, which may have no null."""
+    require(isinstance(part, dict) and isinstance(part.get("transactions"), str), what)
+    columns = part.get(key)
+    is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
+    require(is_key if columns is not None else part.get(number) is None, f"{key} of the {what}")
 
 
 def order_of(position: Json) -> str | None:

@@ -63,19 +63,10 @@ UNREADABLE = [
     b"{", b"[]", b"7", b"null", b"\0\xff", b"\n", changed()[:-1], changed() + b"{}", b'"' + b"\\u0000" * 9 + b'"',
     changed(database=None), changed(table=["public.events"]), changed(position=[]), changed(position=None),
     changed(pending=[]), changed(pending={}), changed(pending={"batch": BATCH}), changed(more=1), changed(new=True),
-    *(position_of(transactions=text) for text in (
-        "x", "", None, 7, "{(,)}", "{[0,)}", "{(,5)}", "{[0,281474976710657)}", "{[-1,5)}", "{[3,3)}", "{[5,4)}",
-        "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5)", "[0,5)", "{[0,5),}", "{[0,5)\n}", "{{[0,5)}}",
-        "{[0,99999999999999999999)}", "{[٣,٤)}", "{[0,5), [7,8)}", "{empty}",
-    )),
-    position_of(partial=-1, last_key=["k"]), position_of(partial="7", last_key=["k"]), position_of(partial=7),
-    position_of(partial=True, last_key=["k"]), position_of(partial=2**48, last_key=["k"]),
-    position_of(ordering={}), position_of(ordering=[]), position_of(ordering=ORDER | {"frozen": "{(,)}"}),
-    position_of(ordering=ORDER | {"attnum": "2"}), position_of(partial=7, last_key=["k"], ordering=ORDER),
-    position_of(last_key=["k"]), position_of(partial=7, last_key=[]), position_of(partial=7, last_key="k"),
-    position_of(partial=7, last_key=[None]), position_of(members=[7]), position_of(members={}),
-    position_of(origin=5),
-    pending(batch=BATCH | {"transactions": "{(,)}"}), pending(after={"transactions": "{(,)}"}), pending(after=None),
+    position_of(transactions=None), position_of(transactions=7), position_of(partial=7), position_of(last_key=7),
+    position_of(partial=7, last_key=[]), position_of(partial=7, last_key="k"), position_of(partial=7, last_key=[None]),
+    position_of(partial=7, last_key=[["k"]]),
+    pending(after=None),
     pending(batch=BATCH | {"cut": 8}), pending(start="00ff"), pending(start=5), pending(more=5),
     changed(output={}), changed(output=[]), changed(output=MARK | {"size": -1}),
     changed(output=MARK | {"size": 1.5}),
@@ -84,7 +75,7 @@ UNREADABLE = [
     changed(table="\ud800"), changed().replace(b"null", b"NaN"), changed().replace(b"null", b"Infinity"),
     changed().replace(b'"format": 1', b'"format": 1, "format": 1'),
     b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, changed().replace(b"null", b"[" * 10_000),
-    changed().replace(b"null", b"9" * 10_000), position_of(partial=10**400, last_key=["k"]),
+    changed().replace(b"null", b"9" * 10_000),
 ]  # fmt: skip
 
 
@@ -174,7 +165,39 @@ NO_POSITIONS = [
     (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
     (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
     (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
-    (position_of(transactions="{(,)}"), "cannot use p: it is damaged, or no position file: TypeError of the trans"),
+    (position_of(transactions="{(,)}"), "the position holds transactions {(,)}, which must be between 0 and"),
+    *(
+        (position_of(transactions=text), "")
+        for text in (
+            "x",
+            "{[0,)}",
+            "{[-1,5)}",
+            "{[5,4)}",
+            "{[0,5)",
+            "{[0,99999999999999999999)}",
+            "{[٣,٤)}",
+        )
+    ),
+    *(
+        (position_of(transactions=text), "it has what no server writes")
+        for text in (
+            "{[3,3)}",
+            "{[5,6),[0,5)}",
+            "{[0,5),[5,6)}",
+            "{[0,5],[7,8)}",
+            "{[0,5), [7,8)}",
+            "{empty}",
+        )
+    ),
+    *((position_of(partial=number, last_key=["k"]), "") for number in (-1, "7", True, 2**48, 10**400)),
+    (position_of(last_key=["k"]), "which no server writes"),
+    (position_of(origin=5), "it has what no server writes"),
+    (position_of(ordering=[1]), ""),
+    (position_of(ordering=ORDER | {"frozen": "{(,)}"}), "which no server writes"),
+    (position_of(ordering=ORDER | {"attnum": "2"}), "it has what no server writes"),
+    (position_of(partial=7, last_key=["k"], ordering=ORDER), "which no server writes"),
+    (position_of(members=[7]), ""),
+    (position_of(members={}), "expected JSON array"),
     (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
     (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
     (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
