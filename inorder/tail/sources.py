@@ -181,12 +181,16 @@ class TableSource(Source):
         """What the file says must be what the server understands, all of it."""
         pending = state.pending
         batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
-        readable, follows = self.session.row(
-            query("tail_kept"), position=as_text(state.position), batch=batch, after=after
-        )
+        damaged = f"cannot use {self.file.asked}: it is damaged, or no position file: "
+        try:
+            readable, follows = self.session.row(
+                query("tail_kept"), position=as_text(state.position), batch=batch, after=after
+            )
+        except psycopg.DataError as error:
+            raise InputError(damaged + str(error)) from error
         if not readable or not follows:
             problem = "it has what no server writes" if not readable else "its batch does not lead to what comes after"
-            raise InputError(f"cannot use {self.file.asked}: it is damaged, or no position file: {problem}")
+            raise InputError(damaged + problem)
 
     @property
     def present(self) -> State:

@@ -160,44 +160,28 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.read(decode)
 
 
+DAMAGED = "cannot use p: it is damaged, or no position file: "
+BEYOND = ("{(,)}", "{[0,)}", "{[-1,5)}")
+NO_SETS = ("x", "{[5,4)}", "{[0,5)", "{[0,99999999999999999999)}", "{[٣,٤)}")
+NOT_WRITTEN_SO = ("{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5), [7,8)}", "{empty}")
 NO_POSITIONS = [
     (b"", "cannot use p: it is empty, and where the last run stopped is lost\nHINT:  Put a copy back."),
     (b"{", "cannot use p: it is damaged, or no position file: JSONDecodeError"),
     (b"[" * 100_000, "cannot use p: it is damaged, or no position file: it is nested too deeply"),
     (changed(table="\ud800"), "cannot use p: it is damaged, or no position file: UnicodeEncodeError"),
-    (position_of(transactions="{(,)}"), "the position holds transactions {(,)}, which must be between 0 and"),
-    *(
-        (position_of(transactions=text), "")
-        for text in (
-            "x",
-            "{[0,)}",
-            "{[-1,5)}",
-            "{[5,4)}",
-            "{[0,5)",
-            "{[0,99999999999999999999)}",
-            "{[٣,٤)}",
-        )
-    ),
-    *(
-        (position_of(transactions=text), "it has what no server writes")
-        for text in (
-            "{[3,3)}",
-            "{[5,6),[0,5)}",
-            "{[0,5),[5,6)}",
-            "{[0,5],[7,8)}",
-            "{[0,5), [7,8)}",
-            "{empty}",
-        )
-    ),
-    *((position_of(partial=number, last_key=["k"]), "") for number in (-1, "7", True, 2**48, 10**400)),
+    *((position_of(transactions=text), "the position holds transactions {") for text in BEYOND),
+    *((position_of(transactions=text), DAMAGED) for text in NO_SETS),
+    *((position_of(transactions=text), f"{DAMAGED}it has what no server writes") for text in NOT_WRITTEN_SO),
+    *((position_of(partial=n, last_key=["k"]), "the position stands inside transaction") for n in (-1, 2**48)),
+    *((position_of(partial=value, last_key=["k"]), DAMAGED) for value in ("7", True, 10**400)),
     (position_of(last_key=["k"]), "which no server writes"),
-    (position_of(origin=5), "it has what no server writes"),
-    (position_of(ordering=[1]), ""),
+    (position_of(origin=5), f"{DAMAGED}it has what no server writes"),
+    (position_of(ordering=[1]), DAMAGED),
     (position_of(ordering=ORDER | {"frozen": "{(,)}"}), "which no server writes"),
-    (position_of(ordering=ORDER | {"attnum": "2"}), "it has what no server writes"),
+    (position_of(ordering=ORDER | {"attnum": "2"}), f"{DAMAGED}it has what no server writes"),
     (position_of(partial=7, last_key=["k"], ordering=ORDER), "which no server writes"),
-    (position_of(members=[7]), ""),
-    (position_of(members={}), "expected JSON array"),
+    (position_of(members=[7]), DAMAGED),
+    (position_of(members={}), f"{DAMAGED}expected JSON array"),
     (changed(format=2), "cannot use p: its format is 2, this inorder knows 1"),
     (changed(table="public.other"), "p is the position in public.other in the database 'tail', not in public."),
     (changed(database="shop"), "p is the position in public.events in the database 'shop', not in public."),
