@@ -36,17 +36,17 @@ SQL_SOURCES = \
     ports/ports.sql \
     feed/query.sql \
     feed/order.sql \
-    feed/next_batch.sql \
-    feed/found.sql \
+    feed/batch.sql \
+    feed/faults.sql \
     feed/column.sql \
     feed/piece.sql \
     feed/next.sql \
     feed/kept.sql \
     feed/batches.sql \
+    feed/take.sql \
     feed/shares.sql \
     feed/workers.sql \
     feed/feed.sql \
-    feed/take.sql \
     feed/reader.sql \
     feed/split.sql \
     feed/readable.sql \

@@ -1,4 +1,9 @@
--- Unfinished batches of workers: what becomes of them when their feed changes, and the view feed_batches.
+-- Batches of workers that are unfinished: who has one, what becomes of them when their feed changes, and the view
+-- feed_batches.
+--
+-- A batch is given to a worker with a token. Only who has the token finishes it, returns it, or prolongs the lease.
+-- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
+-- asked for it has ended. After so many tries it is set aside.
 
 -- The unfinished batches of the workers of a feed. Those before them are not looked for: under a transaction that is
 -- open for long, their versions stay.
@@ -23,6 +28,231 @@ BEGIN
               AND b.number >= coalesce(state.first_batch, -9223372036854775808);
     END IF;
 END $$;
+
+-- Leave the unfinished batch of a feed to its workers, under its number.
+CREATE FUNCTION inorder_internal.share_pending(feed bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
+    b inorder_internal.worker_batch;
+BEGIN
+    b.feed := feed;
+    b.number := state.batch;
+    b.relation := state.relation;
+    b.batch := state.pending;
+    b := inorder_internal.keep_batch(b);
+    UPDATE inorder_internal.feed_state AS s
+    SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = share_pending.feed AND s.seq = state.seq;
+END $$;
+
+---------------------------------------------------------------------------
+-- Who gets a batch
+---------------------------------------------------------------------------
+
+-- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
+CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
+RETURNS SETOF inorder_internal.worker_batch
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT f.*
+    FROM generate_series(0, shares - 1) AS s(share)
+    CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
+                        WHERE b.feed_share = first_batches.feed * 1024 + s.share AND b.written_here
+                          AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
+                        ORDER BY b.place LIMIT 1::bigint) AS f
+    WHERE f.set_aside IS NULL;
+END;
+
+-- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
+CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (SELECT FROM generate_series(0, shares - 1) AS s(share)
+                   CROSS JOIN LATERAL (SELECT b.is_open FROM inorder_internal.worker_batch AS b
+                                       WHERE b.feed_share = has_open.feed * 1024 + s.share AND b.written_here
+                                         AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
+                                       ORDER BY b.place DESC LIMIT 1::bigint) AS last
+                   WHERE last.is_open);
+END;
+
+-- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
+CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF shares IS NOT NULL THEN
+        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(state.feed, shares, state.places) AS b
+                       WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
+    END IF;
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                   WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
+                     AND b.number >= coalesce(state.first_batch, -9223372036854775808)
+                     AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
+END $$;
+
+-- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
+-- null if there is none. Of those to which rows may still be added, only with so many rows.
+CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
+RETURNS inorder_internal.worker_batch
+-- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    shares int;
+    places bigint[];
+    candidate bigint;
+    found_batch inorder_internal.worker_batch;
+BEGIN
+    SELECT (f.shared_by).shares, n.places INTO shares, places
+    FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS n ON n.feed = f.id
+    WHERE f.id = share_batch.feed ORDER BY n.seq DESC LIMIT 1;
+    -- A share is its last worker's, until others have had twice as many turns as there are shares.
+    FOR candidate IN
+        SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
+        LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
+                           WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
+        WHERE b.worker = share_batch.worker
+           OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
+        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
+                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
+    LOOP
+        -- One that is locked is being finished, returned or prolonged at this moment.
+        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
+          AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
+        EXIT WHEN FOUND;
+    END LOOP;
+    RETURN found_batch;
+END $$;
+
+-- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
+-- divided, see share_batch().
+CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
+RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found_batch inorder_internal.worker_batch;
+    lowest bigint;
+BEGIN
+    IF least_rows IS NOT NULL THEN
+        RETURN inorder_internal.share_batch(feed, worker, least_rows);
+    END IF;
+    -- A transaction that is open for long keeps those that were finished since it began: each look would meet all.
+    lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
+    -- One that is locked is being finished or returned at this moment.
+    SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
+      AND b.number >= lowest
+    ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
+        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
+          AND inorder_internal.is_free(b)
+        ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    END IF;
+    RETURN found_batch;
+END $$;
+
+-- A batch as a worker gets it.
+CREATE FUNCTION inorder_internal.given(
+    b inorder_internal.worker_batch, worker text, lease interval, max_tries int, holder oid
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    b.worker := given.worker;
+    b.holder := given.holder;
+    b.holder_pid := pg_backend_pid();
+    -- 60 random bits.
+    b.token := concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint;
+    b.tries := coalesce(b.tries, 0) + 1;
+    b.max_tries := given.max_tries;
+    b.lease_end := clock_timestamp() + lease;
+    RETURN b;
+END $$;
+
+-- Note which worker has a batch of a share.
+CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE inorder_internal.share_worker AS s
+    SET worker = b.worker,
+        turn = (SELECT f.batch FROM inorder_internal.feed_state AS f WHERE f.feed = b.feed ORDER BY f.seq DESC LIMIT 1),
+        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+    WHERE s.feed = b.feed AND s.share = b.share
+      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
+                   WHERE n.feed = b.feed AND n.share = b.share);
+    IF NOT FOUND THEN
+        INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn)
+        VALUES (b.feed, b.share, b.relation, b.worker, (inorder_internal.state_of(b.feed)).batch)
+        ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
+-- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
+-- those that were tried too often.
+CREATE FUNCTION inorder_internal.take_batch(
+    feed bigint, worker text, lease interval, max_tries int, holder oid, least_rows bigint
+) RETURNS inorder_internal.worker_batch
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+    before bigint;
+BEGIN
+    LOOP
+        b := inorder_internal.free_batch(feed, worker, least_rows);
+        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
+        UPDATE inorder_internal.worker_batch AS w
+        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
+            max_tries = take_batch.max_tries
+        WHERE w.feed = take_batch.feed AND w.number = b.number;
+    END LOOP;
+    IF b.number IS NOT NULL THEN
+        before := b.number;
+        -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
+        -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
+        IF b.is_open THEN
+            UPDATE inorder_internal.feed_state AS s
+            SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
+                batch_origin = inorder_internal.server_origin(), places[b.share + 1] = b.place,
+                seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+            WHERE s.feed = b.feed
+              AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = b.feed)
+            RETURNING s.batch INTO b.number;
+        END IF;
+        b := inorder_internal.given(b, worker, lease, max_tries, holder);
+        UPDATE inorder_internal.worker_batch AS w
+        SET (number, worker, token, holder, holder_pid, tries, max_tries, lease_end)
+            = ROW(b.number, b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
+        WHERE w.feed = b.feed AND w.number = before;
+        IF b.share IS NOT NULL THEN
+            PERFORM inorder_internal.note_turn(b);
+        END IF;
+    END IF;
+    RETURN b;
+END $$;
+
+CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    b inorder_internal.worker_batch;
+BEGIN
+    SELECT * INTO b FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
+    RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
+    USING ERRCODE = 'invalid_parameter_value',
+          DETAIL = CASE WHEN b.number IS NULL
+                            THEN 'It was finished or discarded, or a promotion or a restore took it back.'
+                        WHEN b.set_aside IS NOT NULL THEN format('It was set aside after %s tries.', b.tries)
+                        WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
+                        ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
+          HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
+                 'feed_take_batch().';
+END $$;
+
+---------------------------------------------------------------------------
+-- When the feed changes
+---------------------------------------------------------------------------
 
 -- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
 -- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets

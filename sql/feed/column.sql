@@ -1,6 +1,6 @@
--- A column that a feed depends on, besides that of the number: rows come in its order, or workers divide them by its
--- hash. It is proved in the table and in each partition, which are locked, before each use: rows without a place in the
--- order, or a key that changed its share, would be lost or repeated.
+-- A column that a feed depends on, besides that of the number: rows come in its order (order.sql), or workers divide them
+-- by its hash (shares.sql). It is proved in the table and in each partition, which are locked, before each use: rows
+-- without a place in the order, or a key that changed its share, would be lost or repeated.
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
@@ -67,4 +67,79 @@ BEGIN
              WHEN c.fault LIKE 'is not %' THEN 'Choose another column, or give it such a type.'
              WHEN divides THEN 'Choose a column whose values are stored as they are inserted.'
              ELSE 'Choose a column whose values are drawn from a sequence.' END);
+END $$;
+
+-- Which hash function of the server a key of this type has; null for types without one.
+CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
+            WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
+            WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
+
+-- What differs if this server gives keys other hashes than the one that stored it: the hash of a value and, for text,
+-- the encoding of the database. Not the collation, nor its version.
+CREATE FUNCTION inorder_internal.fingerprint(kind text) RETURNS text
+LANGUAGE sql STABLE
+-- Integers are hashed by value, text by its bytes.
+RETURN CASE kind
+    WHEN 'int8'::text THEN hashint8extended(1::bigint, 0::bigint)::text
+    WHEN 'uuid'::text THEN uuid_hash_extended('00112233-4455-6677-8899-aabbccddeeff'::uuid, 0::bigint)::text
+    WHEN 'text'::text THEN concat(hashtextextended('inorder'::text COLLATE "C", 0::bigint), ' '::text,
+                                  getdatabaseencoding()) END;
+
+CREATE FUNCTION inorder_internal.new_share_key(relation regclass, column_name text, shares int)
+RETURNS inorder_internal.share_key
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    attnum smallint;
+    kind text;
+BEGIN
+    SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
+    WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
+    -- With an impossible number if there is no such column, or its type will not do: then each read says so.
+    RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
+               inorder_internal.fingerprint(coalesce(kind, 'text')));
+END $$;
+
+-- How a feed is divided by the column that has the name now, if no batch was made by another one.
+CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
+RETURNS inorder_internal.share_key
+LANGUAGE sql STABLE
+RETURN CASE WHEN (k).shares IS NOT NULL
+            THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
+
+-- How a restored feed is divided, with the column of that name in this database.
+CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
+RETURNS inorder_internal.share_key
+LANGUAGE sql STABLE
+RETURN CASE WHEN (k).shares IS NOT NULL
+            THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
+                     (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
+
+-- A table whose rows are read by this column, for shares by a hash of this kind; error if it is not what it was, or can no
+-- longer give an order or shares.
+CREATE FUNCTION inorder_internal.prove_known_column(
+    t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
+) RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    -- Another feed may have proved the column since it has another type.
+    IF inorder_internal.column_is_proved(t, column_name, attnum, divides)
+       AND (kind IS NULL OR inorder_internal.share_kind(inorder_internal.type_of_column(
+               t.relation, column_name::name)) = kind) THEN
+        RETURN t;
+    -- A key that changed its share would be lost or repeated.
+    ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
+                      WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
+                        AND (kind IS NULL OR inorder_internal.share_kind(a.atttypid) = kind)) THEN
+        PERFORM inorder_internal.refuse_column(
+            t.relation, column_name, divides, CASE WHEN divides THEN 'is not the one by which its feed was divided'
+                                                   ELSE 'is not the one by which its feed is ordered' END,
+            concat('It was renamed, dropped or made anew', CASE WHEN divides THEN ', or its type was changed' END,
+                   ': give the table that column back. Or go on by feed_seek(), which takes the column that has the '
+                   'name now.'));
+    END IF;
+    PERFORM inorder_internal.prove_column(t, column_name::name, divides);
+    RETURN t;
 END $$;

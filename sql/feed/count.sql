@@ -136,17 +136,20 @@ BEGIN
 END $$;
 
 CREATE TYPE inorder_internal.fold_step AS (
-    part regclass, storage text, counted int8multirange, rows bigint, query text, fewer_gaps boolean
+    part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
 COMMENT ON TYPE inorder_internal.fold_step IS
 'Internal type. A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set '
-'of transactions after the fold; the stored number to which the result of the query is added; and whether to store '
-'the set even if no row was added.';
+'of transactions after the fold; the number then, and how many rows it has more; and whether to store the set even if '
+'these are none.';
 
+-- The steps of a fold of a table that is locked, in one snapshot: what has ended in it is visible in it.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    members inorder_internal.next_found.members%TYPE := inorder_internal.seen_members(
+        t.relation, inorder_internal.proved_members(t, caller));
     ended int8multirange := inorder_internal.ended_transactions(t.base);
     leaf regclass;
     known inorder_internal.count_part;
@@ -159,24 +162,23 @@ BEGIN
         step.part := leaf;
         step.storage := inorder_internal.storage(t.relation, leaf);
         step.counted := ended + coalesce(known.counted, '{}');
-        step.rows := coalesce(known.rows, 0);
-        step.query := CASE WHEN known.part IS NULL THEN format(
+        step.more := inorder_internal.count_as_caller(t, CASE WHEN known.part IS NULL THEN format(
                 'SELECT (SELECT pg_catalog.count(*) FROM %strue) OPERATOR(pg_catalog.-) %s',
                 inorder_internal.part(t.relation, leaf, caller),
                 inorder_internal.count_of(t, leaf, inorder_internal.others(ended), caller))
-            ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END;
+            ELSE 'SELECT ' || inorder_internal.count_of(t, leaf, ended - known.counted, caller) END, true, caller);
+        step.rows := coalesce(known.rows, 0) + step.more;
         -- Each gap costs an index probe.
         step.fewer_gaps := known.part IS NULL OR (SELECT count(*) FROM unnest(step.counted))
                                                  < (SELECT count(*) FROM unnest(known.counted));
         RETURN NEXT step;
     END LOOP;
+    PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
 -- Store the number of a table or partition, unless its file may be of this transaction, in which TRUNCATE would empty
 -- that file instead of replacing it.
-CREATE FUNCTION inorder_internal.keep_part(
-    table_relation regclass, step inorder_internal.fold_step, more bigint
-) RETURNS void
+CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Who replaces a file has this lock until the end of the transaction, and writes the row of pg_class.
@@ -186,7 +188,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO inorder_internal.count_part AS p
-    VALUES (table_relation, step.part, step.storage, step.counted, step.rows + more, clock_timestamp())
+    VALUES (table_relation, step.part, step.storage, step.counted, step.rows, clock_timestamp())
     ON CONFLICT (relation, part) DO UPDATE
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
@@ -230,28 +232,12 @@ BEGIN
     RETURN amount;
 END $$;
 
--- The steps of a fold of a table that is locked, and how many rows each found, in one snapshot: what has ended in it is
--- visible in it.
-CREATE FUNCTION inorder_internal.fold_counts(t inorder_internal.feed_table, caller oid)
-RETURNS TABLE (step inorder_internal.fold_step, more bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    members inorder_internal.next_found.members%TYPE := inorder_internal.seen_members(
-        t.relation, inorder_internal.proved_members(t, caller));
-BEGIN
-    FOR step IN SELECT s.* FROM inorder_internal.fold_steps(t, caller) AS s LOOP
-        more := inorder_internal.count_as_caller(t, step.query, true, caller);
-        RETURN NEXT;
-    END LOOP;
-    PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
-END $$;
-
 CREATE FUNCTION inorder_internal.exact_count_fold(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
     folded bigint := 0;
-    f record;
+    step inorder_internal.fold_step;
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- Sessions that fold take turns; sessions that count or write do not wait.
@@ -261,10 +247,10 @@ BEGIN
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
     t := inorder_internal.locked((inorder_internal.count_of_table(relation, caller)).t, caller);
-    FOR f IN SELECT * FROM inorder_internal.fold_counts(t, caller) LOOP
-        folded := folded + f.more;
-        IF f.more > 0 OR (f.step).fewer_gaps THEN
-            PERFORM inorder_internal.keep_part(relation, f.step, f.more);
+    FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP
+        folded := folded + step.more;
+        IF step.more > 0 OR step.fewer_gaps THEN
+            PERFORM inorder_internal.keep_part(relation, step);
         END IF;
     END LOOP;
     RETURN folded;

@@ -215,13 +215,73 @@ BEGIN
     WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL;
 END $$;
 
+-- Set the position of a feed to these transactions or, if they are null, by a word.
+CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    feed bigint := inorder_internal.taken_feed(caller, name, owner);
+    t inorder_internal.feed_table := inorder_internal.locked(
+        (inorder_internal.checked_feed(feed, caller, true, true)).t, caller);
+    state inorder_internal.feed_state;
+    f inorder_internal.feed;
+BEGIN
+    PERFORM inorder_internal.proved_members(t, caller);
+    IF start IS DISTINCT FROM 'here' THEN
+        IF start NOT IN ('beginning', 'now') THEN
+            RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
+            USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        PERFORM inorder_internal.seek_to(feed, t, CASE start WHEN 'beginning' THEN '{}'::int8multirange
+            WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE transactions END);
+        RETURN;
+    END IF;
+    state := inorder_internal.state_of(feed);
+    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
+    IF state.written_here IS NOT TRUE THEN
+        PERFORM inorder_internal.say_restored(f);
+    ELSIF (state.position).partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
+    END IF;
+    UPDATE inorder_internal.feed_state AS s
+    SET position.members = inorder_internal.members(t), pending = NULL,
+        -- In the middle of a set the order is that of the set.
+        position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
+            ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
+    WHERE s.feed = f.id;
+    UPDATE inorder_internal.feed AS known
+    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
+    WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
+      AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
+    PERFORM inorder_internal.renew_batches(state, t);
+END $$;
+
+-- The rows of an unfinished batch.
+CREATE FUNCTION inorder_internal.unfinished_rows(caller oid, name text, number bigint, owner oid)
+RETURNS inorder_internal.rows_found
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, true);
+    t inorder_internal.feed_table := inorder_internal.locked(k.t, caller);
+    w record;
+BEGIN
+    SELECT b.batch, b.share INTO w FROM inorder_internal.worker_batch AS b
+    WHERE b.feed = k.feed AND b.number = unfinished_rows.number AND NOT b.is_open AND b.written_here;
+    IF w.batch IS NULL THEN
+        w.batch := inorder_internal.pending_batch(k, number);
+    ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
+        k := inorder_internal.prove_share_key(k);
+        t := inorder_internal.of_share(t, k.shared_by, w.share);
+    END IF;
+    RETURN inorder_internal.rows_of(t, w.batch, caller);
+END $$;
+
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.drop_feed(inorder_internal.taken_feed(caller, name, owner), caller);
 END $$;
@@ -272,18 +332,14 @@ BEGIN
     UPDATE inorder_internal.feed AS known SET movers = rest WHERE known.id = feed;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole)
-RETURNS void
+CREATE FUNCTION inorder_internal.feed_grant(caller oid, name text, to_role regrole, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, to_role, owner, true);
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole)
-RETURNS void
+CREATE FUNCTION inorder_internal.feed_revoke(caller oid, name text, from_role regrole, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 BEGIN
     PERFORM inorder_internal.change_mover(caller, name, from_role, owner, false);
 END $$;
@@ -326,6 +382,57 @@ BEGIN
     END IF;
     PERFORM inorder_internal.pending_batch(k, number);
     RETURN NULL;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, transactions int8multirange, owner regrole)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF transactions IS NULL THEN
+        RAISE 'transactions must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.seek(caller, name, transactions, NULL, owner);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_seek(caller oid, name text, start text, owner regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF start IS NULL THEN
+        RAISE 'start must not be null' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM inorder_internal.seek(caller, name, NULL, start, owner);
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);
+    session oid;
+BEGIN
+    IF (k.pending).transactions IS NULL AND NOT (k.next).has_rows THEN
+        RETURN NULL;
+    END IF;
+    session := inorder_internal.this_session();
+    IF (k.pending).transactions IS NULL THEN
+        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
+        UPDATE inorder_internal.feed_state AS s
+        SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
+            pending = (k.next).batch, holder = session, holder_pid = pg_backend_pid(), polled = k.asked,
+            caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+        RETURNING s.batch INTO k.batch;
+    ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
+        PERFORM inorder_internal.refuse_held(k, session);
+        UPDATE inorder_internal.feed_state AS s
+        SET holder = session, holder_pid = pg_backend_pid(),
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
+    END IF;
+    RETURN CASE WHEN inorder_internal.make_durable(true) THEN k.batch END;
 END $$;
 
 ---------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 -- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers and by
--- feed_next_batch() (look_next), by workers (next_for_worker) and for shares (distribute_next), all in take.sql:
+-- feed_next_batch() (look_next in take.sql), by workers (next_for_worker in take.sql, for workers.sql) and for shares
+-- (distribute_next in shares.sql):
 --
---  which transactions?  find_next > look > next_batch (next_batch.sql): those that have ended, without the position
+--  which transactions?  find_next > look > next_batch: those that have ended, without the position
 --  is it empty?         find_next > look > probe_rows
---  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch (next_batch.sql)
+--  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch (batch.sql)
 --  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
---
--- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
--- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
+--  and of a share?      take_share (shares.sql) > distribute_next > find_next, as above; add_part
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -16,6 +15,72 @@ BEGIN
     IF whole AND order_column IS NOT NULL THEN
         RAISE 'whole_transactions and an order column exclude each other' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'In the order of a column the rows of a transaction need not follow each other.';
+    END IF;
+END $$;
+
+-- The batch of no transactions, which does not change a position.
+CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    batch.format := inorder_internal.position_format();
+    batch.transactions := '{}';
+    batch.resumed := p.partial;
+    batch.resumed_after := p.last_key;
+    batch.cut := p.partial;
+    batch.cut_after := p.last_key;
+    batch.ordering := CASE WHEN (p.ordering).column_name IS NOT NULL THEN p.ordering END;
+    IF (p.ordering).frozen IS NOT NULL THEN
+        batch.ordering.frozen := NULL;
+        batch.ordering.from_value := (p.ordering).next_value;
+    END IF;
+    batch.members := p.members;
+    batch.origin := inorder_internal.server_origin();
+END $$;
+
+-- The batch of all transactions that have ended since a position; null if there is none.
+CREATE FUNCTION inorder_internal.next_batch(
+    t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
+    OUT batch @extschema@.feed_batch
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    next bigint := inorder_internal.next_transaction(t.base);
+    highest bigint := greatest(upper(p.transactions) - 1, upper((p.ordering).frozen) - 1, p.partial);
+    are_others boolean := inorder_internal.differ(p.members, members);
+BEGIN
+    IF (highest >= next) IS TRUE AND NOT pg_is_in_recovery()
+       AND NOT inorder_internal.has_begun(highest - t.base) THEN
+        PERFORM inorder_internal.say_ahead(t.relation, highest, next);
+    END IF;
+    -- The members of this table are none of another one.
+    IF are_others THEN
+        PERFORM inorder_internal.check_remembers(t, p);
+    END IF;
+    batch := inorder_internal.no_batch(p);
+    batch.transactions := coalesce(
+        (p.ordering).frozen, inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions));
+    batch.cut := NULL;
+    batch.cut_after := NULL;
+    -- A standby may be behind the server that the position is from.
+    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial
+       OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(
+           batch.transactions, inorder_internal.ended_transactions(t.base))) THEN
+        batch := NULL;
+        RETURN;
+    END IF;
+    IF (p.ordering).column_name IS NOT NULL THEN
+        batch.ordering.next_value := NULL;
+    END IF;
+    batch.members := members;
+    IF NOT are_others THEN
+        RETURN;
+    ELSIF p.partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    END IF;
+    -- Partitions in the position may not yet exist on the standby: keep them.
+    IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
+        batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
+                               ORDER BY 1);
     END IF;
 END $$;
 
@@ -242,7 +307,7 @@ BEGIN
         IF whole THEN
             PERFORM inorder_internal.refuse_whole(whole, (b.ordering).column_name);
         END IF;
-        t := inorder_internal.prove_order_of(t, b.ordering);
+        t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
         -- In a set that was read in part the rows that are left are looked for by value.
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
@@ -320,7 +385,7 @@ BEGIN
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('batch', missing);
     ELSIF (b.ordering).column_name IS NOT NULL THEN
-        t := inorder_internal.prove_order_of(t, b.ordering);
+        t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
     END IF;
     RETURN b;
 END $$;

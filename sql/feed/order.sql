@@ -88,25 +88,6 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
-CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    bounds text[];
-BEGIN
-    -- No index serves these conditions, so the planner keeps to that of the order column.
-    IF inorder_internal.is_range(numbers) THEN
-        RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
-    END IF;
-    -- A number is in a range if an odd number of bounds is at or below it.
-    SELECT CASE WHEN t.is_uuid THEN array_agg(inorder_internal.uuid_xact_floor(n.number)::text ORDER BY n.number)
-                ELSE array_agg(n.number::text ORDER BY n.number) END
-    INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
-    RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) '
-                  'OPERATOR(pg_catalog.%%) 2 OPERATOR(pg_catalog.=) 1',
-                  t.key_column, bounds, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END);
-END $$;
-
 -- The end of a query for the rows of a set of transactions, found by number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
@@ -156,37 +137,3 @@ LANGUAGE sql STABLE
 -- Not of a share, which may have its last row anywhere.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));
-
-CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
-LANGUAGE sql IMMUTABLE
-RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
-                              inorder_internal.one((b).cut));
-
--- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
--- transactions, the first part of one.
-CREATE FUNCTION inorder_internal.batch_query(
-    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
-) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    source text := inorder_internal.source(t, parts);
-    query text;
-BEGIN
-    IF (b.ordering).column_name IS NOT NULL AND NOT isempty(b.transactions) THEN
-        RETURN format('(SELECT %s %s%s)', columns,
-                      inorder_internal.piece(t, b, (b.ordering).walked_from,
-                                             coalesce((b.ordering).up_to, 9223372036854775807), NULL),
-                      CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
-    ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
-        query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
-    ELSE
-        query := concat_ws(' UNION ALL ',
-            CASE WHEN b.resumed IS NOT NULL
-                 THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
-                                             CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
-            inorder_internal.ranges(t, source, inorder_internal.whole_transactions(b), columns, in_order),
-            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
-                 THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
-    END IF;
-    RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
-END $$;

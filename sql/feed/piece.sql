@@ -6,24 +6,15 @@
 -- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
 -- better one.
 
--- A table whose rows are read in this order; error if its column is not what it was, or can no longer give one.
-CREATE FUNCTION inorder_internal.prove_order_of(t inorder_internal.feed_table, o @extschema@.feed_order)
-RETURNS inorder_internal.feed_table
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF inorder_internal.column_is_proved(t, o.column_name, o.attnum, false) THEN
-        RETURN t;
-    ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
-                      WHERE a.attrelid = t.relation AND a.attname = o.column_name AND a.attnum = o.attnum
-                        AND a.attnum > 0 AND NOT a.attisdropped) THEN
-        PERFORM inorder_internal.refuse_column(
-            t.relation, o.column_name, false, 'is not the one by which its feed is ordered',
-            'It was renamed, dropped or made anew: give the table that column back. Or go on by feed_seek(), which '
-            'takes the column that has the name now.');
-    END IF;
-    PERFORM inorder_internal.prove_column(t, o.column_name::name, false);
-    RETURN t;
-END $$;
+CREATE TYPE inorder_internal.next_found AS (
+    batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
+    rest @extschema@.feed_batch, query text, ends_in bigint
+);
+COMMENT ON TYPE inorder_internal.next_found IS
+'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all '
+'that were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; '
+'and, if the batch is limited by reading it, the query for its rows, empty if none is needed, and the transaction '
+'after which it ends if these are fewer than the limit: see move_over().';
 
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint

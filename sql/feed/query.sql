@@ -39,11 +39,19 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
+-- The first key of a transaction, and the type of keys, as a text of a query has them.
+CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN (t).is_uuid THEN inorder_internal.uuid_xact_floor(number)::text ELSE number::text END;
+
+CREATE FUNCTION inorder_internal.key_type(t inorder_internal.feed_table) RETURNS name
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END;
+
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN CASE WHEN t.is_uuid THEN format('%L::pg_catalog.uuid', inorder_internal.uuid_xact_floor(number))
-                ELSE format('%L::pg_catalog.int8', number) END;
+    RETURN format('%L::pg_catalog.%I', inorder_internal.key_text(t, number), inorder_internal.key_type(t));
 END $$;
 
 -- The condition that keys are in a range, which is one range of the index.
@@ -130,6 +138,24 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
+-- The condition that numbers are in a set. No index serves it, so the planner keeps to that of another condition.
+CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bounds text[];
+BEGIN
+    IF inorder_internal.is_range(numbers) THEN
+        RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
+    END IF;
+    -- In the n-th bucket are the keys from the n-th bound on: a range begins with each odd one. A multirange takes twice
+    -- as long to read, and four times for each row.
+    SELECT array_agg(inorder_internal.key_text(t, n.number) ORDER BY n.number)
+    INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
+    RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) OPERATOR(pg_catalog.%%) '
+                  '''2''::pg_catalog.int4 OPERATOR(pg_catalog.=) ''1''::pg_catalog.int4',
+                  t.key_column, bounds, inorder_internal.key_type(t));
+END $$;
+
 -- The ranges of a set as a table of two columns of keys, as text of a query.
 CREATE FUNCTION inorder_internal.bounds_table(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
@@ -138,16 +164,11 @@ DECLARE
     low text[];
     high text[];
 BEGIN
-    IF t.is_uuid THEN
-        SELECT array_agg(inorder_internal.uuid_xact_floor(lower(r))::text ORDER BY r),
-               array_agg(inorder_internal.uuid_xact_floor(upper(r))::text ORDER BY r)
-        INTO low, high FROM unnest(numbers) AS r;
-    ELSE
-        SELECT array_agg(lower(r)::text ORDER BY r), array_agg(upper(r)::text ORDER BY r)
-        INTO low, high FROM unnest(numbers) AS r;
-    END IF;
+    SELECT array_agg(inorder_internal.key_text(t, lower(r)) ORDER BY r),
+           array_agg(inorder_internal.key_text(t, upper(r)) ORDER BY r)
+    INTO low, high FROM unnest(numbers) AS r;
     RETURN format('ROWS FROM (pg_catalog.unnest(%L::pg_catalog.%I[]), pg_catalog.unnest(%L::pg_catalog.%2$I[]))',
-                  low, CASE WHEN t.is_uuid THEN 'uuid' ELSE 'int8' END, high);
+                  low, inorder_internal.key_type(t), high);
 END $$;
 
 -- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
@@ -164,11 +185,7 @@ BEGIN
         probed := inorder_internal.near(numbers, 100);
     END IF;
     IF probed <> numbers THEN
-        -- In the n-th bucket are the numbers from the n-th bound on: a range begins with each odd one. A multirange
-        -- takes twice as long to read, and four times for each row.
-        filter := format(' AND pg_catalog.width_bucket(%s, %L::pg_catalog.int8[]) OPERATOR(pg_catalog.%%) '
-                         '''2''::pg_catalog.int4 OPERATOR(pg_catalog.=) ''1''::pg_catalog.int4',
-                         inorder_internal.number_text(t), inorder_internal.bounds_text(numbers));
+        filter := ' AND ' || inorder_internal.number_in(t, numbers);
     END IF;
     -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
     -- with the table, which would read the whole index, and from reading the whole table.
@@ -181,13 +198,7 @@ END $$;
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
-              inorder_internal.typed((t).key_column, CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END),
-              (t).share_condition);
-
--- The source of a query that reads the partitions of which all rows satisfy a condition (parts.c); null for all.
-CREATE FUNCTION inorder_internal.source(t inorder_internal.feed_table, parts text) RETURNS text
-LANGUAGE sql STABLE
-RETURN inorder_internal.whole_table(t) || coalesce('('::text || parts || ') AND '::text, ''::text);
+              inorder_internal.typed((t).key_column, inorder_internal.key_type(t)), (t).share_condition);
 
 -- The query for all rows of a set of transactions, by number if in order; null for none.
 CREATE FUNCTION inorder_internal.ranges(

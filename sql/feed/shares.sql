@@ -11,58 +11,26 @@
 --
 -- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
 -- have both in order. It gets its number when a worker gets it; the one that is not open is the first of its share. See
--- joined(). Who gets a batch, and what a token is worth, is in workers.sql.
+-- joined(). Who gets a batch, and what a token is worth, is in batches.sql.
 
--- Which hash function of the server a key of this type has; null for types without one.
-CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
-            WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
-            WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
-
--- What differs if this server gives keys other hashes than the one that stored it: the hash of a value and, for text,
--- the encoding of the database. Not the collation, nor its version.
-CREATE FUNCTION inorder_internal.fingerprint(kind text) RETURNS text
-LANGUAGE sql STABLE
--- Integers are hashed by value, text by its bytes.
-RETURN CASE kind
-    WHEN 'int8'::text THEN hashint8extended(1::bigint, 0::bigint)::text
-    WHEN 'uuid'::text THEN uuid_hash_extended('00112233-4455-6677-8899-aabbccddeeff'::uuid, 0::bigint)::text
-    WHEN 'text'::text THEN concat(hashtextextended('inorder'::text COLLATE "C", 0::bigint), ' '::text,
-                                  getdatabaseencoding()) END;
-
-CREATE FUNCTION inorder_internal.new_share_key(relation regclass, column_name text, shares int)
-RETURNS inorder_internal.share_key
+-- A feed that is divided; error if its column is not what it was, or keys may have other hashes.
+CREATE FUNCTION inorder_internal.prove_share_key(k inorder_internal.taken) RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    attnum smallint;
-    kind text;
+    divided inorder_internal.share_key := k.shared_by;
 BEGIN
-    SELECT a.attnum, inorder_internal.share_kind(a.atttypid) INTO attnum, kind FROM pg_attribute AS a
-    WHERE a.attrelid = relation AND a.attname = column_name::name AND a.attnum > 0 AND NOT a.attisdropped;
-    -- With an impossible number if there is no such column, or its type will not do: then each read says so.
-    RETURN ROW(column_name, CASE WHEN kind IS NULL THEN 0::smallint ELSE attnum END, coalesce(kind, 'text'), shares,
-               inorder_internal.fingerprint(coalesce(kind, 'text')));
+    IF divided.fingerprint IS DISTINCT FROM inorder_internal.fingerprint(divided.kind) THEN
+        RAISE 'feed % was divided by another hash function than that of this server', quote_literal(k.name)
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = format('The hash of a known key was %s, and is %s. Keys are in other shares than before, so '
+                              'unfinished batches would have other rows.', divided.fingerprint,
+                              inorder_internal.fingerprint(divided.kind)),
+              HINT = 'It was restored into a database of another encoding, or on another architecture. Divide it anew '
+                     'by feed_seek(), which discards unfinished batches.';
+    END IF;
+    k.t := inorder_internal.prove_known_column(k.t, divided.column_name, divided.attnum, true, divided.kind);
+    RETURN k;
 END $$;
-
--- How a feed is divided by the column that has the name now, if no batch was made by another one.
-CREATE FUNCTION inorder_internal.renewed_share_key(relation regclass, k inorder_internal.share_key)
-RETURNS inorder_internal.share_key
-LANGUAGE sql STABLE
-RETURN CASE WHEN (k).shares IS NOT NULL
-            THEN inorder_internal.new_share_key(relation, (k).column_name, (k).shares) END;
-
--- How a restored feed is divided, with the column of that name in this database.
-CREATE FUNCTION inorder_internal.restored_share_key(relation regclass, k inorder_internal.share_key)
-RETURNS inorder_internal.share_key
-LANGUAGE sql STABLE
-RETURN CASE WHEN (k).shares IS NOT NULL
-            THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
-                     (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
-
----------------------------------------------------------------------------
--- Rows of a share
----------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
 LANGUAGE sql STABLE
@@ -182,84 +150,68 @@ BEGIN
     END IF;
 END $$;
 
----------------------------------------------------------------------------
--- Who gets a share
----------------------------------------------------------------------------
-
--- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
-CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
-RETURNS SETOF inorder_internal.worker_batch
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT f.*
-    FROM generate_series(0, shares - 1) AS s(share)
-    CROSS JOIN LATERAL (SELECT b.* FROM inorder_internal.worker_batch AS b
-                        WHERE b.feed_share = first_batches.feed * 1024 + s.share AND b.written_here
-                          AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
-                        ORDER BY b.place LIMIT 1::bigint) AS f
-    WHERE f.set_aside IS NULL;
-END;
-
--- Whether rows are left for a worker in a feed that is divided, perhaps after others of their share.
-CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT EXISTS (SELECT FROM generate_series(0, shares - 1) AS s(share)
-                   CROSS JOIN LATERAL (SELECT b.is_open FROM inorder_internal.worker_batch AS b
-                                       WHERE b.feed_share = has_open.feed * 1024 + s.share AND b.written_here
-                                         AND b.place >= coalesce(places[s.share + 1], -9223372036854775808)
-                                       ORDER BY b.place DESC LIMIT 1::bigint) AS last
-                   WHERE last.is_open);
-END;
-
--- The batch of a share that a worker has, otherwise one that it may have, of the share that it had last if possible;
--- null if there is none. Of those to which rows may still be added, only with so many rows.
-CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
-RETURNS inorder_internal.worker_batch
--- Otherwise each call would be planned anew, since it seems to be cheaper if the number of shares is known.
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+-- Give each share the rows that it has in the next piece of the feed, of at most so many rows, unless there is nothing
+-- new.
+CREATE FUNCTION inorder_internal.distribute_next(k inorder_internal.taken, max_rows int)
+RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    shares int;
-    places bigint[];
-    candidate bigint;
-    found_batch inorder_internal.worker_batch;
+    pieces text;
+    counts text[];
 BEGIN
-    SELECT (f.shared_by).shares, n.places INTO shares, places
-    FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS n ON n.feed = f.id
-    WHERE f.id = share_batch.feed ORDER BY n.seq DESC LIMIT 1;
-    -- A share is its last worker's, until others have had twice as many turns as there are shares.
-    FOR candidate IN
-        SELECT b.number FROM inorder_internal.first_batches(feed, shares, places) AS b
-        LEFT JOIN LATERAL (SELECT s.worker, s.turn FROM inorder_internal.share_worker AS s
-                           WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
-        WHERE b.worker = share_batch.worker
-           OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
-        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
-                 coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
-    LOOP
-        -- One that is locked is being finished, returned or prolonged at this moment.
-        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = share_batch.feed AND b.number = candidate AND b.set_aside IS NULL
-          AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
-        EXIT WHEN FOUND;
-    END LOOP;
-    RETURN found_batch;
+    k := inorder_internal.next_for_worker(k, max_rows);
+    IF NOT (k.next).has_rows THEN
+        RETURN k;
+    END IF;
+    pieces := inorder_internal.found_query(k.t, (k.next).batch, NULL, format(
+        'CASE WHEN %strue THEN %s END AS share',
+        inorder_internal.typed((k.t).relation, ARRAY[(k.shared_by).column_name::name]),
+        inorder_internal.share_text(k.shared_by)), false);
+    -- The shares that have rows in it, and how many.
+    counts := inorder_internal.as_caller(k.t, format(
+        'SELECT ARRAY[pg_catalog.concat(pg_catalog.array_agg(s.share ORDER BY s.share)), '
+        'pg_catalog.concat(pg_catalog.array_agg(s.rows ORDER BY s.share))] '
+        'FROM (SELECT e.share, pg_catalog.count(*) AS rows FROM (%s) AS e GROUP BY e.share) AS s', pieces), false,
+        k.caller);
+    k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
+    k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, false);
+    PERFORM inorder_internal.add_part(k.feed, inorder_internal.by_number((k.next).batch), c.share::int, c.rows,
+                                      max_rows)
+    FROM ROWS FROM (unnest(nullif(counts[1], '')::bigint[]), unnest(nullif(counts[2], '')::bigint[])) AS c(share, rows);
+    k.next.has_rows := NULL;  -- what follows now is not known
+    RETURN k;
 END $$;
 
--- Note which worker has a batch of a share.
-CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
+-- Give a worker a batch of a share, with at least half as many rows as are wanted if there are that many: until then
+-- the feed is distributed, piece by piece.
+CREATE FUNCTION inorder_internal.take_share(
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    enough bigint := coalesce((max_rows::bigint + 1) / 2, 0);
+    pieces int := 0;
+    b inorder_internal.worker_batch;
 BEGIN
-    UPDATE inorder_internal.share_worker AS s
-    SET worker = b.worker,
-        turn = (SELECT f.batch FROM inorder_internal.feed_state AS f WHERE f.feed = b.feed ORDER BY f.seq DESC LIMIT 1),
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = b.feed AND s.share = b.share
-      AND s.seq = (SELECT max(n.seq) FROM inorder_internal.share_worker AS n
-                   WHERE n.feed = b.feed AND n.share = b.share);
-    IF NOT FOUND THEN
-        INSERT INTO inorder_internal.share_worker (feed, share, relation, worker, turn)
-        VALUES (b.feed, b.share, b.relation, b.worker, (inorder_internal.state_of(b.feed)).batch)
-        ON CONFLICT DO NOTHING;
+    LOOP
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, enough);
+        -- Others who ask wait, so the rest is for the next call.
+        EXIT WHEN b.number IS NOT NULL OR pieces = 64;
+        k := inorder_internal.distribute_next(k, max_rows);
+        EXIT WHEN NOT (k.next).has_rows;
+        pieces := pieces + 1;
+    END LOOP;
+    IF b.number IS NULL THEN
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, 0);
     END IF;
+    IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
+        -- Workers have been given all rows that were committed, unless batches wait for one.
+        UPDATE inorder_internal.feed_state AS s
+        SET caught_up_at = k.asked,
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+          AND NOT inorder_internal.has_open(k.feed, (k.shared_by).shares, s.places);
+    END IF;
+    RETURN b;
 END $$;

@@ -1,12 +1,8 @@
--- Batches of workers: several of one feed at once, each in the hands of one worker.
+-- Workers: several batches of one feed at once, each in the hands of one worker.
 --
 -- The position of a feed includes the batches that its workers have not finished, so that the next batch is disjoint
 -- from all of them: ended(now) - position. Finishing a batch deletes it here, and moves nothing. What has been read is
--- the position without these batches: see unfinished().
---
--- A batch is given to a worker with a token. Only who has the token finishes it, returns it, or prolongs the lease.
--- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
--- asked for it has ended. After so many tries it is set aside.
+-- the position without these batches: see unfinished(). To whom a batch is given is in batches.sql.
 
 -- An interval; error unless it is in its range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
@@ -23,148 +19,154 @@ BEGIN
     RETURN lease;
 END $$;
 
--- Leave the unfinished batch of a feed to its workers, under its number.
-CREATE FUNCTION inorder_internal.share_pending(feed bigint) RETURNS void
+-- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
+CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
+RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    state inorder_internal.feed_state := inorder_internal.state_of(feed);
-    b inorder_internal.worker_batch;
+    k inorder_internal.taken := inorder_internal.look_at(f.id, f.relation, caller, true);
 BEGIN
-    b.feed := feed;
-    b.number := state.batch;
-    b.relation := state.relation;
-    b.batch := state.pending;
-    b := inorder_internal.keep_batch(b);
-    UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = share_pending.feed AND s.seq = state.seq;
-END $$;
-
--- Whether a worker that asks would get a batch that it has, that another one had, or that waits for one.
-CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
-BEGIN
-    IF shares IS NOT NULL THEN
-        RETURN EXISTS (SELECT FROM inorder_internal.first_batches(state.feed, shares, state.places) AS b
-                       WHERE b.worker = has_free.worker OR inorder_internal.is_free(b));
+    IF (k.shared_by).shares IS NOT NULL THEN
+        k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
+        k := inorder_internal.prove_share_key(k);
+    ELSIF ((k.at_position).ordering).column_name IS NOT NULL THEN
+        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(k.name)
+        USING ERRCODE = 'feature_not_supported',
+              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
+              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
+                     'are processed in order.';
     END IF;
-    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                   WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
-                     AND b.number >= coalesce(state.first_batch, -9223372036854775808)
-                     AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
+    RETURN k;
 END $$;
 
--- The batch that a worker has, otherwise the first one that it may have; null if there is none. Of a feed that is
--- divided, see share_batch().
-CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
-RETURNS inorder_internal.worker_batch
+-- A feed as it is now, locked if there may be something for a worker. Unless it was locked at once, also with what
+-- follows its position, if there is no unfinished batch for the worker.
+CREATE FUNCTION inorder_internal.look_for_work(
+    f inorder_internal.feed, caller oid, worker text, max_rows int
+) RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found_batch inorder_internal.worker_batch;
-    lowest bigint;
+    version text := inorder_internal.begin_turn(f.id);
+    k inorder_internal.taken := inorder_internal.look_for_workers(f, caller);
 BEGIN
-    IF least_rows IS NOT NULL THEN
-        RETURN inorder_internal.share_batch(feed, worker, least_rows);
+    IF version IS NULL THEN
+        RETURN k;
+    ELSIF (k.pending).transactions IS NULL
+          AND NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
+        IF NOT (k.next).has_rows THEN
+            RETURN inorder_internal.next_for_worker(k, max_rows);
+        END IF;
     END IF;
-    -- A transaction that is open for long keeps those that were finished since it began: each look would meet all.
-    lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- One that is locked is being finished or returned at this moment.
-    SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
-    WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
-      AND b.number >= lowest
-    ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
-        WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
-          AND inorder_internal.is_free(b)
-        ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
-    END IF;
-    RETURN found_batch;
+    RETURN CASE WHEN inorder_internal.take_turn(f.id, version) THEN k
+                ELSE inorder_internal.look_for_workers(f, caller) END;
 END $$;
 
--- A batch as a worker gets it.
-CREATE FUNCTION inorder_internal.given(
-    b inorder_internal.worker_batch, worker text, lease interval, max_tries int, holder oid
-) RETURNS inorder_internal.worker_batch
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    b.worker := given.worker;
-    b.holder := given.holder;
-    b.holder_pid := pg_backend_pid();
-    -- 60 random bits.
-    b.token := concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint;
-    b.tries := coalesce(b.tries, 0) + 1;
-    b.max_tries := given.max_tries;
-    b.lease_end := clock_timestamp() + lease;
-    RETURN b;
-END $$;
-
--- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
--- those that were tried too often.
-CREATE FUNCTION inorder_internal.take_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, least_rows bigint
+-- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
+CREATE FUNCTION inorder_internal.take_any(
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
-    before bigint;
 BEGIN
-    LOOP
-        b := inorder_internal.free_batch(feed, worker, least_rows);
-        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
-        UPDATE inorder_internal.worker_batch AS w
-        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
-            max_tries = take_batch.max_tries
-        WHERE w.feed = take_batch.feed AND w.number = b.number;
-    END LOOP;
-    IF b.number IS NOT NULL THEN
-        before := b.number;
-        -- It gets its number when its first worker gets it. A copy of the server that was made before, and that takes
-        -- its place, knows the batch without that number, perhaps with fewer rows: so it is not the same there.
-        IF b.is_open THEN
-            UPDATE inorder_internal.feed_state AS s
-            SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
-                batch_origin = inorder_internal.server_origin(), places[b.share + 1] = b.place,
-                seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-            WHERE s.feed = b.feed
-              AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = b.feed)
-            RETURNING s.batch INTO b.number;
-        END IF;
-        b := inorder_internal.given(b, worker, lease, max_tries, holder);
-        UPDATE inorder_internal.worker_batch AS w
-        SET (number, worker, token, holder, holder_pid, tries, max_tries, lease_end)
-            = ROW(b.number, b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
-        WHERE w.feed = b.feed AND w.number = before;
-        IF b.share IS NOT NULL THEN
-            PERFORM inorder_internal.note_turn(b);
+    IF k.shared OR (k.pending).transactions IS NOT NULL THEN
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, NULL);
+        IF b.number IS NOT NULL THEN
+            k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
+            RETURN b;
         END IF;
     END IF;
+    k := inorder_internal.next_for_worker(k, max_rows);
+    IF (k.next).has_rows THEN
+        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
+        b.feed := k.feed;
+        UPDATE inorder_internal.feed_state AS s
+        SET position = inorder_internal.advance(s.position, (k.next).batch), moved = clock_timestamp(),
+            polled = k.asked, caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
+            batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
+            -- Not at each end of a batch, for which the feed is not locked.
+            first_batch = coalesce((SELECT w.number FROM inorder_internal.worker_batch AS w
+                                    WHERE w.feed = k.feed AND w.set_aside IS NULL AND w.written_here
+                                      AND w.number >= coalesce(s.first_batch, -9223372036854775808)
+                                    ORDER BY w.number LIMIT 1), s.batch + 1),
+            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
+        WHERE s.feed = k.feed
+          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
+        RETURNING s.batch INTO b.number;
+        b.relation := k.relation::regclass;
+        b.batch := (k.next).batch;
+        b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries, session));
+    END IF;
     RETURN b;
-END $$;
-
-CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    b inorder_internal.worker_batch;
-BEGIN
-    SELECT * INTO b FROM inorder_internal.worker_batch AS w
-    WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
-    RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
-    USING ERRCODE = 'invalid_parameter_value',
-          DETAIL = CASE WHEN b.number IS NULL
-                            THEN 'It was finished or discarded, or a promotion or a restore took it back.'
-                        WHEN b.set_aside IS NOT NULL THEN format('It was set aside after %s tries.', b.tries)
-                        WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
-                        ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
-          HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
-                 'feed_take_batch().';
 END $$;
 
 ---------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
 ---------------------------------------------------------------------------
+
+CREATE FUNCTION inorder_internal.feed_take_batch(
+    caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
+    OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f inorder_internal.feed;
+    k inorder_internal.taken;
+    b inorder_internal.worker_batch;
+    session oid;
+BEGIN
+    IF worker IS NULL THEN
+        RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF char_length(worker) NOT BETWEEN 1 AND 200 THEN
+        RAISE 'the name of a worker must have 1 to 200 characters, not %', char_length(worker)
+        USING ERRCODE = 'invalid_parameter_value';
+    ELSIF max_tries < 1 THEN
+        RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    lease := inorder_internal.checked_lease('lease', lease, '1 second');
+    f := inorder_internal.find_feed(name, owner, caller);
+    k := inorder_internal.look_for_work(f, caller, worker, max_rows);
+    IF NOT (k.next).has_rows THEN
+        RETURN;
+    END IF;
+    session := inorder_internal.this_session();
+    IF (k.shared_by).shares IS NOT NULL THEN
+        b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session);
+    ELSE
+        -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
+        IF (k.pending).transactions IS NOT NULL THEN
+            PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
+        END IF;
+        b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session);
+    END IF;
+    IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
+        number := b.number;
+        token := b.token;
+        tries := b.tries;
+        lease_end := b.lease_end;
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.feed_renew_batch(
+    caller oid, name text, number bigint, token bigint, lease interval, owner regrole
+) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    k inorder_internal.taken := inorder_internal.opened_feed(caller, name, owner, false);
+    renewed timestamptz;
+BEGIN
+    lease := inorder_internal.checked_lease('lease', lease, '1 second');
+    UPDATE inorder_internal.worker_batch AS b SET lease_end = clock_timestamp() + lease
+    WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
+    RETURNING b.lease_end INTO renewed;
+    IF NOT FOUND THEN
+        PERFORM inorder_internal.say_lost(name, k.feed, number);
+    END IF;
+    -- The worker relies on it, whether or not the server crashes.
+    RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
+END $$;
 
 CREATE FUNCTION inorder_internal.feed_fail_batch(
     caller oid, name text, number bigint, token bigint, reason text, retry_after interval, owner regrole

@@ -106,14 +106,6 @@ BEGIN
             FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next FROM unnest(numbers) AS r) AS s);
 END $$;
 
--- Both bounds of each range of a set, as text of an array of bigint.
-CREATE FUNCTION inorder_internal.bounds_text(numbers int8multirange) RETURNS text
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (SELECT array_agg(b.n ORDER BY r.place, b.n)::text
-            FROM unnest(numbers) WITH ORDINALITY AS r(r, place), LATERAL (VALUES (lower(r.r)), (upper(r.r))) AS b(n));
-END $$;
-
 CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 

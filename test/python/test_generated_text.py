@@ -74,7 +74,6 @@ QUERIES = (
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 10)",
     f"'SELECT ' || inorder_internal.count_of(t, m, {GAPS}, 'text_reader'::regrole)",
     "inorder_internal.passed_parts_query(t, 10)", "inorder_internal.passed_parts_query(t, 'text_reader'::regrole)",
-    "(SELECT string_agg(f.query, ' UNION ALL ') FROM inorder_internal.fold_steps(t, 10) AS f)",
     "(SELECT inorder_internal.count_query(t, 10, k.leaves, k.others, k.stored, NULL)"
     " FROM inorder_internal.known_parts(t) AS k)",
     "CASE WHEN NOT t.is_generated THEN (inorder_internal.describe_restored(t.relation, 0)).highest_query END",

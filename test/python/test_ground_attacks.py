@@ -189,14 +189,14 @@ def test_locks_are_taken_from_the_top_down(place: Place, known: bool) -> None:
 def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
     owner, reader = place.make(PLAIN), place.session()
     steps = (
-        "SELECT s FROM inorder_internal.feed_table AS t, inorder_internal.fold_steps(t, 10) AS s "
-        "WHERE t.relation = 't'::regclass"
+        "SELECT ROW(t.relation, inorder_internal.storage(t.relation, t.relation), ended_transactions(t.base), 4, 4, "
+        "true)::inorder_internal.fold_step AS s FROM inorder_internal.feed_table AS t WHERE t.relation = 't'::regclass"
     )
     run(reader, "CREATE TEMP TABLE step AS " + steps)
     before = scalar(reader, "SELECT (s).storage FROM step")
     run(owner, *OLD_ROW)
     assert scalar(reader, f"SELECT (s).storage FROM ({steps}) AS n") != before
-    run(reader, "SELECT inorder_internal.keep_part('t', s, 4) FROM step")
+    run(reader, "SELECT inorder_internal.keep_part('t', s) FROM step")
     assert scalar(reader, READS["count"]) == 5
 
 

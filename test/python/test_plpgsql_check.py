@@ -26,7 +26,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "feed"'): BESIDE,
     ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.unfinished_changes(oid,text,bigint,oid,oid,text)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.fold_counts(inorder_internal.feed_table,oid)", 'composite OUT variable "step"'): BESIDE,
 }
 
 DATABASE = "checked"

@@ -1,0 +1,136 @@
+-- A batch: the query for its rows, by number or in the order of a column (order.sql); what such queries find; and the
+-- parts that a batch is reduced to, or cut into.
+
+CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
+LANGUAGE sql IMMUTABLE
+RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one((b).resumed)),
+                              inorder_internal.one((b).cut));
+
+-- The query for the rows of a batch, ordered or not: the rest of the transaction in which the last batch ended, whole
+-- transactions, the first part of one.
+CREATE FUNCTION inorder_internal.batch_query(
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- Of partitions of which all rows satisfy a condition (parts.c); null for all.
+    source text := inorder_internal.whole_table(t) || coalesce('(' || parts || ') AND ', '');
+    query text;
+BEGIN
+    IF (b.ordering).column_name IS NOT NULL AND NOT isempty(b.transactions) THEN
+        RETURN format('(SELECT %s %s%s)', columns,
+                      inorder_internal.piece(t, b, (b.ordering).walked_from,
+                                             coalesce((b.ordering).up_to, 9223372036854775807), NULL),
+                      CASE WHEN in_order THEN format(' ORDER BY e.%I', (b.ordering).column_name) ELSE '' END);
+    ELSIF b.resumed IS NULL AND b.cut IS NULL THEN
+        query := inorder_internal.ranges(t, source, b.transactions, columns, in_order);
+    ELSE
+        query := concat_ws(' UNION ALL ',
+            CASE WHEN b.resumed IS NOT NULL
+                 THEN inorder_internal.slice(t, source, b.resumed, b.resumed_after,
+                                             CASE WHEN b.cut = b.resumed THEN b.cut_after END, columns, in_order) END,
+            inorder_internal.ranges(t, source, inorder_internal.whole_transactions(b), columns, in_order),
+            CASE WHEN b.cut IS NOT NULL AND b.cut IS DISTINCT FROM b.resumed
+                 THEN inorder_internal.slice(t, source, b.cut, NULL, b.cut_after, columns, in_order) END);
+    END IF;
+    RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
+END $$;
+
+-- The number that a query over a table finds; null if it has no row.
+CREATE FUNCTION inorder_internal.find_number(
+    t inorder_internal.feed_table, query text, walks boolean, caller oid
+) RETURNS bigint
+LANGUAGE sql STABLE
+RETURN nullif((inorder_internal.as_caller(
+    t, format('SELECT ARRAY[pg_catalog.concat(e.number)] FROM (%s) AS e(number)', query), walks, caller))[1],
+    ''::text)::bigint;
+
+CREATE FUNCTION inorder_internal.has_row(t inorder_internal.feed_table, query text, caller oid)
+RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
+
+-- A batch of many ranges of transactions, reduced to the first so many that have rows, where an index shows which have,
+-- and to those of which it has a part.
+CREATE FUNCTION inorder_internal.without_empty(t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    numbers int8multirange := inorder_internal.ranges_with_rows(t, b.transactions, most);
+BEGIN
+    IF numbers IS NOT NULL THEN
+        b.transactions := inorder_internal.plus(numbers, inorder_internal.common(
+            b.transactions, inorder_internal.plus(inorder_internal.one(b.resumed), inorder_internal.one(b.cut))));
+    END IF;
+    RETURN b;
+END $$;
+
+-- The query for rows of a batch. Where indexes show which have any, only of the first so many ranges, and of
+-- partitions.
+CREATE FUNCTION inorder_internal.found_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, most bigint, columns text, in_order boolean
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN inorder_internal.batch_query(
+        t, inorder_internal.parts_with_rows(t, b.transactions),
+        inorder_internal.without_empty(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
+END $$;
+
+-- A batch reduced to the given number of smallest whole transactions.
+CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
+                                            inorder_internal.smallest(inorder_internal.whole_transactions(b), amount));
+    RETURN b;
+END $$;
+
+-- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
+-- reads by the key.
+CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
+RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    b.resumed_after := CASE WHEN b.resumed = number THEN b.resumed_after END;
+    b.resumed := number;
+    b.transactions := inorder_internal.one(number);
+    RETURN b;
+END $$;
+
+-- The query for transaction number and key of the n-th row of a batch.
+CREATE FUNCTION inorder_internal.cut_query(
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, max_rows int
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
+    -- In the outer query, so that it is evaluated for the last row only.
+    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
+        concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)),
+                  inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)')),
+        inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
+                                     true),
+        max_rows - 1);
+END $$;
+
+-- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
+-- transaction.
+CREATE FUNCTION inorder_internal.cut_batch(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF number = b.resumed THEN
+        b.transactions := inorder_internal.one(number);
+    ELSE
+        b.transactions := inorder_internal.common(
+            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
+    END IF;
+    IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
+        b.cut := number;
+        b.cut_after := last_key;
+    END IF;
+    RETURN b;
+END $$;
