@@ -1,6 +1,6 @@
--- A column that a feed depends on, besides that of the number: rows come in its order (order.sql), or workers divide them
--- by its hash (shares.sql). It is proved in the table and in each partition, which are locked, before each use: rows
--- without a place in the order, or a key that changed its share, would be lost or repeated.
+-- A column that a feed depends on, besides that of the number: rows come in its order (order.sql), or workers divide
+-- them by its hash (shares.sql). It is proved in the table and in each partition, which are locked, before each use:
+-- rows without a place in the order, or a key that changed its share, would be lost or repeated.
 
 CREATE FUNCTION inorder_internal.refuse_column(
     relation regclass, column_name text, divides boolean, fault text, hint text
@@ -116,8 +116,8 @@ RETURN CASE WHEN (k).shares IS NOT NULL
             THEN ROW((k).column_name, (inorder_internal.new_share_key(relation, (k).column_name, (k).shares)).attnum,
                      (k).kind, (k).shares, (k).fingerprint)::inorder_internal.share_key END;
 
--- A table whose rows are read by this column, for shares by a hash of this kind; error if it is not what it was, or can no
--- longer give an order or shares.
+-- A table whose rows are read by this column, for shares by a hash of this kind; error if it is not what it was, or can
+-- no longer give an order or shares.
 CREATE FUNCTION inorder_internal.prove_known_column(
     t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
 ) RETURNS inorder_internal.feed_table

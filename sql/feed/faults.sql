@@ -1,6 +1,6 @@
--- What may be wrong with a table, a position or a batch before rows are read: rows would be lost, or delivered twice. The
--- queries look for such rows; those for whom they are made have them executed (find_fault in next.sql), and complain()
--- raises the error.
+-- What may be wrong with a table, a position or a batch before rows are read: rows would be lost, or delivered twice.
+-- The queries look for such rows; those for whom they are made have them executed (find_fault in next.sql), and
+-- complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -147,8 +147,8 @@ BEGIN
     IF inorder_internal.is_range(numbers) THEN
         RETURN format('(%s) IS TRUE', inorder_internal.in_range(t, numbers));
     END IF;
-    -- In the n-th bucket are the keys from the n-th bound on: a range begins with each odd one. A multirange takes twice
-    -- as long to read, and four times for each row.
+    -- In the n-th bucket are the keys from the n-th bound on: a range begins with each odd one. A multirange takes
+    -- twice as long to read, and four times for each row.
     SELECT array_agg(inorder_internal.key_text(t, n.number) ORDER BY n.number)
     INTO bounds FROM unnest(numbers) AS r CROSS JOIN LATERAL (VALUES (lower(r)), (upper(r))) AS n(number);
     RETURN format('pg_catalog.width_bucket(e.%I, %L::pg_catalog.%I[]) OPERATOR(pg_catalog.%%) '

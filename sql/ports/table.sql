@@ -65,10 +65,10 @@ CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
--- Error if Citus has distributed the table or a partition of it: of any kind, reference tables and managed local ones
--- too. Such a table is a name; a shard is a table like any other, on the node that has it. Nothing of Citus is called.
--- Its catalog is read, if it is what it says: in pg_catalog, where nobody but a superuser makes a table, and a member of
--- the extension.
+-- Error if Citus has distributed the table or a partition of it, in any way: also reference tables and managed local
+-- ones. Such a table is a name; a shard is a table like any other, on the node that has it. Nothing of Citus is called.
+-- Its catalog is read, if it is what it says: in pg_catalog, where nobody but a superuser makes a table, and a member
+-- of the extension.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -83,15 +83,16 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_am AS m ON m.oid = c.relam AND m.amname = 'heap'
                       JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'logicalrelid'
                       WHERE c.oid = catalog AND a.atttypid IN ('regclass'::regtype, 'oid'::regtype)) THEN
-        RAISE 'this version of Citus is not known: % has another form', catalog USING ERRCODE = 'feature_not_supported';
+        RAISE 'this version of Citus is not known: % has another form', catalog
+        USING ERRCODE = 'feature_not_supported';
     END IF;
     EXECUTE format('SELECT p.logicalrelid FROM %s AS p WHERE p.logicalrelid = ANY ($1) LIMIT 1', catalog)
     INTO distributed USING inorder_internal.tree(relation)::oid[];
     IF distributed IS NOT NULL THEN
         RAISE 'table % is distributed by Citus: its shards can be read, not the table', distributed
         USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT PREPARED '
-                       'that one has still to run, so that rows would be lost.',
+              DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT '
+                       'PREPARED that one has still to run, so that rows would be lost.',
               HINT = 'inorder citus makes its shards readable, each on its node; inorder tail --shards and inorder '
                      'count --shards read all of them.';
     END IF;
