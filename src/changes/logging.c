@@ -40,7 +40,6 @@
 
 #include "keys/uuid_datum.h"
 #include "keys/xact.h"
-#include "names.h"
 #include "ports/state.h"
 #include "ports/table.h"
 

@@ -21,7 +21,6 @@
 #include "feed/apply.h"
 #include "feed/caller.h"
 #include "feed/feed.h"
-#include "names.h"
 #include "ports/origin.h"
 #include "ports/query.h"
 

@@ -6,6 +6,7 @@
 #define INORDER_UUID_DATUM_H
 
 #include "fmgr.h"
+#include "utils/builtins.h"
 
 #include "keys/uuid_layout.h"
 
@@ -23,6 +24,19 @@ uuid_datum(UuidWords words)
 #define UUID_VERSION_DETAIL \
 	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
 
-extern UuidWords uuid_arg_of_version(Datum arg, unsigned version);
+/* Error unless a uuid has the layout that its reader reads */
+static inline UuidWords
+uuid_arg_of_version(Datum arg, unsigned version)
+{
+	UuidWords	words = uuid_load(DatumGetUUIDP(arg));
+
+	if (unlikely(!uuid_is_version(words, version)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("uuid %s is not of version %u",
+						DatumGetCString(DirectFunctionCall1(uuid_out, arg)), version),
+				 errdetail(UUID_VERSION_DETAIL)));
+	return words;
+}
 
 #endif							/* INORDER_UUID_DATUM_H */

@@ -27,13 +27,10 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "names.h"
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
-#define ROWS_ELSEWHERE "The snapshot does not see the rows where they are now."
-#define NAME_OF_OTHERS "A query that names the table may have read another one."
 
 /*
  * A table and all partitions below it.  The partitions are locked in this mode, unless it is NoLock, the table is not.
@@ -75,12 +72,12 @@ in_tree(const Ground *ground, Oid relation)
 }
 
 static void
-refuse_snapshot(Oid relation, const char *fault, const char *detail)
+refuse_snapshot(Oid relation, const char *fault)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("table %s %s after the snapshot of this transaction was taken", relation_name(relation), fault),
-			 errdetail("%s", detail),
+			 errdetail("The snapshot does not see the rows where they are now."),
 			 errhint("Try again in a new transaction.")));
 }
 
@@ -143,11 +140,11 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 	bool		same;
 
 	if (!HeapTupleIsValid(tuple))
-		refuse_snapshot(relation, "was dropped", ROWS_ELSEWHERE);
+		refuse_snapshot(relation, "was dropped");
 	same = sees_file(classes, tuple, relation, snapshot);
 	ReleaseSysCache(tuple);
 	if (!same)
-		refuse_snapshot(relation, "was written anew", ROWS_ELSEWHERE);
+		refuse_snapshot(relation, "was written anew");
 }
 
 /* Count the partitions that a snapshot sees below a table, each of which must be among those that are read */
@@ -169,7 +166,7 @@ count_children(Relation inherits, const Ground *ground, Oid parent, Snapshot sna
 		if (row->inhdetachpending)
 			continue;
 		if (!in_tree(ground, row->inhrelid))
-			refuse_snapshot(row->inhrelid, "was detached", ROWS_ELSEWHERE);
+			refuse_snapshot(row->inhrelid, "was detached");
 		count++;
 	}
 	systable_endscan(scan);
@@ -198,31 +195,7 @@ check_partitions(const Ground *ground, Snapshot snapshot)
 	table_close(inherits, AccessShareLock);
 	UnregisterSnapshot(snapshot);
 	if (count != ground->tree_count)
-		refuse_snapshot(ground->relation, "got partitions", ROWS_ELSEWHERE);
-}
-
-/*
- * Error if a schema of the tables got its name after the snapshot: a query that
- * names the tables may have read others.  Nothing locks a schema, so it may have
- * been renamed and named back meanwhile.
- */
-void
-check_names(const Ground *ground, Snapshot snapshot)
-{
-	AcceptInvalidationMessages();
-	for (int i = 0; i < ground->tree_count; i++)
-	{
-		HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(get_rel_namespace(ground->tree[i])));
-		TransactionId writer;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!HeapTupleIsValid(tuple))
-			refuse_snapshot(ground->tree[i], "was dropped", ROWS_ELSEWHERE);
-		writer = HeapTupleHeaderGetXmin(tuple->t_data);
-		ReleaseSysCache(tuple);
-		if (TransactionIdIsNormal(writer) && XidInMVCCSnapshot(writer, snapshot))
-			refuse_snapshot(ground->tree[i], "is in a schema that was changed", NAME_OF_OTHERS);
-	}
+		refuse_snapshot(ground->relation, "got partitions");
 }
 
 /* Error unless a snapshot finds all that it sees of a table in the files and partitions that are read */

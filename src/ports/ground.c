@@ -37,15 +37,11 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "names.h"
-#include "ports/parts.h"
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(lock_ground);
 PG_FUNCTION_INFO_V1(proved_members);
 PG_FUNCTION_INFO_V1(seen_members);
-PG_FUNCTION_INFO_V1(see_tree);
-PG_FUNCTION_INFO_V1(check_seen_names);
 PG_FUNCTION_INFO_V1(unchanged_members);
 PG_FUNCTION_INFO_V1(lock_readable_table);
 PG_FUNCTION_INFO_V1(type_of_rows);
@@ -550,31 +546,20 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(true);
 }
 
-/* seen_members(relation regclass, members feed_member[]) -> feed_member[] */
+/* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null for a table that is locked, and not proved */
 Datum
 seen_members(PG_FUNCTION_ARGS)
 {
-	check_files(find_ground(PG_GETARG_OID(0)), GetActiveSnapshot());
-	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
-}
+	Ground		locked = {.relation = PG_GETARG_OID(0)};
 
-/* see_tree(relation regclass) */
-Datum
-see_tree(PG_FUNCTION_ARGS)
-{
-	Ground		ground = {.relation = PG_GETARG_OID(0)};
-
-	take_tree(&ground, tree_of(ground.relation, NoLock));
-	check_files(&ground, GetActiveSnapshot());
-	PG_RETURN_VOID();
-}
-
-/* check_names(relation regclass) */
-Datum
-check_seen_names(PG_FUNCTION_ARGS)
-{
-	check_names(find_ground(PG_GETARG_OID(0)), GetTransactionSnapshot());
-	PG_RETURN_VOID();
+	if (!PG_ARGISNULL(1))
+	{
+		check_files(find_ground(locked.relation), GetActiveSnapshot());
+		PG_RETURN_DATUM(PG_GETARG_DATUM(1));
+	}
+	take_tree(&locked, tree_of(locked.relation, NoLock));
+	check_files(&locked, GetActiveSnapshot());
+	PG_RETURN_NULL();
 }
 
 /*

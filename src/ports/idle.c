@@ -18,10 +18,7 @@
 
 #include "compat.h"
 #include "keys/xact.h"
-#include "ports/numbers.h"
-#include "ports/parts.h"
 #include "ports/probe.h"
-#include "ports/snapshot.h"
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(nothing_follows);

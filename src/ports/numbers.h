@@ -26,4 +26,7 @@ extern Numbers numbers_of(const MultirangeType *set);
 extern Datum numbers_datum(Numbers set);
 extern Numbers without(Numbers set, Numbers other);
 
+/* snapshot.c */
+extern Numbers ended_numbers(int64 base, bool everywhere);
+
 #endif							/* INORDER_NUMBERS_H */

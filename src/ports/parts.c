@@ -29,8 +29,7 @@
 #include "utils/multirangetypes.h"
 #include "utils/syscache.h"
 
-#include "ports/numbers.h"
-#include "ports/parts.h"
+#include "ports/table.h"
 
 /* Of more partitions, or values of a list, all are read */
 #define PARTS_MAX 64

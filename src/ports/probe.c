@@ -26,8 +26,6 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "ports/numbers.h"
-#include "ports/parts.h"
 #include "ports/probe.h"
 #include "keys/uuid_datum.h"
 #include "keys/uuid_layout.h"

@@ -39,7 +39,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "names.h"
 #include "ports/state.h"
 #include "ports/table.h"
 

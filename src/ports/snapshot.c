@@ -35,7 +35,6 @@
 
 #include "compat.h"
 #include "ports/numbers.h"
-#include "ports/snapshot.h"
 #include "keys/uuid_layout.h"
 #include "keys/xact.h"
 

@@ -35,7 +35,6 @@
 
 #include "compat.h"
 #include "keys/entropy.h"
-#include "names.h"
 #include "ports/state.h"
 #include "ports/version.h"
 
@@ -101,6 +100,17 @@ Oid
 owner_of_table(Oid table)
 {
 	return GetSysCacheOid1(RELOID, Anum_pg_class_relowner, ObjectIdGetDatum(table));
+}
+
+/* As errors name a table */
+char *
+relation_name(Oid relation)
+{
+	char	   *name = get_rel_name(relation);
+
+	if (name == NULL)
+		return psprintf("with OID %u", relation);
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
 }
 
 /* A table of the state as its name leads to it now */

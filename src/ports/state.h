@@ -7,6 +7,9 @@
 
 #include "executor/spi.h"
 
+/* Of the state and the internal functions */
+#define INTERNAL_SCHEMA "inorder_internal"
+
 /* An argument or a result of an internal function */
 typedef struct Value
 {
@@ -30,6 +33,7 @@ extern Self become_caller(Oid caller);
 extern void become_self(Self self);
 
 extern Oid	owner_of_table(Oid table);
+extern char *relation_name(Oid relation);
 
 extern Value value_of(Datum value, Oid type);
 extern Value number_value(int64 number);

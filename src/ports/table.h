@@ -12,6 +12,7 @@
 #include "utils/reltrigger.h"
 #include "utils/snapshot.h"
 
+#include "ports/numbers.h"
 #include "ports/state.h"
 
 /* How the rows of a table are found, as feed_enable() kept it (inorder_internal.feed_table) */
@@ -87,7 +88,6 @@ extern void refuse_later_triggers(Oid table);
 extern List *tree_of(Oid relation, LOCKMODE mode);
 extern bool in_tree(const Ground *ground, Oid relation);
 extern void check_files(const Ground *ground, Snapshot snapshot);
-extern void check_names(const Ground *ground, Snapshot snapshot);
 extern void check_partitions(const Ground *ground, Snapshot snapshot);
 
 /* proof.c */
@@ -101,6 +101,12 @@ extern int64 table_base(const Table *table);
 extern void prove_ground(Table *table);
 extern void stand_on(Table *table, Value members);
 extern void check_ground(const Table *table);
+
+/* parts.c */
+#define MANY_LEAVES 8			/* with fewer a plan over all of them takes little */
+extern void forget_parts_of(Ground *ground);
+extern bool parts_are_known(const Parts *parts, Numbers set);
+extern void note_parts(const Table *table, Value numbers, const bool *has);
 
 /* walk.c */
 extern uint64 walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows);

@@ -15,7 +15,7 @@ from inorder.lab.keys import BASE_KINDS, SHADES
 
 from conftest import ROOT, SLOWEST, text
 from messages import messages
-from sources import C_FILES, sql_source
+from sources import C_FILES, SQL_FILES, sql_source
 
 PYTHON_FILES = sorted((ROOT / "inorder").rglob("*.py"))
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -32,9 +32,11 @@ def behind_other_objects(source: str) -> set[str]:
     return set(re.findall(used, source)) | triggers
 
 
-def test_each_file_in_c_is_listed() -> None:
-    listed = set(re.findall(r"^ \*\t  (\w+\.c)\t", text("src/inorder.c"), re.M))
-    assert listed == {path.name for path in C_FILES if path.suffix == ".c"} - {"inorder.c"}
+def test_each_source_is_listed() -> None:
+    there = text("CONTRIBUTING.md").partition("## Where things are")[2].partition("## The laboratory")[0]
+    c, sql = (set(re.findall(r"\w+", part)) for part in there.partition("    sql/")[::2])
+    assert {path.stem for path in C_FILES if path.suffix == ".c"} - c - {"inorder"} == set()
+    assert {path.stem for path in SQL_FILES} - sql == set()
 
 
 def test_the_version_is_the_same_everywhere() -> None:
