@@ -26,7 +26,7 @@ BEGIN
                        'changes_resync() was called last.',
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
-    PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.see_tree(relation);
+    PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
     -- Privileges are looked up in the catalog as it is now, and are null for a column that is not there.
     IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
@@ -180,7 +180,6 @@ BEGIN
         PERFORM inorder_internal.say_newer('position', missing);
     END IF;
     PERFORM inorder_internal.followed(caller, log, row_type);
-    PERFORM inorder_internal.check_names(relation);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),
                   inorder_internal.name_beside('op', c.names), inorder_internal.name_beside('version', c.names),

@@ -68,9 +68,7 @@ BEGIN
     at_position.origin := inorder_internal.server_origin();
 END $$;
 
----------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
----------------------------------------------------------------------------
 
 -- The description of a table that the caller may read.
 CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
@@ -167,7 +165,7 @@ BEGIN
               HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
-    PERFORM inorder_internal.check_names(relation), inorder_internal.expect_origin(origin);
+    PERFORM inorder_internal.expect_origin(origin);
     query := format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
     ordered := (k.t).ordered;
 END $$;

@@ -54,14 +54,6 @@ BEGIN
     END IF;
     RETURN members;
 END
----- check_names: sql IMMUTABLE
--- feed_is_table() notices it, while the query runs.
-BEGIN ATOMIC
-END;
----- see_tree: sql STABLE
-BEGIN ATOMIC
-    SELECT inorder_internal.seen_members(relation, NULL::@extschema@.feed_member[]);
-END;
 ---- column_is_proved: sql IMMUTABLE
 RETURN false;
 ---- keep_proof_of_column: sql IMMUTABLE

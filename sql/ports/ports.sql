@@ -15,18 +15,10 @@ RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- The members, if the snapshot of the calling statement sees the files and partitions that are read; else an error
--- (files.c).
+-- (files.c). Null for a table that is locked, and not proved.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
--- Error if a schema of a table that is proved got its name after the snapshot (files.c).
-CREATE FUNCTION inorder_internal.check_names(relation regclass) RETURNS void
-AS 'MODULE_PATHNAME', 'check_seen_names' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
--- Error unless the snapshot of the calling statement sees the files and partitions of a locked table (ground.c).
-CREATE FUNCTION inorder_internal.see_tree(relation regclass) RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Whether a column was proved with the table, for an order or for shares; and that it was.
 CREATE FUNCTION inorder_internal.column_is_proved(

@@ -51,13 +51,6 @@ SELECT count(n) FROM (:query) AS e;
 ROLLBACK TO s;
 SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
--- Nor one that has had its name in between.
-BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
-ALTER SCHEMA app RENAME TO former;
-ALTER SCHEMA former RENAME TO app;
-SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
-ROLLBACK;
 -- A partition that is attached meanwhile, with rows of the batch.
 CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL EXCLUDING IDENTITY);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
