@@ -30,7 +30,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();
 
 -- version.c
+-- Versions of the interface between library and SQL that this SQL serves. A library that needs another one refuses
+-- calls that need the state.
 CREATE TYPE inorder_internal.interface_version AS ENUM ('1');
-COMMENT ON TYPE inorder_internal.interface_version IS
-'Internal type. Versions of the interface between library and SQL that this SQL serves. A library that needs another '
-'one refuses calls that need the state.';

@@ -1,5 +1,5 @@
 -- A batch: the query for its rows, by number or in the order of a column (order.sql); what such queries find; and the
--- parts that a batch is reduced to, or cut into.
+-- parts that a batch is reduced to.
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -113,24 +113,4 @@ BEGIN
         inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
                                      true),
         max_rows - 1);
-END $$;
-
--- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
--- transaction.
-CREATE FUNCTION inorder_internal.cut_batch(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
-) RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF number = b.resumed THEN
-        b.transactions := inorder_internal.one(number);
-    ELSE
-        b.transactions := inorder_internal.common(
-            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
-    END IF;
-    IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
-        b.cut := number;
-        b.cut_after := last_key;
-    END IF;
-    RETURN b;
 END $$;

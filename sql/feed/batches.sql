@@ -47,9 +47,7 @@ BEGIN
     WHERE s.feed = share_pending.feed AND s.seq = state.seq;
 END $$;
 
----------------------------------------------------------------------------
 -- Who gets a batch
----------------------------------------------------------------------------
 
 -- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
@@ -250,9 +248,7 @@ BEGIN
                  'feed_take_batch().';
 END $$;
 
----------------------------------------------------------------------------
 -- When the feed changes
----------------------------------------------------------------------------
 
 -- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
 -- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
@@ -352,16 +348,14 @@ BEGIN
     WHERE s.feed = state.feed;
 END $$;
 
----------------------------------------------------------------------------
 -- The view feed_batches
----------------------------------------------------------------------------
 
+-- What the view feed_batches shows for a batch.
 CREATE TYPE inorder_internal.seen_batch AS (
     name text, owner name, relation regclass, number bigint, worker text, pid int, tries int, max_tries int,
     lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
     share int, rows bigint
 );
-COMMENT ON TYPE inorder_internal.seen_batch IS 'Internal type. What the view feed_batches shows for a batch.';
 
 CREATE FUNCTION inorder_internal.seen_batches(caller oid) RETURNS SETOF inorder_internal.seen_batch
 LANGUAGE sql STABLE

@@ -135,13 +135,11 @@ BEGIN
         || coalesce(' OPERATOR(pg_catalog.+) ' || array_to_string(sums, ' OPERATOR(pg_catalog.+) '), '');
 END $$;
 
+-- A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set of transactions
+-- after the fold; the number then, and how many rows it has more; and whether to store the set even if these are none.
 CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
-COMMENT ON TYPE inorder_internal.fold_step IS
-'Internal type. A fold of one table or partition: what the number is valid for, in the snapshot that counts; the set '
-'of transactions after the fold; the number then, and how many rows it has more; and whether to store the set even if '
-'these are none.';
 
 -- The steps of a fold of a table that is locked, in one snapshot: what has ended in it is visible in it.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
@@ -193,9 +191,7 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
----------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
----------------------------------------------------------------------------
 
 -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint

@@ -184,13 +184,12 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
-    feed bigint, t inorder_internal.feed_table, transactions int8multirange
+    f inorder_internal.feed, t inorder_internal.feed_table, transactions int8multirange, written_here boolean
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     unended int8multirange := transactions - inorder_internal.ended_transactions(t.base);
     ranges bigint := (SELECT count(*) FROM unnest(transactions));
-    f inorder_internal.feed;
 BEGIN
     IF ranges > 100000 THEN
         RAISE 'a position must have at most 100000 ranges of transactions, not %', ranges
@@ -200,8 +199,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'A feed that had read them would miss their rows.';
     END IF;
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    PERFORM inorder_internal.discard_batches(f, (inorder_internal.state_of(feed)).written_here, transactions);
+    PERFORM inorder_internal.discard_batches(f, seek_to.written_here, transactions);
     UPDATE inorder_internal.feed_state AS s
     SET position.transactions = seek_to.transactions, position.partial = NULL, position.last_key = NULL,
         position.ordering = inorder_internal.new_order(t.relation, (s.position).ordering.column_name),
@@ -209,10 +207,7 @@ BEGIN
         position.origin = inorder_internal.server_origin(),
         batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, pending = NULL, moved = clock_timestamp(),
         caught_up_at = NULL
-    WHERE s.feed = seek_to.feed;
-    UPDATE inorder_internal.feed AS known
-    SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
-    WHERE known.id = feed AND (f.shared_by).shares IS NOT NULL;
+    WHERE s.feed = f.id;
 END $$;
 
 -- Set the position of a feed to these transactions or, if they are null, by a word.
@@ -223,37 +218,36 @@ DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
     t inorder_internal.feed_table := inorder_internal.locked(
         (inorder_internal.checked_feed(feed, caller, true, true)).t, caller);
-    state inorder_internal.feed_state;
+    state inorder_internal.feed_state := inorder_internal.state_of(feed);
     f inorder_internal.feed;
 BEGIN
     PERFORM inorder_internal.proved_members(t, caller);
-    IF start IS DISTINCT FROM 'here' THEN
-        IF start NOT IN ('beginning', 'now') THEN
-            RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
-            USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        PERFORM inorder_internal.seek_to(feed, t, CASE start WHEN 'beginning' THEN '{}'::int8multirange
-            WHEN 'now' THEN inorder_internal.ended_transactions(t.base) ELSE transactions END);
-        RETURN;
-    END IF;
-    state := inorder_internal.state_of(feed);
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    IF state.written_here IS NOT TRUE THEN
+    IF start NOT IN ('beginning', 'now', 'here') THEN
+        RAISE 'start must be ''beginning'', ''now'' or ''here'', not %', quote_literal(start)
+        USING ERRCODE = 'invalid_parameter_value';
+    ELSIF start IS DISTINCT FROM 'here' THEN
+        PERFORM inorder_internal.seek_to(f, t, CASE start
+            WHEN 'beginning' THEN '{}'::int8multirange WHEN 'now' THEN inorder_internal.ended_transactions(t.base)
+            ELSE transactions END, state.written_here);
+    ELSIF state.written_here IS NOT TRUE THEN
         PERFORM inorder_internal.say_restored(f);
-    ELSIF (state.position).partial IS NOT NULL THEN
-        PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
+    ELSE
+        IF (state.position).partial IS NOT NULL THEN
+            PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
+        END IF;
+        UPDATE inorder_internal.feed_state AS s
+        SET position.members = inorder_internal.members(t), pending = NULL,
+            -- In the middle of a set the order is that of the set.
+            position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
+                ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
+        WHERE s.feed = f.id;
+        PERFORM inorder_internal.renew_batches(state, t);
     END IF;
-    UPDATE inorder_internal.feed_state AS s
-    SET position.members = inorder_internal.members(t), pending = NULL,
-        -- In the middle of a set the order is that of the set.
-        position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
-            ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
-    WHERE s.feed = f.id;
     UPDATE inorder_internal.feed AS known
     SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
     WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
       AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
-    PERFORM inorder_internal.renew_batches(state, t);
 END $$;
 
 -- The rows of an unfinished batch.
@@ -276,9 +270,7 @@ BEGIN
     RETURN inorder_internal.rows_of(t, w.batch, caller);
 END $$;
 
----------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
----------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -435,9 +427,7 @@ BEGIN
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN k.batch END;
 END $$;
 
----------------------------------------------------------------------------
 -- Public functions
----------------------------------------------------------------------------
 
 CREATE FUNCTION @extschema@.feed_create(
     name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,

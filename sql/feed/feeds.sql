@@ -3,6 +3,7 @@
 -- It does not plan or run a query over a user table, since planning may already execute functions of its owner. It
 -- does not wait for a lock on one, since the owner could then block everybody, and keeps none: see backlog().
 
+-- What the view feeds shows for a feed.
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
@@ -10,7 +11,6 @@ CREATE TYPE inorder_internal.seen_feed AS (
     backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
     blocked_shares bigint
 );
-COMMENT ON TYPE inorder_internal.seen_feed IS 'Internal type. What the view feeds shows for a feed.';
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
 LANGUAGE sql STABLE

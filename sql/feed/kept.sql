@@ -1,14 +1,13 @@
 -- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
 
+-- A feed as it is now, with the places of the rows that say so, in their tables, and the transactions that wrote them
+-- (null if they are not known), and what follows its position.
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
     shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, tables oid[], places tid[],
     writers xid[], asked timestamptz, next inorder_internal.next_found
 );
-COMMENT ON TYPE inorder_internal.taken IS
-'Internal type. A feed as it is now, with the places of the rows that say so, in their tables, and the transactions '
-'that wrote them (null if they are not known), and what follows its position.';
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE

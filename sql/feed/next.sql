@@ -1,12 +1,15 @@
 -- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers and by
--- feed_next_batch() (look_next in take.sql), by workers (next_for_worker in take.sql, for workers.sql) and for shares
--- (distribute_next in shares.sql):
+-- feed_next_batch() (look_next in take.sql), by workers (take_any in workers.sql) and for shares (distribute_next in
+-- shares.sql):
 --
 --  which transactions?  find_next > look > next_batch: those that have ended, without the position
 --  is it empty?         find_next > look > probe_rows
---  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch (batch.sql)
+--  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch
 --  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
 --  and of a share?      take_share (shares.sql) > distribute_next > find_next, as above; add_part
+--
+-- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
+-- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
 
 -- Error if whole transactions are wanted in the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -96,6 +99,26 @@ BEGIN
     b := inorder_internal.without_empty(t, b, max_rows + 1::bigint);
     RETURN inorder_internal.as_caller(t, inorder_internal.cut_query(
         t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller);
+END $$;
+
+-- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
+-- transaction.
+CREATE FUNCTION inorder_internal.cut_batch(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, last_key text[]
+) RETURNS @extschema@.feed_batch
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF number = b.resumed THEN
+        b.transactions := inorder_internal.one(number);
+    ELSE
+        b.transactions := inorder_internal.common(
+            b.transactions, int8multirange(int8range(0, number, '[]')) + inorder_internal.one(b.resumed));
+    END IF;
+    IF cardinality(t.order_columns) > 0 AND last_key IS NOT NULL THEN
+        b.cut := number;
+        b.cut_after := last_key;
+    END IF;
+    RETURN b;
 END $$;
 
 -- The query for the number of rows of some transactions, at most so many, and the lowest and highest of their numbers.
@@ -352,9 +375,7 @@ BEGIN
     RETURN n;
 END $$;
 
----------------------------------------------------------------------------
 -- Batches that were made before
----------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -390,12 +411,11 @@ BEGIN
     RETURN b;
 END $$;
 
+-- How rows are read: the table, locked and proved, its members as they were proved, and the query, null if there are no
+-- rows.
 CREATE TYPE inorder_internal.rows_found AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], query text
 );
-COMMENT ON TYPE inorder_internal.rows_found IS
-'Internal type. How rows are read: the table, locked and proved, its members as they were proved, and the query, null '
-'if there are no rows.';
 
 -- All rows of one, of a table that is locked, the same each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)

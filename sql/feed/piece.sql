@@ -6,22 +6,20 @@
 -- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
 -- better one.
 
+-- What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that were
+-- committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; and, if the
+-- batch is limited by reading it, the query for its rows, empty if none is needed, and the transaction after which it
+-- ends if these are fewer than the limit: see move_over().
 CREATE TYPE inorder_internal.next_found AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
     rest @extschema@.feed_batch, query text, ends_in bigint
 );
-COMMENT ON TYPE inorder_internal.next_found IS
-'Internal type. What follows a position: the batch, null if no transaction has ended; whether it has rows, and all '
-'that were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; '
-'and, if the batch is limited by reading it, the query for its rows, empty if none is needed, and the transaction '
-'after which it ends if these are fewer than the limit: see move_over().';
 
+-- A search for a piece: where the index of the column is walked from, null if rows are found by number; where it ends;
+-- and of the first rows, at most one more than are wanted, the number, the lowest and the highest value.
 CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
-COMMENT ON TYPE inorder_internal.order_search IS
-'Internal type. A search for a piece: where the index of the column is walked from, null if rows are found by number; '
-'where it ends; and of the first rows, at most one more than are wanted, the number, the lowest and the highest value.';
 
 -- The first rows of what is left of a set, within a budget of rows that are looked at.
 CREATE FUNCTION inorder_internal.first_rows(

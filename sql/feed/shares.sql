@@ -51,9 +51,7 @@ BEGIN
     RETURN t;
 END $$;
 
----------------------------------------------------------------------------
 -- Distribution
----------------------------------------------------------------------------
 
 -- A batch that, if it is a whole set, is found by number. A share may be held back for long, and the index of the order
 -- column has no end there: all rows that came since would be walked over.
@@ -159,7 +157,10 @@ DECLARE
     pieces text;
     counts text[];
 BEGIN
-    k := inorder_internal.next_for_worker(k, max_rows);
+    IF (k.next).has_rows IS NULL THEN
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
+    END IF;
+    k := inorder_internal.pass_rest(k);
     IF NOT (k.next).has_rows THEN
         RETURN k;
     END IF;

@@ -185,17 +185,6 @@ BEGIN
     k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
 END $$;
 
--- A feed that is locked with what follows its position, which may have been found, after what is left of a set.
-CREATE FUNCTION inorder_internal.next_for_worker(k inorder_internal.taken, max_rows int)
-RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF (k.next).has_rows IS NULL THEN
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
-    END IF;
-    RETURN inorder_internal.pass_rest(k);
-END $$;
-
 -- Whether feed_next_batch() or feed_take_batch() would return a batch of what was looked at. One of another session is
 -- waited for.
 CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken) RETURNS boolean

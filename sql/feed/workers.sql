@@ -55,7 +55,7 @@ BEGIN
           AND NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         IF NOT (k.next).has_rows THEN
-            RETURN inorder_internal.next_for_worker(k, max_rows);
+            RETURN inorder_internal.pass_rest(k);
         END IF;
     END IF;
     RETURN CASE WHEN inorder_internal.take_turn(f.id, version) THEN k
@@ -77,7 +77,10 @@ BEGIN
             RETURN b;
         END IF;
     END IF;
-    k := inorder_internal.next_for_worker(k, max_rows);
+    IF (k.next).has_rows IS NULL THEN
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
+    END IF;
+    k := inorder_internal.pass_rest(k);
     IF (k.next).has_rows THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
         b.feed := k.feed;
@@ -101,9 +104,7 @@ BEGIN
     RETURN b;
 END $$;
 
----------------------------------------------------------------------------
 -- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
----------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
@@ -214,9 +215,7 @@ BEGIN
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
 END $$;
 
----------------------------------------------------------------------------
 -- Public functions
----------------------------------------------------------------------------
 
 CREATE FUNCTION @extschema@.feed_take_batch(
     name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,

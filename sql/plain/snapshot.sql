@@ -79,8 +79,5 @@ RETURN numbers - others;
 RETURN numbers + others;
 ---- numbers_text: sql
 RETURN numbers::text;
----- uuid_xact_floor: plpgsql keys
-BEGIN
-    RETURN concat(lpad(to_hex(inorder_internal.checked_number('transaction number', number)), 12, '0'),
-                  '80008000000000000000')::uuid;
-END
+---- uuid_xact_floor: sql
+RETURN @extschema@.uuid_xact_floor(number);

@@ -117,9 +117,7 @@ CREATE CAST (jsonb AS @extschema@.feed_batch) WITH FUNCTION inorder_internal.fee
 COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 'A batch from such an object: what is missing is null, what is unknown an error.';
 
----------------------------------------------------------------------------
 -- Positions and batches in the state
----------------------------------------------------------------------------
 
 -- Rewrite those of lower formats, of rows that the extension wrote here, or of others.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void

@@ -4,10 +4,9 @@
 -- these tables (state.c). The installer and the owner of the database may read and insert, for pg_dump and
 -- pg_restore. Rows they insert are checked at each use, and never executed.
 
+-- A role, by oid and name on the server that stored it. On another server both must match, so that no other role takes
+-- its place after a restore.
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
-COMMENT ON TYPE inorder_internal.role_ref IS
-'Internal type. A role, by oid and name on the server that stored it. On another server both must match, so that no '
-'other role takes its place after a restore.';
 
 -- Trigger on the state: skips restored rows of tables that do not exist.
 CREATE FUNCTION inorder_internal.leave_out_missing() RETURNS trigger
@@ -56,12 +55,11 @@ CREATE TABLE inorder_internal.feed_table (
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';
 
+-- How a feed is divided among workers: the column by name and number, which hash function of the server its type has,
+-- the number of shares, and what identifies the hash on this server: see new_share_key().
 CREATE TYPE inorder_internal.share_key AS (
     column_name text, attnum smallint, kind text, shares int, fingerprint text
 );
-COMMENT ON TYPE inorder_internal.share_key IS
-'Internal type. How a feed is divided among workers: the column by name and number, which hash function of the server '
-'its type has, the number of shares, and what identifies the hash on this server: see new_share_key().';
 
 CREATE TABLE inorder_internal.feed (
     id bigint PRIMARY KEY CHECK (id BETWEEN 1 AND 4294967295),  -- object id of the feed's lock
@@ -243,28 +241,22 @@ BEGIN
     END IF;
 END $$;
 
-CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
-FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-ALTER TABLE inorder_internal.feed_table ENABLE ALWAYS TRIGGER leave_out_missing;
-CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
-FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
-CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_state
-FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER leave_out_missing;
+DO $$
+DECLARE
+    state regclass;
+BEGIN
+    FOREACH state IN ARRAY '{inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state,
+                             inorder_internal.worker_batch, inorder_internal.counted_table}'::regclass[] LOOP
+        EXECUTE format('CREATE TRIGGER leave_out_missing BEFORE INSERT ON %s '
+                       'FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing()', state);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER leave_out_missing', state);
+    END LOOP;
+END $$;
 CREATE TRIGGER refuse_second_state BEFORE INSERT ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.refuse_second_state();
 ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_state;
-CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
-FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
-CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
-FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
-ALTER TABLE inorder_internal.counted_table ENABLE ALWAYS TRIGGER leave_out_missing;
 
----------------------------------------------------------------------------
 -- Privileges
----------------------------------------------------------------------------
 
 CREATE FUNCTION inorder_internal.is_right(id oid, name name, system text) RETURNS boolean
 LANGUAGE sql STABLE

@@ -9,30 +9,22 @@
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest key of the microsecond of a moment, '
-'or (after) of the next one; the lowest key before 1582-10-15 00:00:00+00.
-A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless called by the planner.';
+'Internal function. The bound with which the planner compares keys: the smallest one of a microsecond, or of the next.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest key in a range, or (upper) after it; '
-'the lowest key before 1582-10-15 00:00:00+00.
-A bound after 5236-03-31 21:21:00.684697+00 is an error (datetime_field_overflow) unless called by the planner.';
+'Internal function. The bound with which the planner compares keys: the smallest one in a range, or after it.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest key of the microsecond of a moment, '
-'or (after) of the next one; outside of 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00 the least or the '
-'greatest uuid, which are of no version.';
+'Internal function. The bound with which the planner compares keys: the smallest one of a microsecond, or of the next.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function. The bound with which the planner compares keys: the smallest key in a range, or (upper) after it; '
-'outside of 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00 the least or the greatest uuid, which are of no '
-'version.';
+'Internal function. The bound with which the planner compares keys: the smallest one in a range, or after it.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
