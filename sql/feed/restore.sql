@@ -82,6 +82,11 @@ BEGIN
     FROM inorder_internal.feed_table AS k
     WHERE s.relation = table_relation AND k.relation = s.relation AND s.written_here AND k.written_here IS NOT TRUE
       AND NOT k.is_generated AND split_part((s.position).origin, '/'::text, 1) = inorder_internal.server_system();
+    -- Of feeds of other roles, which were not restored: see leave_out_others().
+    DELETE FROM inorder_internal.feed_state AS s
+    WHERE s.relation = table_relation AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = s.feed);
+    DELETE FROM inorder_internal.worker_batch AS b
+    WHERE b.relation = table_relation AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = b.feed);
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = table_relation AND EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);

@@ -23,8 +23,9 @@ BEGIN
                  OR NEW.system <> (SELECT s.system_identifier::text FROM pg_control_system() AS s));
     END IF;
     IF TG_TABLE_NAME IN ('feed_state', 'worker_batch') THEN
-        is_own := is_own AND EXISTS (SELECT FROM inorder_internal.feed AS f
-                                     WHERE f.id = NEW.feed AND f.relation = NEW.relation);
+        -- Several jobs may restore it before its feed. feed_rebase() deletes what has none.
+        is_own := is_own AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f
+                                         WHERE f.id = NEW.feed AND f.relation <> NEW.relation);
     END IF;
     IF TG_TABLE_NAME = 'feed_state' THEN
         is_own := is_own AND NOT EXISTS (SELECT FROM inorder_internal.feed_state AS s WHERE s.feed = NEW.feed);
