@@ -16,9 +16,7 @@ from pgspot.state import Counter, State  # type: ignore[import-untyped]
 from pgspot.visitors import SQLVisitor  # type: ignore[import-untyped]
 
 from install_script import (
-    INTERNAL,
     PUBLIC,
-    TEXT,
     Statement,
     as_parsed,
     dotted,
@@ -39,7 +37,6 @@ LONGEST_BODY = 40
 PATH = ["pg_catalog", "pg_temp"]
 QUOTED_KEYWORDS = RESERVED_KEYWORDS | COL_NAME_KEYWORDS | TYPE_FUNC_NAME_KEYWORDS
 NO_QUOTES = re.compile(r"[a-z_][a-z0-9_$]*")
-NAME_MADE = re.compile(r"(operator class|operator family|\w+) (?:(\w+)\.)?([^(\s]+)")
 NOT_NEW = re.compile(r"\bCREATE\s+OR\s+REPLACE\b|\b(?:CREATE|ADD)\s+(?:\w+\s+){1,3}IF\s+NOT\s+EXISTS\b", re.I)
 SQL_BODY = re.compile(r"\b(?:RETURN\b|BEGIN\s+ATOMIC\b)")
 BACKSLASH = re.compile(r"'[^\\]*\\", re.S)
@@ -79,22 +76,6 @@ def short_bodies(script: str) -> Found:
         lines = 1 + (body or "").strip("\n").count("\n")
         if lines > LONGEST_BODY:
             yield statement.line, statement.subject, f"a body of {lines} lines"
-
-
-def made_in(script: str) -> Iterator[tuple[int, str, str, str, str]]:
-    """Line, full name, kind, schema (or none) and bare name of every object that a script makes."""
-    for piece in pieces(script):
-        made = made_by(piece.node)
-        parts = NAME_MADE.match(made) if made else None
-        if made and parts and parts[1] not in {"schema", "cast"}:
-            yield piece.line, made, parts[1], parts[2] or "", parts[3]
-
-
-def in_our_schemas(script: str) -> Found:
-    """Everything is made where it says, not in the first schema of a path."""
-    for line, made, _, schema, _ in made_in(script):
-        if schema not in {PUBLIC, INTERNAL, TEXT}:
-            yield line, made, "is made neither in @extschema@ nor in inorder_internal"
 
 
 def is_pinned(setting: Any) -> bool:
@@ -252,7 +233,6 @@ RULES: tuple[Callable[[str], Found], ...] = (
     ascii_only,
     short_lines,
     short_bodies,
-    in_our_schemas,
     pinned_script,
     pinned_functions,
     no_schema_in_text,

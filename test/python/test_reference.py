@@ -18,20 +18,25 @@ from tool import inorder
 SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
 
 
-UNCOMMENTED = """
-SELECT pg_describe_object(d.classid, d.objid, 0) AS object FROM pg_depend AS d
-WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') AND d.deptype = 'e'
-  AND d.refclassid = 'pg_extension'::regclass AND d.classid <> 'pg_opfamily'::regclass
-  AND obj_description(d.objid, d.classid::regclass::name) IS NULL
-"""
+OBJECTS = """
+SELECT pg_describe_object(classid, objid, 0) FROM pg_depend CROSS JOIN LATERAL pg_identify_object(classid, objid, 0)
+WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder')
+  AND deptype = 'e' AND """
+
+
+@pytest.mark.server
+def test_every_object_is_made_in_a_schema_of_ours(fresh: Connection) -> None:
+    """Where its name says, not in the first schema of a path."""
+    other = "schema NOT IN ('public', 'inorder_internal', 'inorder_text')"
+    assert fresh.execute((OBJECTS + other).encode()).fetchall() == []
 
 
 @pytest.mark.server
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
-    """Functions and types that nobody sees may have one above them."""
-    unseen = ("function inorder_internal.", "type inorder_internal.", "function inorder_text.")
-    objects = [str(name) for (name,) in fresh.execute(UNCOMMENTED)]
-    assert [name for name in objects if not name.startswith(unseen)] == []
+    """A function or a type that nobody sees may have one above it."""
+    unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
+    without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
+    assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND {without}".encode()).fetchall() == []
 
 
 @pytest.mark.server
