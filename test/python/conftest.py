@@ -27,8 +27,10 @@ from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 
-# Runs of the tool get it from the tests; those under nohup would inherit that it is ignored.
+# Runs of the tool get these from the tests; under nohup or in the background they would inherit that these are ignored,
+# until the tool has loaded.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # What collecting the tests makes stays until the end: it is looked through never instead of again and again.
 gc.disable()
 

@@ -32,7 +32,9 @@ from inorder.lab.server.temporary import takes_direct_io
 from inorder.text import lines
 
 from conftest import LONG_RUN, ROOT
+from soak.samples import cpu_seconds
 from tool import inorder, surroundings, table_lines
+from waiting import wait_for
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -230,12 +232,13 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
         DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
     ) as demo:  # fmt: skip
+        wait_for(lambda: cpu_seconds(demo.pid) >= 0.1)  # Python has started
         time.sleep(moment)
         demo.send_signal(signal.SIGINT)
         time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
         _, err = demo.communicate(timeout=120)
-    assert demo.returncode in (130, -signal.SIGINT), err  # the latter while Python itself still starts
+    assert demo.returncode in (130, -signal.SIGINT), err  # the latter while commands are loaded
     assert list(shared_folder.iterdir()) == []
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".partial"]
 

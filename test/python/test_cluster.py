@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -180,15 +179,6 @@ def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named:
     assert [folder.name for folder in tmp_path.iterdir()] == [f"{PREFIX}full"]
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """As in a terminal: a background job, as these tests may be, inherits SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path) -> None:
     """Or `lab run all` would go on with the next experiment."""
     done = []
