@@ -94,7 +94,8 @@ DECLARE
     literals text;
     amount bigint;
 BEGIN
-    IF t.is_uuid AND cardinality(key_values) = 1 AND t.order_columns[1] = t.key_column THEN
+    IF t.is_uuid AND t.order_columns[1] = t.key_column AND cardinality(key_values) = 1 AND key_values[1] IS NOT NULL
+    THEN
         RETURN format('%L::pg_catalog.uuid', key_values[1]);
     END IF;
     SELECT string_agg(format('%L::pg_catalog.%I', k.value, y.typname), ', ' ORDER BY k.place), count(*)

@@ -54,6 +54,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,2,3}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{k2,NULL}'$$, :'read_pairs');
+SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{NULL}'$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = NULL$$, :'read_events', :'read_pairs');
 -- A transaction to go on in that has been read, or was never there.
