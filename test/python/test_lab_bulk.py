@@ -1,6 +1,5 @@
 """The bulk experiment: the order of its steps, its tables beside P1, and what each does on a server."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,14 +75,6 @@ def test_every_kind_goes_through_all_steps() -> None:
 
 def section(result: Result, name: str) -> Section:
     return next(one for one in BulkExperiment.sections(result) if one.name == name)
-
-
-def test_six_rounds_answer() -> None:
-    plan = replace(SMALL, kinds=("bigint", "random_char", "time_char"), rounds=6)
-    load, built = BulkExperiment.verdicts(run_on_paper(OnPaper, plan)[0])
-    assert load.answer == "Yes" and load.figures.startswith("4.00 [4.00–4.00] times the time of bigint. No difference")
-    assert load.holds.startswith("One INSERT … SELECT of 2 k rows, after a checkpoint, into a table with a primary key")
-    assert built.figures == "1.50 [1.50–1.50] times the time of a unique index." and "P1: 2.06" in built.holds
 
 
 def test_what_the_server_cannot_report_is_left_out_and_named() -> None:

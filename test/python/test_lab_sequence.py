@@ -42,13 +42,6 @@ def bulk(kind: str, _seed: int) -> Metrics:
 OnPaper = on_paper(SequenceExperiment, load=load, bulk=bulk)
 
 
-def test_the_caption_counts_the_rounds_there_are() -> None:
-    result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=6))
-    assert "6 rounds: brackets hold an interval" in tps_table(result).caption
-    result.runs = [run for run in result.runs if run.round <= 2]
-    assert "2 rounds: brackets hold their range" in tps_table(result).caption
-
-
 @pytest.mark.parametrize(
     ("rounds", "tps", "claim"),
     [

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from inorder.lab.experiments.writers import ALONE, STATEMENT_ROWS, TOGETHER, WritersExperiment
+from inorder.lab.experiments.writers import ALONE, TOGETHER, WritersExperiment
 from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT, WritersPlan
 from inorder.lab.report.catalogue import Labelled
 from inorder.lab.report.html import load_range, render
@@ -21,12 +21,6 @@ def turn_metrics(speed: float, misplaced: float = 0) -> Metrics:
 
 
 OnPaper = on_paper(WritersExperiment, measure=lambda *_words: turn_metrics(100.0))
-
-
-def test_only_the_forms_that_are_asked_for() -> None:
-    _, bench = run_on_paper(OnPaper, WritersPlan(forms=(BASELINE, LOCK), rounds=1))
-    plain = [(BASELINE, clients, rows) for clients in (1, 16) for rows in STATEMENT_ROWS]
-    assert sorted(words[:3] for words in bench.asked) == [(LOCK, 16, 1), (LOCK, 16, 600), *plain]
 
 
 def test_each_measurement_keeps_the_load_of_the_machine() -> None:
