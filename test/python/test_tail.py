@@ -2,13 +2,11 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from inorder.connection.database import Connection, connect
@@ -227,16 +225,6 @@ def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> No
     assert json.loads(tail(ODD, "--position", "r"))["ts"] == "2019-01-01T12:00:00.123456+05:30"
 
 
-def test_csv_loads_into_a_copy_of_the_table(tail: Tail, awkward: Connection) -> None:
-    text = tail(ODD, "--position", "p", "--format", "csv")
-    assert text.startswith("id,e,n %,nan,")
-    awkward.execute(f"CREATE TABLE again (LIKE {ODD})".encode())
-    with awkward.cursor().copy("COPY again FROM STDIN (FORMAT csv, HEADER match)") as copy:
-        copy.write(text)
-    same = f"SELECT (SELECT (e.*)::text FROM {ODD} AS e) = (SELECT (a.*)::text FROM again AS a)"
-    assert awkward.execute(same.encode()).fetchone() == (True,)
-
-
 @pytest.mark.editions("c")
 def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
     fresh.execute("DROP EXTENSION inorder CASCADE")
@@ -296,28 +284,8 @@ def test_a_kill_in_mid_batch_repeats_nothing_in_a_file(tail: Tail, fresh: Connec
     assert tail.state()["pending"] is None
 
 
-def test_kills_at_any_moment_repeat_nothing_in_a_file(tail: Tail, fresh: Connection) -> None:
-    arguments = ("events", "--position", "p", "--batch-rows", "3")
-    chance = random.Random(1)
-    for turn in range(8):
-        insert(fresh, 500, 500 * turn + 1)
-        before = size_of(tail)
-        with tail.started(*arguments, "--follow", to="out") as running:
-            wait_for(partial(has_other_size, tail, before))
-            time.sleep(chance.random() / 20)
-            running.kill()
-            running.wait()
-    tail.appended(*arguments)
-    assert tail.rows() == list(range(1, 4_001))
-
-
 def size_of(tail: Tail) -> int:
     return (tail.folder / "out").stat().st_size if (tail.folder / "out").exists() else 0
-
-
-def has_other_size(tail: Tail, before: int) -> bool:
-    """Whether the output file was written to or truncated."""
-    return size_of(tail) != before
 
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:

@@ -337,14 +337,6 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
     assert tail.rows() == [6, 7, 8, 9, 10]
 
 
-def test_no_room_in_the_file(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 4_000)
-    assert "File too large" in tail.without_room(160_000, *EVENTS, "--batch-rows", "1500", to="out")
-    assert tail.rows() == list(range(1, 1501))
-    tail.appended(*EVENTS)
-    assert tail.rows() == list(range(1, 4001))
-
-
 def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
     """However little was written of a batch, its header or the trailer: no row is left in half, and none twice."""
     insert(fresh, 4_000)
@@ -403,11 +395,3 @@ def test_without_room_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection)
             assert tail.rows(name) == list(range(1, 1_501))
         else:
             assert (tail.folder / name).stat().st_size == around + rows * row, name
-
-
-def test_the_position_says_where_the_file_ends(tail: Tail, fresh: Connection) -> None:
-    insert(fresh, 5)
-    tail.appended(*EVENTS)
-    output = tail.state()["output"]
-    assert isinstance(output, dict) and output["size"] == (tail.folder / "out").stat().st_size
-    assert set(output) == {"size", "last", "id"}
