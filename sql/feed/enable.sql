@@ -27,9 +27,8 @@ BEGIN
     IF stood THEN
         before := inorder_internal.members(was, true);
     END IF;
-    PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s), caller);
-    PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
+    PERFORM inorder_internal.run_statements(ARRAY(SELECT s FROM inorder_internal.unguard_statements(t.relation) AS s)
+        || ARRAY(SELECT s FROM inorder_internal.guard_statements(t) AS s), caller);
     IF stood THEN
         after := inorder_internal.members(t);
         UPDATE inorder_internal.feed_state AS s
@@ -77,9 +76,8 @@ BEGIN
         PERFORM inorder_internal.make_guard(caller, t);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
-    PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.spread_statements(relation) AS s), caller);
+        SELECT s FROM inorder_internal.truncate_statements(t) AS s
+        UNION ALL SELECT s FROM inorder_internal.spread_statements(relation) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
 END $$;
 

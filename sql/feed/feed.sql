@@ -216,8 +216,8 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
-    t inorder_internal.feed_table := inorder_internal.locked(
-        (inorder_internal.checked_feed(feed, caller, true, true)).t, caller);
+    t inorder_internal.feed_table := inorder_internal.locked(inorder_internal.table_of(
+        (inorder_internal.checked_feed(feed, caller, true, true)).relation), caller);
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
     f inorder_internal.feed;
 BEGIN

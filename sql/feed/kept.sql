@@ -89,15 +89,14 @@ RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
     OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
     OR coalesce(polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
--- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
--- the caller must then be allowed to read. A restored feed is an error unless seeks is true.
+-- A feed; error unless the caller may move it and, if reads is true (or null, and no batch is unfinished), read its
+-- table. A restored feed is an error unless seeks is true.
 CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, reads boolean, seeks boolean)
-RETURNS inorder_internal.taken
+RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed;
     s inorder_internal.feed_state := inorder_internal.state_of(feed);
-    k inorder_internal.taken;
 BEGIN
     SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
     IF f.id IS NULL OR s.feed IS NULL THEN
@@ -113,25 +112,9 @@ BEGIN
     END IF;
     -- An unfinished batch can be finished regardless of the state of the table.
     IF coalesce(reads, (s.pending).transactions IS NULL) THEN
-        PERFORM inorder_internal.check_reader(caller, f.relation);
-        k.t := inorder_internal.table_of(f.relation);
+        PERFORM inorder_internal.check_reader(caller, f.relation), inorder_internal.table_of(f.relation);
     END IF;
-    k.feed := feed;
-    k.caller := caller;
-    k.name := f.name;
-    k.relation := f.relation;
-    k.at_position := s.position;
-    k.batch := s.batch;
-    k.finished := s.finished;
-    k.pending := CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END;
-    k.whole := f.whole_transactions;
-    k.shared := (f.shared_by).shares IS NULL
-        AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                    WHERE b.feed = s.feed AND b.set_aside IS NULL AND b.written_here
-                      AND b.number >= coalesce(s.first_batch, -9223372036854775808));
-    k.shared_by := CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END;
-    k.is_poll_due := inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at);
-    RETURN k;
+    RETURN f;
 END $$;
 
 -- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
@@ -141,10 +124,9 @@ RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken;
+    is_readable boolean := reads IS NOT false AND inorder_internal.lock_readable(relation, caller);
 BEGIN
-    -- The usual case in one query; all others, and every error, by checked_feed().
-    IF (reads IS false OR inorder_internal.lock_readable(relation, caller))
-       AND has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
+    IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
         SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished,
                CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END, f.whole_transactions,
                (f.shared_by).shares IS NULL
@@ -156,18 +138,21 @@ BEGIN
                ARRAY[f.tableoid, s.tableoid, t.tableoid], ARRAY[f.ctid, s.ctid, t.ctid],
                ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
-        FROM inorder_internal.feed AS f CROSS JOIN inorder_internal.feed_table AS t
+        FROM inorder_internal.feed AS f
+        LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = look_at.relation
         -- Not n.*: each column takes a thousandth of the time of a read.
         CROSS JOIN LATERAL (SELECT n.position, n.batch, n.finished, n.pending, n.first_batch, n.polled, n.caught_up_at,
                                    n.written_here, n.tableoid, n.ctid, n.xmin
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
-        WHERE f.id = look_at.feed AND t.relation::oid = look_at.relation
-          AND (reads IS NOT NULL OR (s.pending).transactions IS NULL) AND s.written_here
-          AND (t.written_here OR t.is_generated) AND inorder_internal.may_move(caller, f);
+        WHERE f.id = look_at.feed AND s.written_here AND inorder_internal.may_move(caller, f)
+          AND (reads IS false OR reads IS NULL AND (s.pending).transactions IS NOT NULL
+               OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
     IF k.feed IS NULL THEN
-        k := inorder_internal.checked_feed(look_at.feed, caller, reads, false);
+        PERFORM inorder_internal.checked_feed(look_at.feed, caller, reads, false);
+        -- The privilege was granted meanwhile.
+        RETURN inorder_internal.look_at(look_at.feed, look_at.relation, caller, reads);
     END IF;
     -- Not after the snapshot in which rows are looked for.
     k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
