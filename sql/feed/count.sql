@@ -191,8 +191,6 @@ BEGIN
     SET storage = excluded.storage, counted = excluded.counted, rows = excluded.rows, folded = excluded.folded;
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
-
 -- STABLE: all is read in the snapshot of the calling statement, which may be older than the locks.
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -94,8 +94,6 @@ BEGIN
     PERFORM inorder_internal.enable_table(caller, relation, key_column);
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
-
 CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

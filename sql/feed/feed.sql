@@ -270,8 +270,6 @@ BEGIN
     RETURN inorder_internal.rows_of(t, w.batch, caller);
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
-
 CREATE FUNCTION inorder_internal.feed_drop(caller oid, name text, owner regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -303,14 +301,13 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed bigint := (inorder_internal.find_feed(name, owner, caller)).id;
+    feed bigint := inorder_internal.taken_feed(caller, name, owner);
     f inorder_internal.feed;
     rest inorder_internal.role_ref[];
 BEGIN
     IF role IS NULL THEN
         RAISE 'the role must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    PERFORM inorder_internal.lock_feed(feed);
     f := inorder_internal.given_feed(feed, caller);
     IF inorder_internal.role_name(role) IS NULL THEN
         RAISE 'role with OID % does not exist', role USING ERRCODE = 'undefined_object';
@@ -426,8 +423,6 @@ BEGIN
     END IF;
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN k.batch END;
 END $$;
-
--- Public functions
 
 CREATE FUNCTION @extschema@.feed_create(
     name text, relation regclass, start text DEFAULT 'beginning', key_column name DEFAULT NULL,

@@ -82,7 +82,6 @@ BEGIN
     RETURN key_attnum;
 END $$;
 
--- The body of a public function.
 CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$

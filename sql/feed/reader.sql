@@ -68,8 +68,6 @@ BEGIN
     at_position.origin := inorder_internal.server_origin();
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
-
 -- The description of a table that the caller may read.
 CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table

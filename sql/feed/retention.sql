@@ -54,7 +54,6 @@ BEGIN
     RETURN inorder_internal.open_table(caller, relation);
 END $$;
 
--- Bodies of public functions.
 CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass) RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'::text));

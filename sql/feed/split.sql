@@ -189,7 +189,6 @@ BEGIN
     RETURN NEXT b;
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller.
 CREATE FUNCTION inorder_internal.reader_batch_between(
     caller oid, p @extschema@.feed_position, q @extschema@.feed_position, OUT batch @extschema@.feed_batch
 )

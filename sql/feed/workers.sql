@@ -104,8 +104,6 @@ BEGIN
     RETURN b;
 END $$;
 
--- Bodies of public functions, which run as the owner of the state (as_owner.c), or in the SQL edition as the caller
-
 CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
     OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
@@ -214,8 +212,6 @@ BEGIN
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
 END $$;
-
--- Public functions
 
 CREATE FUNCTION @extschema@.feed_take_batch(
     name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,

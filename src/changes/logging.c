@@ -39,7 +39,6 @@
 #include "utils/tuplestore.h"
 
 #include "keys/uuid_datum.h"
-#include "keys/xact.h"
 #include "ports/state.h"
 #include "ports/table.h"
 

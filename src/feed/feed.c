@@ -21,7 +21,6 @@
 #include "feed/apply.h"
 #include "feed/caller.h"
 #include "feed/feed.h"
-#include "ports/origin.h"
 #include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(feed_peek);

@@ -1,6 +1,6 @@
 /*
  * uuid_datum.h
- *	  Between keys as two words and uuid values as the server passes them.
+ *	  Between keys as two words and uuid values as the server passes them; and the keys and number of a transaction.
  */
 #ifndef INORDER_UUID_DATUM_H
 #define INORDER_UUID_DATUM_H
@@ -38,5 +38,11 @@ uuid_arg_of_version(Datum arg, unsigned version)
 				 errdetail(UUID_VERSION_DETAIL)));
 	return words;
 }
+
+/* xact.c */
+extern void check_xact_number(const char *name, int64 number);
+extern uint64 xact_plus_base(uint64 xact, int64 base);
+extern uint64 current_xact_number(int64 base, const char *function_name);
+extern UuidWords next_xact_key(int64 base);
 
 #endif							/* INORDER_UUID_DATUM_H */

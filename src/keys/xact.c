@@ -18,7 +18,6 @@
 
 #include "keys/entropy.h"
 #include "keys/uuid_datum.h"
-#include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(uuid_xact_nextval);
 PG_FUNCTION_INFO_V1(xact_id);

@@ -39,7 +39,6 @@
 #include "compat.h"
 #include "ports/state.h"
 #include "ports/table.h"
-#include "ports/wait.h"
 
 PG_FUNCTION_INFO_V1(found_empty);
 PG_FUNCTION_INFO_V1(note_empty);

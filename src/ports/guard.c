@@ -26,7 +26,6 @@
 
 #include "ports/state.h"
 #include "keys/uuid_datum.h"
-#include "keys/xact.h"
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(feed_guard);

@@ -17,7 +17,7 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "keys/xact.h"
+#include "keys/uuid_datum.h"
 #include "ports/probe.h"
 #include "ports/table.h"
 

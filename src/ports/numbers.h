@@ -1,10 +1,11 @@
 /*
  * numbers.h
- *	  Sets of numbers, as arrays of their ranges.
+ *	  Sets of the numbers of transactions, as arrays of their ranges; which have ended, and on which server.
  */
 #ifndef INORDER_NUMBERS_H
 #define INORDER_NUMBERS_H
 
+#include "access/xlogdefs.h"
 #include "utils/multirangetypes.h"
 
 /* From low on, below high */
@@ -28,5 +29,13 @@ extern Numbers without(Numbers set, Numbers other);
 
 /* snapshot.c */
 extern Numbers ended_numbers(int64 base, bool everywhere);
+
+/* wait.c */
+extern uint64 ended_count(void);
+extern double now_ms(void);
+
+/* origin.c */
+extern TimeLineID timeline_here(void);
+extern void expect_timeline(TimeLineID timeline);
 
 #endif							/* INORDER_NUMBERS_H */

@@ -17,7 +17,7 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 
-#include "ports/origin.h"
+#include "ports/numbers.h"
 
 PG_FUNCTION_INFO_V1(server_origin);
 PG_FUNCTION_INFO_V1(server_system);

@@ -28,8 +28,6 @@
 #include "compat.h"
 #include "ports/probe.h"
 #include "keys/uuid_datum.h"
-#include "keys/uuid_layout.h"
-#include "keys/xact.h"
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(probe_numbers);

@@ -36,7 +36,6 @@
 #include "compat.h"
 #include "ports/query.h"
 #include "keys/uuid_datum.h"
-#include "keys/xact.h"
 
 PG_FUNCTION_INFO_V1(as_caller);
 PG_FUNCTION_INFO_V1(count_as_caller);
@@ -317,26 +316,23 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	return amount;
 }
 
-/* Rows of a query or, if its text is empty, of a batch by the index; those go to a destination of the caller's */
-static uint64
-read_into(const Table *table, const char *query, HeapTupleHeader batch, int64 limit, DestReceiver *destination)
-{
-	return *query == '\0' ? walk_batch(table, batch, limit, destination) : query_into(table, query, destination);
-}
-
-/* All rows, as the result of the calling function, and how many; with a limit, if it is not 0, the last row within it */
+/*
+ * All rows of a query or, if its text is empty, of a batch by the index, as the result of the calling function, and
+ * how many; with a limit, if it is not 0, the last row within it
+ */
 uint64
 return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
 {
 	Noting		noting = {{pass_row, begin_rows, end_rows, NULL, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
+	DestReceiver *rows = limit > 0 ? &noting.pub : destination;
 	uint64		amount;
 
 	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
 									false, result->setDesc, "the table has other columns than row_type");
 	noting.rows = destination;
-	amount = read_into(table, query, batch, limit, limit > 0 ? &noting.pub : destination);
+	amount = *query == '\0' ? walk_batch(table, batch, limit, rows) : query_into(table, query, rows);
 	destination->rDestroy(destination);
 	return amount;
 }

@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
@@ -23,36 +24,22 @@ PG_FUNCTION_INFO_V1(may_read);
 PG_FUNCTION_INFO_V1(is_plain);
 PG_FUNCTION_INFO_V1(hides_rows);
 
-/* The row of a table in pg_class, copied; false if it is gone */
-static bool
-find_class(Oid relation, FormData_pg_class *class)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	memcpy(class, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
-	ReleaseSysCache(tuple);
-	return true;
-}
-
 /* owns(caller oid, relation regclass) -> boolean */
 Datum
 owns(PG_FUNCTION_ARGS)
 {
-	FormData_pg_class class;
+	Oid			owner = owner_of_table(PG_GETARG_OID(1));
 
-	PG_RETURN_BOOL(find_class(PG_GETARG_OID(1), &class) && has_privs_of_role(PG_GETARG_OID(0), class.relowner));
+	PG_RETURN_BOOL(OidIsValid(owner) && has_privs_of_role(PG_GETARG_OID(0), owner));
 }
 
 /* By its name: SELECT on the whole table, and USAGE on its schema */
 bool
 role_may_read(Oid role, Oid relation)
 {
-	FormData_pg_class class;
+	Oid			schema = get_rel_namespace(relation);
 
-	return find_class(relation, &class) && pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK &&
-		may_use_schema(class.relnamespace, role);
+	return OidIsValid(schema) && pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK && may_use_schema(schema, role);
 }
 
 /* may_read(caller oid, relation regclass) -> boolean */
@@ -66,11 +53,17 @@ may_read(PG_FUNCTION_ARGS)
 Datum
 is_plain(PG_FUNCTION_ARGS)
 {
-	FormData_pg_class class;
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(PG_GETARG_OID(0)));
+	bool		result;
+	Form_pg_class class;
 
-	PG_RETURN_BOOL(find_class(PG_GETARG_OID(0), &class) && class.relkind == RELKIND_RELATION &&
-				   class.relam == HEAP_TABLE_AM_OID &&
-				   class.relpersistence == RELPERSISTENCE_PERMANENT && !class.relhassubclass);
+	if (!HeapTupleIsValid(tuple))
+		PG_RETURN_BOOL(false);
+	class = (Form_pg_class) GETSTRUCT(tuple);
+	result = class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID &&
+		class->relpersistence == RELPERSISTENCE_PERMANENT && !class->relhassubclass;
+	ReleaseSysCache(tuple);
+	PG_RETURN_BOOL(result);
 }
 
 /* Whether row security hides rows of a table, locked or about to be read, from a role */

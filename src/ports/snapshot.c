@@ -35,8 +35,7 @@
 
 #include "compat.h"
 #include "ports/numbers.h"
-#include "keys/uuid_layout.h"
-#include "keys/xact.h"
+#include "keys/uuid_datum.h"
 
 PG_FUNCTION_INFO_V1(ended_transactions);
 PG_FUNCTION_INFO_V1(ended_everywhere);

@@ -32,7 +32,7 @@
 #include "utils/wait_event.h"
 
 #include "compat.h"
-#include "ports/wait.h"
+#include "ports/numbers.h"
 
 PG_FUNCTION_INFO_V1(await_look);
 

@@ -36,8 +36,6 @@
 
 #include "compat.h"
 #include "keys/uuid_datum.h"
-#include "keys/uuid_layout.h"
-#include "keys/xact.h"
 #include "ports/probe.h"
 #include "ports/table.h"
 
