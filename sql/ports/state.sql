@@ -241,17 +241,21 @@ BEGIN
     END IF;
 END $$;
 
-DO $$
-DECLARE
-    state regclass;
-BEGIN
-    FOREACH state IN ARRAY '{inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state,
-                             inorder_internal.worker_batch, inorder_internal.counted_table}'::regclass[] LOOP
-        EXECUTE format('CREATE TRIGGER leave_out_missing BEFORE INSERT ON %s '
-                       'FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing()', state);
-        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER leave_out_missing', state);
-    END LOOP;
-END $$;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_table ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.feed_state
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.worker_batch
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.worker_batch ENABLE ALWAYS TRIGGER leave_out_missing;
+CREATE TRIGGER leave_out_missing BEFORE INSERT ON inorder_internal.counted_table
+FOR EACH ROW EXECUTE FUNCTION inorder_internal.leave_out_missing();
+ALTER TABLE inorder_internal.counted_table ENABLE ALWAYS TRIGGER leave_out_missing;
 CREATE TRIGGER refuse_second_state BEFORE INSERT ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.refuse_second_state();
 ALTER TABLE inorder_internal.feed_state ENABLE ALWAYS TRIGGER refuse_second_state;

@@ -366,7 +366,7 @@ def test_what_a_server_says_runs_nothing_here(
     monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
     file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
-    second = f"COPY (SELECT 1) TO PROGRAM 'touch {file}'"
+    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # which reads what it is given, or COPY may fail
     with connect(cluster.dsn) as session:
         session.execute(second.encode())
         assert file.exists()

@@ -19,7 +19,8 @@ SHELLS = {"bash": "complete", "zsh": "compdef", "fish": "complete"}
 
 
 OBJECTS = """
-SELECT pg_describe_object(classid, objid, 0) FROM pg_depend CROSS JOIN LATERAL pg_identify_object(classid, objid, 0)
+SELECT pg_describe_object(classid, objid, 0)
+FROM pg_depend AS d CROSS JOIN LATERAL pg_identify_object(classid, objid, 0)
 WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder')
   AND deptype = 'e' AND """
 
@@ -35,8 +36,10 @@ def test_every_object_is_made_in_a_schema_of_ours(fresh: Connection) -> None:
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
     """A function or a type that nobody sees may have one above it."""
     unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
+    # Since 17 members, too: the types of arrays and of rows.
+    implied = "EXISTS (SELECT FROM pg_depend AS i WHERE (i.classid, i.objid, i.deptype) = (d.classid, d.objid, 'i'))"
     without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
-    assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND {without}".encode()).fetchall() == []
+    assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND NOT {implied} AND {without}".encode()).fetchall() == []
 
 
 @pytest.mark.server
