@@ -1,4 +1,4 @@
--- Positions kept by the reader, without state in the database. Rows are returned by reader.c.
+-- Positions kept by the reader, without state in the database. Rows are returned by feed.c.
 
 -- Error if transaction numbers are of another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text) RETURNS void
