@@ -194,6 +194,8 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
         kept = 2 * len(ALL) + 1  # not those of the reader
         for state in ("feed", "feed_state"):
             assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
+        again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
+        assert connection.execute(f"{again} FROM inorder_internal.feed_state".encode()).rowcount == 0
         for feed in KEPT:
             assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
         assert scalar(connection, "SELECT number FROM feed_take_batch('work', 'v')") == 1
