@@ -121,7 +121,7 @@ USUAL = (
 OTHERS = (
     KeyKind("time60", "time, 60 s", "uuid DEFAULT uuid_time_nextval(60)", shade="time 60%"),
     KeyKind("sequence256", "sequence, 256", f"{PREFIXED}, 256)", SEQUENCE, shade="sequence 60%"),
-    KeyKind("sequence256_few", "sequence, 256 × 512", f"{PREFIXED}, 256, 512)", SEQUENCE, shade="sequence 80%"),
+    KeyKind("sequence256_64", "sequence, 256 × 64", f"{PREFIXED}, 256, 64)", SEQUENCE, shade="sequence 70%"),
     KeyKind("time60_char", "time, 60 s, char(32)", HEX.format(function="uuid_time_nextval(60)"), shade="time 50%"),
     KeyKind("time_char", "time, char(32)", HEX.format(function="uuid_time_nextval(1)"), shade="time 35%"),
     KeyKind("random_char", "random, char(32)", HEX.format(function="gen_random_uuid()"), shade="random 50%"),
@@ -146,7 +146,9 @@ FORERUNNERS = tuple(
         ("newsequential", "newsequentialid", NUMBER, r"'\x80006e6f64650000'::bytea", SEQUENCE, "bigint 60%"),
     )
 )  # fmt: skip
-EVERY = (*USUAL, *OTHERS, *FORERUNNERS)
+# More blocks of 256, of fewer pages each.
+SMALLER = (KeyKind("sequence256_few", "sequence, 256 × 512", f"{PREFIXED}, 256, 512)", SEQUENCE, shade="sequence 80%"),)
+EVERY = (*USUAL, *OTHERS, *SMALLER, *FORERUNNERS)
 
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
 BASE_KINDS = tuple(kind.name for kind in EVERY)

@@ -20,8 +20,10 @@ from inorder.lab.experiments.writers.forms import (
     PARTITION_TRIGGER,
     STATEMENTS,
     TABLE,
+    TABLE_FORMS,
     XACT,
     WritersPlan,
+    by_writer,
     one_table,
 )
 from inorder.lab.instruments import pgbench
@@ -153,6 +155,38 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
             assert scalar(connection, f"SELECT bool_and(writer = 2) FROM {tables[2]}") is True
         if form == PARTITION_TRIGGER:
             assert scalar(connection, f"SELECT count(*) FROM ONLY {TABLE}") == 0
+
+
+def chosen(script: Sequence[str], writer: int) -> list[str]:
+    """The statements that pgbench would execute for a writer."""
+    done, taken = [], [True]
+    for line in script:
+        if line.startswith("\\if "):
+            taken.append(taken[-1] and writer < int(line.rpartition(" ")[2]))
+        elif line == "\\else":
+            taken[-1] = taken[-2] and not taken[-1]
+        elif line == "\\endif":
+            taken.pop()
+        elif taken[-1]:
+            done.append(line)
+    return done
+
+
+@pytest.mark.parametrize("writers", [1, 2, 3, 16, 512])
+def test_each_writer_has_its_statement(writers: int) -> None:
+    script = by_writer([f"INSERT {number}" for number in range(writers)])
+    assert [chosen(script, number) for number in range(writers)] == [[f"INSERT {number};"] for number in range(writers)]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("form", TABLE_FORMS)
+def test_one_session_writes_into_all_tables(bench: Few, form: str) -> None:
+    found = bench.measure(form, 1, 600, 1, tables=3)
+    with bench.connection() as connection:
+        rows = [int(str(scalar(connection, f"SELECT count(*) FROM {table}"))) for table in FORMS[form].tables(3)]
+        connection.execute(f"DROP TABLE IF EXISTS {', '.join(FORMS[form].tables(3))} CASCADE".encode())
+    assert sum(rows) == found["written"] == TRANSACTIONS * 600 and all(count % 600 == 0 for count in rows)
+    assert sum(count > 0 for count in rows) > 1 and found["misplaced"] == 0
 
 
 @pytest.mark.server

@@ -65,6 +65,17 @@ def test_a_failing_run_shows_its_messages(tmp_path: Path) -> None:
         run(program, tmp_path / "x.sql", Load(1, 1, seconds=1), 1, os.environ)
 
 
+def test_a_report_may_be_longer_than_a_pipe_holds(tmp_path: Path) -> None:
+    """It has the script, which may be long: 90 sessions with a statement of 600 rows each."""
+    report = SAMPLES / "pgbench-18.out"
+    body = (
+        f"import signal; signal.alarm(20)\nprint(open({str(report)!r}).read())\n"
+        "print('  0.001  0  SELECT 1;\\n' * 100_000, flush=True)\nsys.stderr.close()"
+    )
+    done = run(stand_in(tmp_path, body), tmp_path / "x.sql", Load(1, 1, seconds=1), 1, os.environ, by_statement=True)
+    assert done.transactions == 600180 and len(done.statements_ms) == 100_000
+
+
 def test_pgbench_never_outlives_the_call(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     progress = "progress: 1.0 s, 10.0 tps, lat 0.1 ms stddev 0.1, 0 failed"

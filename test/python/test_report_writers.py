@@ -3,7 +3,16 @@
 from collections import Counter
 
 from inorder.lab.experiments.writers import ALONE, TOGETHER, WritersExperiment
-from inorder.lab.experiments.writers.forms import BASELINE, LOCK, LOCK_CACHED, LOCK_KEPT, OWN_TABLE, XACT, WritersPlan
+from inorder.lab.experiments.writers.forms import (
+    BASELINE,
+    LOCK,
+    LOCK_CACHED,
+    LOCK_KEPT,
+    OWN_TABLE,
+    PARTITION_TRIGGER,
+    XACT,
+    WritersPlan,
+)
 from inorder.lab.report.catalogue import Labelled
 from inorder.lab.report.html import load_range, render
 from inorder.lab.report.section import Section
@@ -53,9 +62,9 @@ def test_what_was_not_measured_is_not_shown() -> None:
     ]  # fmt: skip
     result.runs = [run for run in result.runs if (run.kind, run.round) != (BASELINE, 1)]
     lock = section(result, "writers_speed_1").rows[2]
-    assert lock[3] is not None and getattr(lock[3], "rounds", 0) == 5
+    assert lock[4] is not None and getattr(lock[4], "rounds", 0) == 5
     result.runs = [run for run in result.runs if run.kind != BASELINE]
-    assert [row[3] for row in section(result, "writers_speed_1").rows] == [None, None]
+    assert [row[4] for row in section(result, "writers_speed_1").rows] == [None, None]
     assert WritersExperiment.sections(empty_result(WritersExperiment, WritersPlan())) == []
 
 
@@ -68,6 +77,20 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
         ["one table", "1"], ["one table", "2"], ["lock + DISCARD, CACHE 1000", "2"], ["one table", "16"],
         ["lock + DISCARD, CACHE 1000", "16"],
     ]  # fmt: skip
+
+
+def test_one_session_writes_into_several_numbers_of_tables() -> None:
+    """Instead of several sessions: a log that a trigger distributes has many tables and one who loads it."""
+    plan = WritersPlan(forms=(BASELINE, PARTITION_TRIGGER), tables=(512, 2), rounds=1)
+    result, bench = run_on_paper(OnPaper, plan)
+    asked = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)
+    assert asked == {(BASELINE, 1, 0): 2, (PARTITION_TRIGGER, 1, 2): 2, (PARTITION_TRIGGER, 1, 512): 2}
+    shown = section(result, "writers_speed_1")
+    assert [column.name for column in shown.columns][:3] == ["form", "sessions", "tables"]
+    assert [row[:3] for row in shown.shown()] == [
+        ["one table", "1", ""], ["partition, trigger", "1", "2"], ["partition, trigger", "1", "512"]
+    ]  # fmt: skip
+    assert WritersExperiment.verdicts(result) == []
 
 
 def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:

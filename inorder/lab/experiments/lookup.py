@@ -30,7 +30,7 @@ ANY = "any"
 COUNT_KEY = "count_key"
 
 LIMIT = 100  # rows of a page
-SAMPLES = 1000  # keys drawn of each table for look-ups
+SAMPLES = 1000  # keys drawn of each table for look-ups, or as many as there are queries
 RECENT_SHARE = 0.01  # the newest rows: of all
 
 # What each looks up, and its query; {key} and {moment} are drawn from what the table has.
@@ -135,7 +135,7 @@ class LookupExperiment(Experiment[LookupPlan]):
                 session.execute(f"INSERT INTO {key.table} SELECT FROM generate_series(1, {batch})".encode())
             session.execute(f"CREATE INDEX ON {key.table} (created_at)".encode())
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
-            self.drawn[kind] = drawn(session, key, self.plan.seed)
+            self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
             self.target.checkpoint(session)  # so that the stop has little left to write
         return {"seconds": time.monotonic() - started, **sizes}
@@ -166,12 +166,14 @@ def statements(key: KeyKind) -> list[str]:
     ]
 
 
-def drawn(session: Connection, key: KeyKind, seed: int) -> Drawn:
-    (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(seed)
+def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
+    """Rows at any place of any page: the first row of each would be so few that their index pages fit into memory."""
+    (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
+    lines = max(1, plan.rows // pages)
 
     def keys(low: int) -> tuple[str, ...]:
-        places = [f"({rng.randrange(low, pages)},1)" for _ in range(SAMPLES)]
+        places = [f"({rng.randrange(low, pages)},{rng.randint(1, lines)})" for _ in range(max(SAMPLES, plan.queries))]
         query = f"SELECT DISTINCT quote_literal(id) FROM {key.table} WHERE ctid = ANY (%s::tid[])"
         return tuple(sorted(str(key) for (key,) in session.execute(query.encode(), (places,))))
 

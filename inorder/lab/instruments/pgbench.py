@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -92,16 +93,20 @@ def run(
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
-    piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with piped as process, on_error(process.kill):
-        result = follow(process, on_progress)
+    with TemporaryFile("w+", encoding="utf-8") as report:  # which may be longer than a pipe holds: it has the script
+        piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=report, stderr=subprocess.PIPE)
+        with piped as process, on_error(process.kill):
+            progress = follow(process, on_progress)
+        report.seek(0)
+        result = parse(report.read(), progress)
     if result.transactions == 0:
         raise InorderError(f"pgbench ended no transaction of {script.name}")
     return result if log is None else replace(result, percentiles_ms=take_percentiles(log))
 
 
-def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> PgbenchResult:
-    assert process.stdout and process.stderr
+def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
+    """TPS of each second, until it ends; an error if it fails."""
+    assert process.stderr
     progress, messages = [], []
     for line in process.stderr:
         sample = progress_of(line)
@@ -110,10 +115,9 @@ def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None])
             on_progress(sample[1])
         else:
             messages.append(line)
-    report = process.stdout.read()
     if process.wait() != 0:
         raise InorderError(f"pgbench ended with status {process.returncode}:\n{''.join(messages)}")
-    return parse(report, progress)
+    return progress
 
 
 def insert_script(script: Path, table: str) -> Path:

@@ -16,9 +16,11 @@ from inorder.lab.experiments.writers.forms import (
     FORMS,
     SERIAL_FORMS,
     STATEMENTS,
+    TABLE_FORMS,
     XACT,
     WriterForm,
     WritersPlan,
+    any_writer,
     removal,
 )
 from inorder.lab.instruments import pgbench
@@ -65,16 +67,20 @@ class WritersExperiment(Experiment[WritersPlan]):
 
     def stages(self) -> list[Stage]:
         alone = [form for form in self.plan.forms if form in ALONE_FORMS]
-        together = [(step, count, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
+        several = [form for form in self.plan.forms if form in TABLE_FORMS]
+        together = [(step, count, 0, self.plan.forms) for count, step in steps_of(self.plan.clients).items()]
+        apart = [(f"{TABLES_STEP}@{count}", 1, count, several) for count in self.plan.tables]
         turns = [
-            self.turn(step, form, rows, count)
-            for step, count, forms in ((ALONE, 1, alone), *together) for form in forms for rows in STATEMENT_ROWS
+            self.turn(step, form, rows, count, tables)
+            for step, count, tables, forms in ((ALONE, 1, 0, alone), *(apart or together))
+            for form in forms for rows in STATEMENT_ROWS
         ]  # fmt: skip
         return [Stage(every_round(turns), self.plan.rounds)]
 
-    def turn(self, step: str, form: str, rows: int, clients: int) -> Turn:
-        label = f"{FORMS[form].label}, {rows} a statement, {clients} at once"
-        return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed))
+    def turn(self, step: str, form: str, rows: int, clients: int, tables: int) -> Turn:
+        into = f" into {tables} tables" if tables else ""
+        label = f"{FORMS[form].label}, {rows} a statement, {clients} at once{into}"
+        return single(step, form, rows, label, lambda seed: self.measure(form, clients, rows, seed, tables))
 
     def outcome(self, metrics: Metrics) -> str:
         return f"{metrics['rows_per_second']:,.0f} rows/s, {metrics['misplaced']:,.0f} rows out of order"
@@ -82,26 +88,27 @@ class WritersExperiment(Experiment[WritersPlan]):
     def create(self, connection: Connection, form: WriterForm, clients: int) -> None:
         if XACT in self.plan.forms:
             release_tables(connection, SCHEMA)
-        execute(connection, *removal(max(self.plan.clients)), *form.setup(clients))
+        execute(connection, *removal(max(self.plan.clients + self.plan.tables)), *form.setup(clients))
 
-    def script(self, form: WriterForm, clients: int, rows: int) -> Path:
+    def script(self, lines: Sequence[str]) -> Path:
         path = self.target.folder / "writer.sql"
-        path.write_text("\n".join(form.script(clients, rows)) + "\n", encoding="utf-8")
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path
 
     def load(self, clients: int) -> pgbench.Load:
         return pgbench.Load(clients, self.plan.threads, self.plan.seconds)
 
-    def measure(self, name: str, clients: int, rows: int, seed: int) -> Metrics:
-        form = FORMS[name]
+    def measure(self, name: str, clients: int, rows: int, seed: int, tables: int = 0) -> Metrics:
+        form, writers = FORMS[name], tables or clients
+        lines = [any_writer(tables)] * bool(tables) + form.script(writers, rows)
         with self.connection() as connection:
-            self.create(connection, form, clients)
+            self.create(connection, form, writers)
             with self.target.from_checkpoint(connection) as counted:
                 done = self.target.pgbench(
-                    self.script(form, clients, rows), self.load(clients), seed,
-                    lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=True,
+                    self.script(lines), self.load(clients), seed,
+                    lambda tps: self.show_step(f"{tps * rows:,.0f} rows/s"), by_statement=name in STATEMENTS,
                 )  # fmt: skip
-            written, misplaced = count_misplaced(connection, form.tables(clients))
+            written, misplaced = count_misplaced(connection, form.tables(writers))
         if written != done.transactions * rows:
             raise InorderError(f"{name}: {written:,} rows of {done.transactions:,} statements of {rows}")
         speed = {"rows_per_second": done.tps * rows, "tps": done.tps, "latency_ms": done.latency_ms}
@@ -110,9 +117,10 @@ class WritersExperiment(Experiment[WritersPlan]):
         return speed | {"written": written, "misplaced": misplaced} | counted
 
 
-# How many write: one session, or all of the plan's.
+# How many write: one session, or all of the plan's; or one into several tables.
 ALONE = "alone"
 TOGETHER = "together"
+TABLES_STEP = "tables"
 
 STATEMENT_ROWS = (1, BATCH_ROWS)  # rows of one statement
 
@@ -123,9 +131,15 @@ STATEMENT_WORDS = {
 
 
 def sessions_of(row: Row) -> int:
-    if row.step == ALONE:
+    step, _, many = row.step.partition("@")
+    if step in (ALONE, TABLES_STEP):
         return 1
-    return int(row.step.partition("@")[2] or WritersPlan.read(row.result.plan).clients[0])
+    return int(many or WritersPlan.read(row.result.plan).clients[0])
+
+
+def tables_of(row: Row) -> int | None:
+    step, _, many = row.step.partition("@")
+    return int(many) if step == TABLES_STEP else None
 
 
 def total(metric: str) -> Callable[[Row], Value]:
@@ -135,9 +149,12 @@ def total(metric: str) -> Callable[[Row], Value]:
 FORM = Figure("form", "How the rows are written.", value=lambda row: FORMS[row.kind].label)
 SESSIONS = Figure("sessions", "Sessions of pgbench that write at once.", number(), value=sessions_of)
 
+TABLES_FIGURE = Figure("tables", "Tables, or partitions, that one session writes into at random.", number(),
+                       value=tables_of)  # fmt: skip
+WHERE = (FORM, SESSIONS, TABLES_FIGURE)
+
 SPEED = (
-    FORM,
-    SESSIONS,
+    *WHERE,
     Figure("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True,
            value=median("rows_per_second"), better="more"),
     Figure("vs one table", "To plain inserts by as many sessions in the same round.", ratio,
@@ -146,8 +163,7 @@ SPEED = (
            compared="rows_per_second"),
 )  # fmt: skip
 ORDER = (
-    FORM,
-    SESSIONS,
+    *WHERE,
     Figure("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B"), bar=True,
            value=median(per("wal_bytes", "written")), better="less"),
     Figure("rows", "Written in all rounds.", number(), value=total("written")),
@@ -155,8 +171,7 @@ ORDER = (
            bar=True, value=total("misplaced"), better="none", compared=per("misplaced", "written")),
 )  # fmt: skip
 LATENCY = (
-    FORM,
-    SESSIONS,
+    *WHERE,
     Figure("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True,
            value=median("latency_ms"), better="less"),
     *(
@@ -181,9 +196,10 @@ def steps_of(clients: Sequence[int]) -> dict[int, str]:
     return {count: TOGETHER if place == 0 else f"{TOGETHER}@{count}" for place, count in enumerate(clients)}
 
 
-def lines(result: Result, rows: int, clients: Sequence[int]) -> list[Row]:
-    together = (step for _, step in sorted(steps_of(clients).items()))
-    found = [Row(result, step, form, rows) for step in (ALONE, *together) for form in FORMS]
+def lines(result: Result, rows: int, plan: WritersPlan) -> list[Row]:
+    together = [step for _, step in sorted(steps_of(plan.clients).items())]
+    apart = [f"{TABLES_STEP}@{count}" for count in sorted(plan.tables)]
+    found = [Row(result, step, form, rows) for step in (ALONE, *together, *apart) for form in FORMS]
     return [line for line in found if result.select(line.step, line.kind, rows)]
 
 
@@ -201,9 +217,7 @@ def words_of(step: str, form: str) -> str:
 
 def sections(result: Result, plan: WritersPlan) -> list[Section]:
     made = [
-        table(
-            f"writers_{name}_{rows}", f"{title}, {rows_text(rows)}", figures, lines(result, rows, plan.clients), words
-        )
+        table(f"writers_{name}_{rows}", f"{title}, {rows_text(rows)}", figures, lines(result, rows, plan), words)
         for name, title, figures, words in TABLES
         for rows in STATEMENT_ROWS
     ]

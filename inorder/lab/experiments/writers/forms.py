@@ -1,7 +1,7 @@
 """Forms of writing a log: how their tables are made, what a writer's transaction is, where its rows are.
 
 Each writer of a form with tables or partitions of its own has the number that pgbench gives to it as :client_id, from
-0.
+0. One session that writes into several draws that number for each transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,8 @@ STATEMENTS = {
     LOCK_KEPT: ("lock", "insert", "unlock"),
 }
 # One writer after the other in each table: there ids that are in order are safe to poll.
-SERIAL_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER, LOCK, LOCK_CACHED)
+TABLE_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER)  # a table for each writer
+SERIAL_FORMS = (*TABLE_FORMS, LOCK, LOCK_CACHED)
 ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
 
 
@@ -60,12 +61,21 @@ def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
 
-def by_writer(statements: Sequence[str]) -> list[str]:
-    """A script in which each writer has a statement of its own: pgbench puts no variable into the name of a table."""
-    lines = []
-    for number, statement in enumerate(statements):
-        lines += [f"\\{'elif' if number else 'if'} :client_id = {number}", f"{statement};"]
-    return [*lines, "\\endif"]
+def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
+    """A script in which each writer has a statement of its own: pgbench puts no variable into the name of a table.
+
+    It is found by halves, so that one of 512 costs pgbench nine comparisons.
+    """
+    if len(statements) == 1:
+        return [f"{statements[0]};"]
+    half = len(statements) // 2
+    lower, upper = by_writer(statements[:half], first), by_writer(statements[half:], first + half)
+    return [f"\\if :client_id < {first + half}", *lower, "\\else", *upper, "\\endif"]
+
+
+def any_writer(tables: int) -> str:
+    """What makes one session each of several writers in turn, at random."""
+    return f"\\set client_id random(0, {tables - 1})"
 
 
 @dataclass(frozen=True)
@@ -161,6 +171,10 @@ class WritersPlan(setting.Plan):
     clients: tuple[int, ...] = setting.counts(
         "Sessions that write at once, several comma-separated.", 2, 90, (16,), sessions=True
     )
+    tables: tuple[int, ...] = setting.counts(
+        "Tables, or partitions, that one session writes into at random, several comma-separated; instead of --clients.",
+        2, 1024, (),
+    )  # fmt: skip
     seconds: int = setting.seconds(5, quick=1, full=20)
     rounds: int = setting.rounds(6, quick=2, full=9)
     threads: int = setting.threads()
