@@ -3,8 +3,6 @@
 The driver makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
 """
 
-import os
-import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -17,66 +15,38 @@ from psycopg import sql
 
 from inorder.arrow.types import Field, fields_of, select_list
 from inorder.arrow.values import converted
-from inorder.connection.database import APPLICATION_NAME, ServerRow, query
+from inorder.connection.database import ServerRow, completed, query
 from inorder.connection.patience import changed
 from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
 from inorder.errors import on_error
 
-STANDARD_ERROR = 2
 BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in memory several times
 
 
-class Silence:
-    """No standard error: the driver's libpq writes to it what a server notices, and a terminal would obey it.
+class Connection:
+    """A connection of the driver. Whatever it runs is in a transaction, which begins and ends by a simple query.
 
-    Threads may be in it at the same time; the last one that leaves it ends it.
+    The driver prepares a statement, and describes it afterwards: behind a pooler that may be another session.
     """
 
-    def __init__(self) -> None:
-        self.turn = threading.Lock()
-        self.inside, self.kept = 0, -1
-
-    def __enter__(self) -> None:
-        with self.turn:
-            if self.inside == 0:
-                self.kept = os.dup(STANDARD_ERROR)
-                with open(os.devnull, "wb") as nowhere:
-                    os.dup2(nowhere.fileno(), STANDARD_ERROR)
-            self.inside += 1
-
-    def __exit__(self, *_error: object) -> None:
-        with self.turn:
-            self.inside -= 1
-            if self.inside == 0:
-                os.dup2(self.kept, STANDARD_ERROR)
-                os.close(self.kept)
-
-
-silenced = Silence()
-
-
-class Connection:
     def __init__(self, dsn: str) -> None:
-        with silenced:
-            self.connection = dbapi.connect(dsn, autocommit=True)
-        self.cursor = self.connection.cursor(
-            adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
-        )
-        self.run("SET application_name = {name}", name=APPLICATION_NAME)
-        self.run("SET client_encoding = 'UTF8'")
+        self.connection = dbapi.connect(completed(dsn), autocommit=True)
+        with on_error(self.connection.close):
+            self.cursor = self.connection.cursor(
+                adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
+            )
+        self.columns: dict[int, list[TableColumn]] = {}  # of each table, as the driver knows their types
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
         statement = sql.SQL(text) if isinstance(text, str) else text
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
         whole = statement.format(**values) if isinstance(statement, sql.SQL) else statement
-        with silenced:
-            self.cursor.execute(whole.as_string(None))
+        self.cursor.execute(whole.as_string(None))
 
     def rows(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
         self.run(text, **parts)
-        with silenced:
-            return list(self.cursor.fetchall())
+        return list(self.cursor.fetchall())
 
     def row(self, text: str | sql.SQL, **parts: object) -> ServerRow:
         (row,) = self.rows(text, **parts)
@@ -87,34 +57,39 @@ class Connection:
 
         fetch_record_batch() is the reader below, whose errors are pyarrow's and OSError.
         """
-        batches = iter(self.cursor._results.reader)
-        while True:
-            with silenced:
-                batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
+        yield from self.cursor._results.reader
 
-    def begin(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
+    def begin(self) -> None:
+        self.connection.adbc_connection.set_autocommit(False)
+
+    def commit(self) -> None:
+        self.connection.adbc_connection.set_autocommit(True)
+
+    def asked(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
+        """The rows of a query in a transaction of its own."""
+        self.begin()
+        rows = self.rows(text, **parts)
+        self.commit()
+        return rows
+
+    def hold(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
         """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
-        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
+        self.begin()
+        self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
-        self.run(query("session_settings"))
+        self.rows(query("session_settings"))  # the driver ends a transaction in which rows are left
         self.run("SET LOCAL timezone = 'UTC'")
 
     def cancel(self) -> None:
-        with silenced, suppress(adbc_driver_manager.Error):
+        with suppress(adbc_driver_manager.Error):
             self.cursor.adbc_cancel()
 
-    def commit(self) -> None:
-        self.run("COMMIT")
-
     def close(self) -> None:
-        with silenced, suppress(adbc_driver_manager.Error):
-            self.cursor.close()
-            self.connection.close()
+        for used in (self.cursor, self.connection):
+            with suppress(adbc_driver_manager.Error):
+                used.close()
 
 
 Question = Callable[[Connection], sql.Composable]  # in a transaction: what stands in FROM for the rows of a batch
@@ -132,7 +107,6 @@ class ArrowReader:
     ) -> None:
         self.hint, self.fields, self.settings, self.kept = hint, fields, settings, rows
         self.connections: dict[Session, Connection] = {}
-        self.columns: dict[tuple[Session, int], list[TableColumn]] = {}
 
     def of_batch(
         self, session: Session, table: Table, batch: str, after: str | None = None
@@ -158,17 +132,19 @@ class ArrowReader:
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
         """A transaction in which nobody changes the table, and its columns. The driver has to learn of new types."""
         connection, columns = self.columns_in(session, table)
-        if self.columns.setdefault((session, table.oid), columns) != columns:
+        if connection.columns.setdefault(table.oid, columns) != columns:
             self.close()
             connection, columns = self.columns_in(session, table)
-        self.columns[session, table.oid] = columns
+        connection.columns[table.oid] = columns
         return connection, self.fields(columns)
 
     def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[TableColumn]]:
+        for ended in [known for known in self.connections if known.connection.closed]:
+            self.connections.pop(ended).close()
         if session not in self.connections:
             self.connections[session] = Connection(same_server(session))
         connection = self.connections[session]
-        connection.begin(table.identifier, (*session.settings, *self.settings))
+        connection.hold(table.identifier, (*session.settings, *self.settings))
         return connection, columns_of(connection.rows(query("reader_columns"), table=table.oid))
 
     def cancel(self) -> None:
@@ -176,7 +152,6 @@ class ArrowReader:
             connection.cancel()
 
     def close(self) -> None:
-        self.columns.clear()
         while self.connections:
             self.connections.popitem()[1].close()
 

@@ -1,14 +1,21 @@
 """Connections to a server, and the SQL files this package runs there."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
 
 APPLICATION_NAME = "inorder"
+# Where nobody answers any more, and nobody says so, the kernel alone would wait for two hours; with these it is twenty
+# seconds, whether an answer is waited for or a connection. Milliseconds where libpq has them, else seconds.
+SILENCE = {
+    "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
+    "tcp_user_timeout": "20000",
+}  # fmt: skip
 # What nobody else may see of a connection string.
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
@@ -25,9 +32,27 @@ def connect_as_user(dsn: str) -> Connection:
 
     Text is UTF-8 whatever the environment says, and nothing is prepared, so that a pooler may stand in between.
     """
-    return psycopg.connect(
-        dsn, autocommit=True, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", prepare_threshold=None
-    )
+    return psycopg.connect(completed(dsn), autocommit=True, prepare_threshold=None)
+
+
+def completed(dsn: str) -> str:
+    """The connection string of the user's with what each of our connections has, whichever driver opens it."""
+    timeouts = SILENCE | given(dsn, SILENCE)
+    return make_conninfo(dsn, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", **timeouts)
+
+
+def given(dsn: str, names: Container[str]) -> dict[str, str]:
+    """Those of some parameters that the string, its service or the environment sets, as libpq finds them.
+
+    libpq says so of a connection only: this one leads to a socket that is not there.
+
+    >>> given("postgresql://db1/shop?keepalives_idle=60", {"keepalives_idle", "keepalives_count"})
+    {'keepalives_idle': '60'}
+    """
+    nowhere = pq.PGconn.connect_start(make_conninfo(dsn, host="/nonexistent", hostaddr="", port=5432).encode())
+    options = {option.keyword.decode(): option.val for option in nowhere.info}
+    nowhere.finish()
+    return {name: value.decode() for name, value in options.items() if value is not None and name in names}
 
 
 def literal(value: object) -> str:

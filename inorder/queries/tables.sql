@@ -41,11 +41,11 @@ WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
 -- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
 -- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the
--- session is idle.
+-- session is idle. Nobody reads notices, which the driver of Arrow writes to the standard error of the process.
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
-             ('array_nulls', 'on'), ('row_security', 'off'),
+             ('array_nulls', 'on'), ('row_security', 'off'), ('client_min_messages', 'error'),
              ('idle_in_transaction_session_timeout', '0')) AS s(name, value)
 
 -- table: What a table is called.

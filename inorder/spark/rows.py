@@ -29,7 +29,7 @@ HAS_WAIT_FOR_LSN = 190000
 
 class Connection(arrow.Connection):
     def find_extension(self) -> None:
-        rows = self.rows(query("extension_schema"))
+        rows = self.asked(query("extension_schema"))
         if not rows:
             raise InputError("the server of read_dsn has no extension inorder in this database")
         ((schema, is_standby),) = rows
@@ -101,10 +101,10 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     table = task.table
-    (database,) = connection.row("SELECT pg_catalog.current_database()::pg_catalog.text")
+    ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
     if database != table.database:  # it may have a table of this name and oid
         raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
-    connection.begin(table.identifier, SETTINGS if task.node else ())
+    connection.hold(table.identifier, SETTINGS if task.node else ())
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
     name = f"{table.schema}.{table.name}"
 
@@ -118,7 +118,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
     """Wait until a standby has replayed so much; a primary has."""
     if not connection.is_standby:
         return
-    (version,) = connection.row("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
+    ((version,),) = connection.asked("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
     if int(version) >= HAS_WAIT_FOR_LSN:
         reached = connection.wait_for_lsn(lsn, seconds)
     else:
@@ -134,7 +134,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
     """Look every now and then whether so much is replayed; null if it was promoted, which the read notices."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
-        (reached,) = connection.row(
+        ((reached,),) = connection.asked(
             "SELECT pg_catalog.pg_last_wal_replay_lsn() OPERATOR(pg_catalog.>=) {lsn}::pg_catalog.pg_lsn", lsn=lsn
         )
         if reached or time.monotonic() >= end:

@@ -19,13 +19,11 @@ CLEAR_LINE = "\r\x1b[K"
 class RowCount:
     """A line that is updated while rows are written, and removed at the end.
 
-    There is none where standard error is no terminal that can do so, or the rows themselves go to a terminal. The line
-    has a descriptor of its own: while jobs read Arrow, standard error is nowhere.
+    There is none where standard error is no terminal that can do so, or the rows themselves go to a terminal.
     """
 
     def __init__(self, dumb: bool) -> None:
         self.shown = not dumb and sys.stderr.isatty() and not sys.stdout.isatty()
-        self.terminal = open(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if self.shown else sys.stderr  # noqa: SIM115
         self.rows = 0
         self.began = self.last = time.monotonic()
 
@@ -34,16 +32,16 @@ class RowCount:
 
     def __exit__(self, *_error: object) -> None:
         if self.shown:
-            self.terminal.write(CLEAR_LINE)
-            self.terminal.close()
+            sys.stderr.write(CLEAR_LINE)
+            sys.stderr.flush()
 
     def add(self, rows: int) -> None:
         self.rows += rows
         now = time.monotonic()
         if self.shown and now - self.last >= INTERVAL:
             self.last = now
-            self.terminal.write(f"{CLEAR_LINE}{self.rows:,} rows, {now - self.began:,.0f} s")
-            self.terminal.flush()
+            sys.stderr.write(f"{CLEAR_LINE}{self.rows:,} rows, {now - self.began:,.0f} s")
+            sys.stderr.flush()
 
 
 IN_DATABASE = "a feed has its table and its position in the database"

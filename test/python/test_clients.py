@@ -3,10 +3,6 @@
 import json
 import os
 import re
-import shutil
-import signal
-import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,10 +14,10 @@ import psycopg
 import pytest
 from inorder.connection.database import connect
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server.temporary import service_account
 
 from conftest import scalar
 from consumers import COMMANDS, FOLDER, POISON, REFUSED, Consumer, Shop, missing, uri
+from pooler import pooled
 from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
@@ -45,33 +41,8 @@ def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) ->
 def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
     if "INORDER_TEST_CLIENTS" not in os.environ:
         pytest.skip("script/clients runs it")
-    if (program := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
-        pytest.skip("this system has no pgbouncer")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings, users = shared_folder / "pgbouncer.ini", shared_folder / "users"
-    users.write_text('"postgres" ""\n')
-    settings.write_text(
-        f"[databases]\n* = host={cluster.folder / 'run'} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
-        "ignore_startup_parameters = extra_float_digits\nserver_login_retry = 1\nquery_wait_timeout = 2\n"
-    )
-    account = service_account()
-    process = subprocess.Popen(
-        [program, "-q", settings], user=account.pw_uid if account else None, stderr=subprocess.DEVNULL
-    )
-    try:
-        wait_for(lambda: answers(port))
+    with pooled(cluster, shared_folder) as port:
         yield port
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("language", DIRECT)

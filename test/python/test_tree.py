@@ -127,6 +127,14 @@ def test_python_files_and_functions_are_small() -> None:
     assert [node.name for path in PYTHON_FILES for node in functions_of(path) if is_long(node)] == []
 
 
+def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
+    """A library that puts another file in the place of one takes it from all threads and children of the process."""
+    change = re.compile(r"\bdup2?\(|\bsys\.(?:std(?:in|out|err)) *=")
+    assert [str(path.relative_to(ROOT)) for path in PYTHON_FILES if change.search(path.read_text())] == [
+        "inorder/cli.py"
+    ]
+
+
 def test_tests_share_helpers_only() -> None:
     imports = re.compile(r"^\s*(?:from|import) test_", re.M)
     assert [path.name for path in TESTS if imports.search(path.read_text())] == []

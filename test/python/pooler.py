@@ -1,0 +1,56 @@
+"""PgBouncer between a client and a server: what it is set to, and one that runs."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from inorder.lab.server.cluster import Cluster
+from inorder.lab.server.temporary import service_account
+
+from waiting import wait_for
+
+SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry = 1\nquery_wait_timeout = 2\n"
+
+
+def program() -> str:
+    """Where it is; a system without it skips the test."""
+    if (found := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
+        pytest.skip("this system has no pgbouncer")
+    return found
+
+
+@contextmanager
+def pooled(cluster: Cluster, folder: Path, mode: str = "transaction", more: str = "") -> Iterator[int]:
+    """A pooler in this mode, and its port."""
+    command = program()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings, users = folder / "pgbouncer.ini", folder / "users"
+    users.write_text('"postgres" ""\n')
+    settings.write_text(
+        f"[databases]\n* = host={cluster.folder / 'run'} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = {mode}\n"
+        f"{SETTINGS}{more}"
+    )
+    account = service_account()
+    process = subprocess.Popen(
+        [command, "-q", settings], user=account.pw_uid if account else None, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: answers(port))
+        yield port
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,131 @@
+"""The connections of inorder tail: how many it has after reconnects, and what it does behind a pooler."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from inorder.connection import reconnect
+from inorder.connection.database import Connection
+from inorder.errors import Terminated
+from inorder.lab.server.cluster import Cluster
+from inorder.tail.request import Request
+from inorder.tail.run import Delivery, run
+
+import pooler
+from conftest import LONG_RUN, scalar
+from tail_runs import Tail, insert, numbers
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+RECONNECTS = 100 if LONG_RUN else 15
+OURS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tail' AND application_name = 'inorder'"
+FORMATS = ("json", "csv", "binary", "arrow", "parquet")
+
+
+class Counted:
+    """What a run is made of, whose session is ended at each pause."""
+
+    def __init__(self, database: Connection) -> None:
+        self.database, self.connections, self.files = database, list[int](), list[int]()
+
+    def pause(self, delivery: Delivery) -> None:
+        self.connections.append(int(scalar(self.database, OURS)))
+        self.files.append(len(os.listdir("/proc/self/fd")))
+        if len(self.connections) > RECONNECTS:
+            raise Terminated
+        insert(self.database, 1)
+        pid = delivery.source.session.connection.info.backend_pid
+        self.database.execute("SELECT pg_terminate_backend(%s)", [pid])
+        there = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        wait_for(lambda: scalar(self.database, there, pid) == 0)
+        delivery.source.wait()
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_reconnects_leave_no_connection(
+    fresh: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    counted = Counted(fresh)
+    monkeypatch.setattr(reconnect, "pauses", lambda: repeat(0.0))
+
+    def pause(delivery: Delivery) -> None:
+        counted.pause(delivery)
+
+    monkeypatch.setattr(Delivery, "pause", pause)
+    sink = {"directory": tmp_path / "d"} if output == "parquet" else {"command": "cat > /dev/null"}
+    delivered = list[int]()
+    dsn = f"{cluster.dsn} dbname=tail"
+    run(Request(dsn, "events", tmp_path / "p", None, output=output, follow=True, **sink), delivered.append)
+    assert sum(delivered) == RECONNECTS
+    assert max(counted.connections) <= counted.connections[1], counted.connections
+    assert max(counted.files[1:]) <= counted.files[1] + 2, counted.files
+
+
+@pytest.fixture
+def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
+    """Runs through a pooler in transaction mode, which gives each transaction another of two sessions of the server."""
+    with pooler.pooled(cluster, shared_folder, more="server_round_robin = 1\nmin_pool_size = 2\n") as port:
+        tail = Tail(cluster, tmp_path)
+        tail.environment |= {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
+        yield tail
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_behind_a_pooler_each_row_comes_once(fresh: Connection, behind: Tail, output: str) -> None:
+    options = ["events", "--position", "p", "--format", output, "--batch-rows", "7"]
+    options += ["--directory", "d"] if output == "parquet" else []
+    for first in (1, 26):
+        insert(fresh, 25, first)
+        written = behind.written(*options)
+    if output == "json":
+        assert numbers(written.decode()) == list(range(26, 51))
+    elif output == "arrow":
+        import pyarrow as pa  # noqa: PLC0415  # for the tests of Arrow
+
+        assert pa.ipc.open_stream(written).read_all().column("n").to_pylist() == list(range(26, 51))
+    assert len(list((behind.folder / "d").glob("*.parquet"))) == (8 if output == "parquet" else 0)
+
+
+READS = """
+import os, sys, threading
+from inorder.arrow import reader
+from inorder.connection.session import Session
+
+dsn, batch = sys.argv[1:]
+session, lines, ended = Session(dsn), 0, threading.Event()
+
+def write():
+    global lines
+    while not ended.is_set():
+        lines += os.write(2, b".")
+
+writer = threading.Thread(target=write)
+writer.start()
+table, rows = session.table("events"), reader.ArrowReader(None)
+for _ in range(20):
+    assert sum(map(len, rows.of_batch(session, table, batch))) == 3
+ended.set()
+writer.join()
+(connection,) = rows.connections.values()
+connection.hold(table.identifier)
+connection.run("DO 'BEGIN RAISE WARNING $$loud$$; END'")
+connection.commit()
+rows.close()
+print(lines)
+"""
+
+
+def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
+    """Also while rows are read in another thread; and the server has nothing to say there."""
+    insert(fresh, 3)
+    batch = scalar(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
+    done = subprocess.run(
+        [sys.executable, "-c", READS, f"{cluster.dsn} dbname=tail", str(batch)],
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stderr == "." * int(done.stdout)
