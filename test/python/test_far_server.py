@@ -1,0 +1,77 @@
+"""A server that is gone without a word: what notices it, and that who follows goes on by himself."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import SILENCE, Connection, completed
+from inorder.lab.server.cluster import Cluster
+from psycopg.conninfo import conninfo_to_dict
+
+from conftest import scalar
+from far_server import far_server
+from tail_runs import environment, insert, numbers
+from waiting import PATIENCE, wait_for
+
+WAITS = (
+    "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = 'tail' AND query ~ 'reader_wait' AND state = 'active'"
+)
+
+
+@pytest.mark.server
+def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """The host of the server is gone while an answer is waited for, and comes back at the same address."""
+    with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as said:
+        address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
+        command = [*server.inside, sys.executable, "-m", "inorder", "tail", "events", "--position", "p", "--follow"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment(cluster) | address, stdout=out, stderr=said
+        ) as tail:
+            try:
+                insert(fresh, 1)
+                wait_for(lambda: (tmp_path / "out").read_text().endswith("\n"))
+                wait_for(lambda: scalar(fresh, WAITS))
+                server.cut()
+                server.stop()
+                wait_for(lambda: b"lost the server, trying again" in (tmp_path / "said").read_bytes())
+                insert(fresh, 1, 2)
+                server.start()
+                server.mend()
+                wait_for(lambda: (tmp_path / "out").read_text().count("\n") == 2)
+                assert (tmp_path / "said").read_text().endswith("\ninorder: reconnected\n")
+                tail.terminate()
+                assert tail.wait(PATIENCE) == 0
+            finally:
+                tail.kill()
+        assert numbers((tmp_path / "out").read_text()) == [1, 2]
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No environment of libpq's, and a file of services."""
+    for name in ("PGSERVICE", "PGCONNECT_TIMEOUT", "PGHOST", "PGHOSTADDR"):
+        monkeypatch.delenv(name, raising=False)
+    services = tmp_path / "services"
+    services.write_text("[shop]\nhost=192.0.2.1\nconnect_timeout=7\nkeepalives_idle=99\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    return services
+
+
+def waits(dsn: str) -> dict[str, str | int]:
+    return {name: value for name, value in conninfo_to_dict(completed(dsn)).items() if name in SILENCE}
+
+
+def test_what_notices_a_silence_is_there_unless_it_is_given(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert waits("") == SILENCE == waits("postgresql://db1,db2:6000/shop") == waits("host=a,b hostaddr=1.2.3.4,5.6.7.8")
+    for dsn in ("tcp_user_timeout=0 keepalives_count=", "postgresql:///shop?tcp_user_timeout=0&keepalives_count="):
+        assert waits(dsn) == SILENCE | {"tcp_user_timeout": "0", "keepalives_count": ""}
+    of_service = SILENCE | {"connect_timeout": "7", "keepalives_idle": "99"}
+    assert waits("service=shop") == of_service
+    assert waits("service=shop connect_timeout=3") == of_service | {"connect_timeout": "3"}
+    monkeypatch.setenv("PGSERVICE", "shop")
+    assert waits("dbname=shop") == of_service
+    monkeypatch.delenv("PGSERVICE")
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "0")
+    assert waits("") == SILENCE | {"connect_timeout": "0"}
+    assert conninfo_to_dict(completed(r"user=me password='it\'s'"))["password"] == "it's"
