@@ -58,7 +58,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return services
 
 
-def waits(dsn: str) -> dict[str, str | int]:
+def waits(dsn: str) -> dict[str, object]:
     return {name: value for name, value in conninfo_to_dict(completed(dsn)).items() if name in SILENCE}
 
 

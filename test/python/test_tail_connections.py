@@ -34,7 +34,7 @@ class Counted:
         self.database, self.connections, self.files = database, list[int](), list[int]()
 
     def pause(self, delivery: Delivery) -> None:
-        self.connections.append(int(scalar(self.database, OURS)))
+        self.connections.append(int(str(scalar(self.database, OURS))))
         self.files.append(len(os.listdir("/proc/self/fd")))
         if len(self.connections) > RECONNECTS:
             raise Terminated
