@@ -236,6 +236,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
+    PERFORM inorder_internal.check_owner(caller, relation);
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = exact_count_fold.relation
       -- A subquery, so that the leaves are looked up once.
@@ -269,6 +270,7 @@ BEGIN
     END IF;
     DELETE FROM inorder_internal.count_part AS p WHERE p.relation = exact_count_stop.relation;
     DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation;
+    PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
 CREATE FUNCTION @extschema@.exact_count(relation regclass) RETURNS bigint
@@ -279,10 +281,10 @@ COMMENT ON FUNCTION @extschema@.exact_count(regclass) IS
 'A table or partition whose files, attachment or guard have changed since is counted in full until the next fold. '
 'While a partition is attached, or detached CONCURRENTLY, count(*) may have its rows and exact_count not. '
 'Works on a primary and on a standby.
-Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression or by a '
-'user-defined type, SELECT on the partitions makes it much faster. Errors: object_not_in_prerequisite_state (no count, '
-'row security), serialization_failure (the table or its partitions changed since the snapshot or during the count), '
-'insufficient_privilege.';
+Requires SELECT on the table and USAGE on its schema. If the table is partitioned by hash, by an expression, by lists '
+'of more than 64 values, or by a type other than numbers, texts, times and uuid, SELECT on the partitions makes it '
+'much faster. Errors: object_not_in_prerequisite_state (no count, row security), serialization_failure (the table or '
+'its partitions changed since the snapshot or during the count), insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.exact_count_fold(relation regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

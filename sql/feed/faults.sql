@@ -57,22 +57,6 @@ RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog
               'OR EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
               inorder_internal.named((t).relation), (t).key_column, inorder_internal.bound(t, 0));
 
--- The bounds of a partition, by which the planner prunes the others; true if they are not plain.
-CREATE FUNCTION inorder_internal.plain_bounds(member regclass) RETURNS text
-LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- Only if every partition key above is a plain column of a type of the server. Otherwise functions of the owner
-    -- would be executed, or a type be named for whose schema the reader may lack USAGE.
-    IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid) JOIN pg_partitioned_table AS k
-                   ON k.partrelid = p.relid
-               CROSS JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum)
-               LEFT JOIN pg_attribute AS a ON a.attrelid = k.partrelid AND a.attnum = c.attnum AND c.attnum > 0
-               WHERE a.atttypid = ANY (inorder_internal.order_types()) IS NOT TRUE) THEN
-        RETURN 'true';
-    END IF;
-    RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
-END $$;
-
 CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -87,7 +71,8 @@ BEGIN
     END IF;
     -- A role that may read a table may read its partitions through it, without privileges on these.
     RETURN format('%s WHERE e.tableoid OPERATOR(pg_catalog.=) %L::pg_catalog.oid AND (%s) AND ',
-                  inorder_internal.named(relation), member::oid, inorder_internal.plain_bounds(member));
+                  inorder_internal.named(relation), member::oid,
+                  inorder_internal.partition_bounds(relation, member));
 END $$;
 
 -- The probe for rows of a table or partition that are in a set of transactions, or in one more up to a key. Such rows

@@ -22,7 +22,8 @@ BEGIN
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
-    PERFORM inorder_internal.prove_ground(t, caller);
+    -- LOCK TABLE asks again for the privilege when it has waited, but not while it waits for partitions.
+    PERFORM inorder_internal.check_reader(caller, t.relation), inorder_internal.prove_ground(t, caller);
     RETURN inorder_internal.members(t);
 END
 ---- seen_members: plpgsql STABLE keys
@@ -109,6 +110,20 @@ RETURN NULL::text[];
 RETURN NULL::int8multirange;
 ---- parts_with_rows: sql IMMUTABLE
 RETURN NULL::text;
+---- partition_bounds: plpgsql STABLE keys
+BEGIN
+    -- Only if every partition key above is a plain column of a type of the server. Otherwise functions of the owner would be
+    -- executed, or a type be named for whose schema the reader may lack USAGE. The keys above are those of now, as they are
+    -- for the function below: the locks on the table keep them. A key that the snapshot does not see may be any.
+    IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
+               LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
+               LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
+               LEFT JOIN pg_attribute AS a ON a.attrelid = k.partrelid AND a.attnum = c.attnum AND c.attnum > 0
+               WHERE p.relid <> member AND a.atttypid = ANY (inorder_internal.order_types()) IS NOT TRUE) THEN
+        RETURN 'true';
+    END IF;
+    RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
+END
 ---- large_first: sql IMMUTABLE
 RETURN NULL::bigint;
 ---- has_unread: sql IMMUTABLE

@@ -86,6 +86,11 @@ CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, 
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
+-- What all rows of a partition below a table satisfy, by which the planner leaves out other partitions; true if nothing
+-- is known.
+CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
 -- The first of some transactions that has rows, if it has so many.
 CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numbers int8multirange, amount bigint)
 RETURNS bigint

@@ -9,6 +9,10 @@
  *
  * That is taken from the bounds of partitions by range or list, of the first
  * column of each key.  It need not be exact: more partitions may satisfy it.
+ *
+ * The bounds are constants of types of the server, read as they are stored.  The
+ * relation cache and pg_get_partition_constraintdef() would simplify the
+ * expressions of all partition keys above, and so run functions of their owner.
  */
 #include "postgres.h"
 
@@ -30,6 +34,8 @@
 #include "utils/syscache.h"
 
 #include "ports/table.h"
+
+PG_FUNCTION_INFO_V1(partition_bounds);
 
 /* Of more partitions, or values of a list, all are read */
 #define PARTS_MAX 64
@@ -230,18 +236,36 @@ condition_of(const Ground *ground, const bool *has)
 	return count == 0 ? "false" : all.data;
 }
 
+static int
+begin_writing(void)
+{
+	int			nest = NewGUCNestLevel();
+
+	for (int i = 0; i < lengthof(written); i++)
+		(void) set_config_option(written[i][0], written[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return nest;
+}
+
+/* partition_bounds(relation regclass, member regclass) -> text: true if nothing is known */
+Datum
+partition_bounds(PG_FUNCTION_ARGS)
+{
+	int			nest = begin_writing();
+	char	   *condition = leaf_condition(PG_GETARG_OID(1), PG_GETARG_OID(0));
+
+	AtEOXact_GUC(false, nest);
+	PG_RETURN_TEXT_P(cstring_to_text(condition == NULL ? "true" : condition));
+}
+
 /* Remember for this call which leaves have rows of these transactions, all of which have ended */
 void
 note_parts(const Table *table, Value numbers, const bool *has)
 {
 	Ground	   *ground = table->ground;
-	int			nest = NewGUCNestLevel();
-	char	   *condition;
+	int			nest = begin_writing();
+	char	   *condition = condition_of(ground, has);
 	MemoryContext old;
 
-	for (int i = 0; i < lengthof(written); i++)
-		(void) set_config_option(written[i][0], written[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	condition = condition_of(ground, has);
 	AtEOXact_GUC(false, nest);
 	forget_parts_of(ground);
 	ground->parts.memory = AllocSetContextCreate(ground->memory, "inorder: partitions that have rows", ALLOCSET_SMALL_SIZES);

@@ -267,6 +267,107 @@ def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, mad
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
 
+# What a table may be attached to: constants in the partition key are simplified by whoever loads it. That is also who
+# plans a SELECT of the table, if it has partitions.
+ABOVE = {
+    "LIST ((n + evil.who(1)))": "DEFAULT",
+    "RANGE (n, (n + evil.who(1)))": "DEFAULT",
+    "HASH ((n + evil.who(1)))": "FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+}
+WHO = """CREATE FUNCTION evil.who(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN RAISE WARNING ''evaluated as %'', current_user; RETURN 1; END'"""
+OF_PARTITIONS = (
+    "CREATE TABLE evil.t (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)",
+    "CREATE TABLE evil.t_1 PARTITION OF evil.t FOR VALUES IN (1)",
+    "CREATE TABLE evil.t_2 PARTITION OF evil.t DEFAULT",
+    "CREATE INDEX ON evil.t (id)",
+    "INSERT INTO evil.t (n) VALUES (1), (2)",
+    "SELECT exact_count_start('evil.t')",
+    "GRANT USAGE ON SCHEMA evil TO bob",
+    "GRANT SELECT ON evil.t TO bob",
+)
+# Each looks at partitions that the reader may not read.
+OF_NEW_PARTITIONS = (
+    "SELECT exact_count('evil.t')",
+    "SELECT feed_apply('b', 'SELECT FROM batch')",
+    "SELECT feed_next_batch('b')",
+    "SELECT * FROM feed_take_batch('w', 'worker')",
+    "SELECT reader_next_batch('evil.t', p) FROM pg_temp.kept",
+    "SELECT count(*) FROM reader_batch_rows('evil.t', (SELECT b FROM pg_temp.kept), null::evil.t)",
+)
+
+
+def read_partitions(mallory: Connection, bob: Connection) -> None:
+    """Positions and a batch of bob's, and then rows and a partition that these do not know."""
+    execute(mallory, WHO, *OF_PARTITIONS)
+    for feed in ("b", "w"):
+        execute(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
+    execute(bob, "CREATE TEMP TABLE kept AS SELECT reader_start('evil.t', 'now') AS p, "
+            "reader_next_batch('evil.t', reader_start('evil.t')) AS b")  # fmt: skip
+    execute(mallory, "CREATE TABLE evil.t_3 PARTITION OF evil.t FOR VALUES IN (3)")
+    execute(mallory, "INSERT INTO evil.t (n) VALUES (1), (2), (3)")
+
+
+def evaluated(session: Connection) -> set[str]:
+    """Where it is noted as which roles functions of mallory's are run in a session."""
+    found: set[str] = set()
+    session.add_notice_handler(lambda notice: found.add(str(notice.message_primary)))
+    return found
+
+
+def attachment(key: str) -> tuple[str, str]:
+    return (f"CREATE TABLE evil.above (LIKE evil.t) PARTITION BY {key}",
+            f"ALTER TABLE evil.above ATTACH PARTITION evil.t {ABOVE[key]}")  # fmt: skip
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+@pytest.mark.parametrize("key", ABOVE)
+def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_reader(dsn: str, key: str) -> None:
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
+        read_partitions(mallory, bob)
+        execute(bob, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+        execute(mallory, *attachment(key))
+        found = evaluated(bob)
+        for read in ("SELECT FROM evil.t", *OF_NEW_PARTITIONS):
+            execute(bob, "SAVEPOINT s")
+            assert refusal(bob, read) == "", read
+            execute(bob, "ROLLBACK TO s")
+            assert found == {"evaluated as bob"}, read
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+@pytest.mark.parametrize("read", OF_NEW_PARTITIONS)
+def test_a_partition_key_that_comes_while_a_lock_is_waited_for_is_evaluated_as_the_reader(dsn: str, read: str) -> None:
+    with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
+        read_partitions(mallory, bob)
+        execute(mallory, "BEGIN", *attachment("LIST ((n + evil.who(1)))"))
+        found = evaluated(bob)
+        with blocked(refusal, bob, read) as reading:
+            assert not reading.done()
+            execute(mallory, "COMMIT")
+            assert reading.result() == ""
+        assert found <= {"evaluated as bob"}
+
+
+PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON evil.t ((n + evil.one(1)))")
+
+
+@pytest.mark.parametrize("dsn", TRIED, indirect=True)
+@pytest.mark.parametrize("index", PLANNED)
+def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
+    """Docs say so: the planner simplifies what the indexes of a table have, as the role that reads, and as no other."""
+    with connect(f"{dsn} user=mallory") as mallory:
+        execute(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
+        execute(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
+                "GRANT SELECT ON evil.t TO bob")  # fmt: skip
+        for read in ("SELECT n FROM evil.t WHERE id >= uuid_xact_floor(0)",
+                     "SELECT feed_apply('f', 'SELECT FROM batch', 1, 'mallory')"):  # fmt: skip
+            with connect(f"{dsn} user=bob") as bob:
+                execute(bob, read)
+            assert value(mallory, "SELECT array_agg(DISTINCT who::text) FROM evil.caught") == ["bob"], read
+            execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
+
+
 # What has the name of the table when the text is run, and attacks by a condition on the key: as its reader plans it, or
 # runs it.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
