@@ -13,7 +13,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.relkind IN ('r', 'p')) THEN
         RAISE 'row_type must be null::the_table, not of type %', row_type::regtype USING ERRCODE = 'datatype_mismatch';
     END IF;
-    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
+    PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE'),
+            inorder_internal.check_reader(caller, relation);
     present := inorder_internal.log_of(relation);
     IF present IS DISTINCT FROM log THEN
         RAISE 'table % is not the log of the changes of %', log, relation
@@ -27,8 +28,8 @@ BEGIN
               HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
-    -- Privileges are looked up in the catalog as it is now, and are null for a column that is not there.
-    IF (SELECT bool_or(NOT a.attisdropped AND has_column_privilege(relation, a.attnum, 'SELECT') IS NULL)
+    -- Names and privileges are those of now; the latter are null for a column that is not there.
+    IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
         PERFORM inorder_internal.say_columns_changed(relation, 'Its snapshot does not see them.');

@@ -78,7 +78,8 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s
         UNION ALL SELECT s FROM inorder_internal.spread_statements(relation) AS s), caller);
-    PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t);
+    PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
+            inorder_internal.check_owner(caller, relation);
 END $$;
 
 -- Call feed_enable() unless that was done: then no writer need wait, and who is not the owner may go on.
@@ -137,7 +138,8 @@ BEGIN
         END IF;
     END IF;
     PERFORM inorder_internal.adopt_roles(relation), inorder_internal.enable_table(caller, relation, t.key_column),
-            inorder_internal.accept_feeds(t);  -- with the guard as it is now
+            inorder_internal.accept_feeds(t),  -- with the guard as it is now
+            inorder_internal.check_owner(caller, relation);
     RETURN base;
 END $$;
 

@@ -161,7 +161,7 @@ BEGIN
     PERFORM inorder_internal.warn_aside(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
     DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
-    PERFORM inorder_internal.forget_feed(feed), inorder_internal.sweep();
+    PERFORM inorder_internal.given_feed(feed, caller), inorder_internal.forget_feed(feed), inorder_internal.sweep();
 END $$;
 
 -- The unfinished batch of a feed; error unless this is its number.
@@ -248,6 +248,7 @@ BEGIN
     SET shared_by = inorder_internal.renewed_share_key(t.relation, f.shared_by)
     WHERE known.id = f.id AND (f.shared_by).shares IS NOT NULL
       AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = known.id AND b.written_here);
+    PERFORM inorder_internal.checked_feed(feed, caller, true, true);
 END $$;
 
 -- The rows of an unfinished batch.
@@ -356,7 +357,9 @@ BEGIN
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = f.id AND w.number = number AND w.written_here
       AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
-    IF b.number IS NOT NULL AND has_table_privilege(f.relation::oid, 'SELECT') IS NOT NULL THEN  -- it is there
+    -- As it is now: the look at the batch may have waited.
+    IF b.number IS NOT NULL AND has_table_privilege(f.relation::oid, 'SELECT') IS NOT NULL  -- it is there
+       AND inorder_internal.may_move(caller, (SELECT n FROM inorder_internal.feed AS n WHERE n.id = f.id)) THEN
         DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = f.id AND w.number = number;
         RETURN true;
     END IF;

@@ -163,6 +163,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM inorder_internal.say_lost(name, k.feed, number);
     END IF;
+    PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
     -- The worker relies on it, whether or not the server crashes.
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN renewed END;
 END $$;
@@ -189,6 +190,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM inorder_internal.say_lost(name, k.feed, number);
     END IF;
+    PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
     RETURN aside;
 END $$;
 
@@ -211,6 +213,7 @@ BEGIN
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed);
+    PERFORM inorder_internal.checked_feed(feed, caller, false, true);
 END $$;
 
 CREATE FUNCTION @extschema@.feed_take_batch(

@@ -427,12 +427,23 @@ proved(const Table *table)
 	return ground;
 }
 
+/* Error if the privilege to read a table was revoked while its locks were waited for, or before the active snapshot */
+static void
+check_reader(const Table *table)
+{
+	if (!IsInParallelMode())
+		AcceptInvalidationMessages();
+	if (!role_may_read(reader_of(table), table->oid))
+		owner_error("check_reader", 2, (Value[]) {reader_value(table), value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
+}
+
 /* Error unless the caller's read of a table would be right; afterwards the table is locked with all partitions */
 void
 prove_ground(Table *table)
 {
 	Ground	   *ground = proved(table);
 
+	check_reader(table);
 	if (hidden_from(reader_of(table), table->oid))
 		check_table(table);
 	table->members = ground->members;
@@ -540,10 +551,11 @@ lock_readable_table(PG_FUNCTION_ARGS)
 {
 	Oid			relation = PG_GETARG_OID(0);
 
+	/* A role without the privilege does not lock the table; one that lost it while it waited does not read */
 	if (!role_may_read(PG_GETARG_OID(1), relation))
 		PG_RETURN_BOOL(false);
 	LockRelationOid(relation, AccessShareLock);
-	PG_RETURN_BOOL(true);
+	PG_RETURN_BOOL(role_may_read(PG_GETARG_OID(1), relation));
 }
 
 /* seen_members(relation regclass, members feed_member[]) -> feed_member[]; null for a table that is locked, and not proved */

@@ -208,7 +208,7 @@ STEPS = {
     ),
     "share": (
         ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
-         "SELECT feed_finish_batch('shared', {0}, {1})"], 18,
+         "SELECT feed_finish_batch('shared', {0}, {1})"], 19,
     ),
     "order": (["SELECT count(*) FROM feed_read('ordered', null::steps, 500)"], 5),
     "count": (["SELECT exact_count('steps')"], 4),
