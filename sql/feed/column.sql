@@ -132,6 +132,7 @@ BEGIN
     -- A key that changed its share would be lost or repeated.
     ELSIF NOT EXISTS (SELECT FROM pg_attribute AS a
                       WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
+                        AND inorder_internal.present_name(t.relation, a.attnum) = column_name
                         AND (kind IS NULL OR inorder_internal.share_kind(a.atttypid) = kind)) THEN
         PERFORM inorder_internal.refuse_column(
             t.relation, column_name, divides, CASE WHEN divides THEN 'is not the one by which its feed was divided'

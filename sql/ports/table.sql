@@ -430,6 +430,13 @@ BEGIN
     END IF;
 END $$;
 
+-- The name that a column has now. Texts of queries are read so, whatever the snapshot says.
+CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT i.object_names[3] FROM pg_identify_object_as_address('pg_class'::regclass, relation, attnum) AS i);
+END $$;
+
 -- A column that readers depend on and that no longer exists, or null.
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
