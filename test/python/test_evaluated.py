@@ -1,0 +1,94 @@
+"""Calls that evaluate or deparse what the owner of a table made: each is listed with the reason why it lends no right.
+
+The server evaluates more than it seems to. It simplifies the expressions of partition keys, indexes, domains and
+statistics when it loads them, and so calls immutable functions of their owner, as the role that happens to load them.
+"""
+
+import re
+from pathlib import Path
+
+from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
+
+IN_C = re.compile(
+    r"\b(pg_get_\w+|Build(?:Dummy)?IndexInfo|FormIndexDatum|RelationGetPartition\w+|CreatePartitionDirectory"
+    r"|get_partition_qual\w*|get_qual_from_partbound|RelationGet(?:Dummy)?Index(?:Expressions|Predicate)"
+    r"|eval_const_expressions|expression_planner\w*|estimate_expression_value|build_column_default|TupleDescGetDefault"
+    r"|stringToNode|Exec(?:Prepare\w+|InitExpr\w*|InitQual|OpenIndices|InsertIndexTuples|Constraints|PartitionCheck"
+    r"|ComputeStoredGenerated)|(?:Oid)?(?:Output|Input|Send|Receive)FunctionCall|Oid(?:Output|Input)FunctionCall"
+    r"|OidFunctionCall\d\w*|FunctionCall\d\w*|FunctionCallInvoke|InitDomainConstraintRef|domain_check"
+    r"|TYPECACHE_DOMAIN_\w+|SPI_(?:execute|exec|prepare|cursor)\w*|raw_parser|pg_parse_query|parse_analyze\w*"
+    r"|pg_plan_quer\w+)\("
+)
+IN_SQL = re.compile(
+    r"\b(pg_get_(?!userbyid)\w+|satisfies_hash_partition|ts_stat|(?:query|table|schema|cursor|database)_to_xml\w*"
+    r"|stavalues(?=\d))|^ +(?:RETURN QUERY |FOR \w+ IN )?(EXECUTE)(?= (?!FUNCTION|ON\b))",
+    re.M,
+)
+C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
+
+SERVERS = "a function of the server, for values of its types"
+AS_CALLER = "runs as the caller, and is looked at before it is planned (check_query)"
+WRITER = "as the writer of the table"
+SCRIPT = "in the script, of what the script has made"
+CONSTANTS = "constants in the caller's own statement"
+PLAIN = "as the caller: the SQL edition has no other role"
+ALLOWED = {
+    # --- C ---
+    "src/changes/logging.c BuildIndexInfo": f"of a primary key, which has no expression and no predicate; {WRITER}",
+    "src/changes/logging.c FunctionCallInvoke": "the function of the log",
+    "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
+    "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
+    "src/ports/numbers.c OidFunctionCall2": SERVERS,
+    "src/ports/numbers.c OidOutputFunctionCall": SERVERS,
+    "src/ports/parts.c stringToNode": "the bounds of a partition, which are constants: nothing is planned or evaluated",
+    "src/ports/parts.c OidOutputFunctionCall": f"{SERVERS}: those that are listed there",
+    "src/ports/query.c OidOutputFunctionCall": "a column of order_types(), which are types of the server",
+    "src/ports/query.c SPI_execute": "DDL, as the caller, who owns the table",
+    "src/ports/query.c SPI_execute_plan_extended": AS_CALLER,
+    "src/ports/query.c SPI_prepare_cursor": AS_CALLER,
+    "src/ports/state.c FunctionCallInvoke": "a function of ours, which this list is about",
+    "src/types/time_support.c build_column_default": "looked at, not evaluated, by the role that plans the query",
+    "src/types/time_support.c eval_const_expressions": "operands, by the role that plans the query, as the planner",
+    # --- SQL ---
+    "sql/feed/backlog.sql stavalues": "of a column of type uuid or bigint, as text",
+    "sql/ports/restoring.sql EXECUTE": SCRIPT,
+    "sql/ports/table.sql EXECUTE": "the catalog of Citus, in pg_catalog and a member of that extension",
+    "sql/ports/table.sql pg_get_expr": "deparses, and evaluates nothing; only a call of a function of ours",
+    "sql/ports/table.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
+    "sql/revoke.sql EXECUTE": SCRIPT,
+    "sql/rights.sql EXECUTE": SCRIPT,
+    "sql/types/time_bounds.sql EXECUTE": SCRIPT,
+    "sql/types/uuid_v1.sql EXECUTE": SCRIPT,
+    # --- the SQL edition ---
+    "sql/plain/changes.sql EXECUTE": PLAIN,
+    "sql/plain/feed.sql EXECUTE": PLAIN,
+    "sql/plain/guard.sql EXECUTE": f"output functions of the row; {WRITER}",
+    "sql/plain/ports.sql EXECUTE": PLAIN,
+    "sql/plain/ports.sql pg_get_partition_constraintdef": f"keys that are columns of types of the server; {PLAIN}",
+    "sql/plain/reader.sql EXECUTE": PLAIN,
+    "sql/plain/rights.sql EXECUTE": SCRIPT,
+    "sql/plain/snapshot.sql EXECUTE": PLAIN,
+    "sql/plain/rights.sql pg_get_expr": SCRIPT,
+}
+
+
+def calls(path: Path, text: str) -> set[str]:
+    """The calls of a source that are on one of the lists, each with the file.
+
+    >>> sorted(calls(ROOT / "src" / "x.c", "/* stringToNode( */ a = BuildIndexInfo(index); FunctionCallInfo fcinfo;"))
+    ['src/x.c BuildIndexInfo']
+    >>> sorted(calls(ROOT / "sql" / "x.sql", "RETURN pg_get_indexdef(i); -- pg_get_expr\\n    EXECUTE text INTO a;"))
+    ['sql/x.sql EXECUTE', 'sql/x.sql pg_get_indexdef']
+    """
+    is_c = path.suffix in (".c", ".h")
+    code = (C_COMMENT if is_c else SQL_COMMENT).sub("", text)
+    found = (next(filter(None, match.groups())) for match in (IN_C if is_c else IN_SQL).finditer(code))
+    return {f"{path.relative_to(ROOT)} {name}" for name in found}
+
+
+def test_whatever_evaluates_or_deparses_is_listed_with_its_reason() -> None:
+    """A new call needs a reason why nothing of a user's is evaluated by it as another role; one that went, none."""
+    found: set[str] = set()
+    for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):
+        found |= calls(path, path.read_text())
+    assert found == ALLOWED.keys()
