@@ -16,7 +16,7 @@ BEGIN
         UNION ALL
         SELECT format('FUNCTION %s', p.oid::regprocedure), a.grantee
         FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
-        WHERE p.pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> p.proowner
+        WHERE p.pronamespace::regnamespace::text IN ('inorder_internal', 'inorder_text') AND a.grantee <> p.proowner
         UNION ALL
         SELECT format('TYPE %s', t.oid::regtype), a.grantee
         FROM pg_type AS t CROSS JOIN LATERAL aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) AS a

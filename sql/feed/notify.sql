@@ -51,7 +51,8 @@ LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
     SELECT s.statement
     FROM pg_trigger AS g,
-         LATERAL convert_from(substring(g.tgargs FROM 1 FOR length(g.tgargs) - 1), getdatabaseencoding()) AS c(channel),
+         LATERAL convert_from(substring(g.tgargs FROM 1 FOR greatest(length(g.tgargs) - 1, 0)),
+                              getdatabaseencoding()) AS c(channel),
          LATERAL inorder_internal.notify_statements(relation, c.channel) AS s(statement)
     WHERE g.tgrelid = relation::oid AND inorder_internal.is_notifying(relation, c.channel)
       AND g.tgname = 'inorder_notify';

@@ -29,7 +29,9 @@ BEGIN
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
         LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s %s', member, call)),
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
-        WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate');
+        -- One of this name that somebody else has made is an error.
+        WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate'
+                                                        AND g.tgfoid = inorder_internal.guard_function());
 END $$;
 
 CREATE FUNCTION inorder_internal.unguard_statements(relation regclass) RETURNS SETOF text
@@ -95,7 +97,9 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT inorder_internal.has_guard(t) THEN
+    -- The statements found our functions by their names.
+    IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t))
+       OR EXISTS (SELECT FROM inorder_internal.spread_statements(t.relation)) THEN
         t.written_here := true;  -- not restored: it has lost the guard since a statement ago
         PERFORM inorder_internal.say_unguarded(t);
     END IF;

@@ -92,7 +92,20 @@ END $$;
 -- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
 CREATE TRIGGER keep_state AFTER UPDATE ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_state();
-REVOKE EXECUTE ON FUNCTION inorder_internal.keep_given(), inorder_internal.keep_state() FROM PUBLIC;
+-- Triggers of the state need no EXECUTE when they fire, and nobody makes others of their functions. What was made here may
+-- have other default privileges.
+DO $$
+DECLARE
+    given record;
+BEGIN
+    FOR given IN SELECT p.oid::regprocedure AS function, a.grantee
+                 FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+                 WHERE p.pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> p.proowner
+                   AND (a.grantee <> 0 OR p.prorettype = 'trigger'::regtype) LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', given.function,
+                       CASE given.grantee WHEN 0 THEN 'PUBLIC' ELSE given.grantee::regrole::text END);
+    END LOOP;
+END $$;
 
 -- How a table is read shows in the catalog, too.
 CREATE POLICY look ON inorder_internal.feed_table FOR SELECT USING (true);

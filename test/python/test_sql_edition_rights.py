@@ -14,15 +14,11 @@ from psycopg import errors
 import restoring
 from conftest import copy_of
 from editions import rows as run
-from sql_edition import install, write_edition
+from sql_edition import BARE, install, write_edition
 
 pytestmark = pytest.mark.server
 
-# Functions of the edition in which each name is qualified, and what these might find elsewhere.
-BARE = (
-    "check_statement", "feed_is_table", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above",
-    "uuid_xact_nextval", "xact_id", "xact_id_generated",
-)  # fmt: skip
+# What functions without a path might find elsewhere.
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",

@@ -1,0 +1,140 @@
+"""Locks that PostgreSQL takes before it looks whose a table is: what docs/security.md says of them, and what helps."""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.connection.database import Connection, connect
+
+from attack import refusal
+from conftest import text
+from ground import roles, run
+from waiting import blocked
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+DENIED, TIMED_OUT = "42501", "55P03"
+OF_TEMPORARY_TABLES = "42P16"  # invalid_table_definition
+# Each with what others do that waits behind it.
+READ, WRITE = "read", "write"
+QUEUES = {
+    "CREATE RULE": ("CREATE RULE r AS ON INSERT TO {table} DO INSTEAD NOTHING", READ),
+    "CREATE TRIGGER": (
+        "CREATE TRIGGER x BEFORE UPDATE ON {table} EXECUTE FUNCTION suppress_redundant_updates_trigger()", WRITE
+    ),
+    "REFERENCES": ("CREATE TEMPORARY TABLE x (id uuid REFERENCES {table})", WRITE),
+    "DEPENDS ON EXTENSION": ("ALTER INDEX {table}_pkey DEPENDS ON EXTENSION plpgsql", READ),
+}  # fmt: skip
+USE = {READ: "SELECT FROM {table} LIMIT 1", WRITE: "DELETE FROM {table} WHERE false"}
+
+
+@pytest.fixture
+def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
+    """A session of a role that may connect, and use the schema of a table."""
+    with roles(fresh, "queue_stranger", "queue_user"):
+        run(fresh, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO queue_stranger",
+            "CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+            "SELECT feed_create('f', 's.t')")  # fmt: skip
+        run(other, "SET ROLE queue_stranger", "SET lock_timeout = '1min'")
+        yield other
+        run(other, "RESET ROLE")
+
+
+def queue(owner: Connection, stranger: Connection, command: str, table: str) -> tuple[bool, str]:
+    """Whether a command of the stranger's, which fails, waits for a table that is in use; and with what others end."""
+    statement, use = (text.format(table=table) for text in (QUEUES[command][0], USE[QUEUES[command][1]]))
+    run(owner, "BEGIN", use)
+    with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
+        waits = not waiting.done()
+        run(third, "SET lock_timeout = '300ms'")
+        behind = refusal(third, use) if waits else ""
+        run(owner, "COMMIT")
+        assert waiting.result() in (DENIED, OF_TEMPORARY_TABLES)
+        return waits, behind
+
+
+@pytest.mark.parametrize("command", QUEUES)
+def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
+    fresh: Connection, stranger: Connection, command: str
+) -> None:
+    """Without a privilege on it. The command then fails."""
+    assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
+
+
+@pytest.mark.parametrize("command", QUEUES)
+def test_who_may_not_use_the_schema_of_a_table_waits_for_nothing(
+    fresh: Connection, stranger: Connection, command: str
+) -> None:
+    run(fresh, "REVOKE USAGE ON SCHEMA s FROM queue_stranger")
+    assert queue(fresh, stranger, command, "s.t") == (False, "")
+
+
+STATE = "inorder_internal.feed_table"
+
+
+def is_sql(connection: Connection) -> bool:
+    return connection.execute(b"SELECT to_regproc('inorder_internal.sql_edition') IS NOT NULL").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize("command", QUEUES)
+def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
+    fresh: Connection, stranger: Connection, command: str
+) -> None:
+    """In the SQL edition everybody, until that is revoked; with C the installer and the owner of the database."""
+    if is_sql(fresh):
+        assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
+        run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
+    assert queue(fresh, stranger, command, STATE) == (False, "")
+    if not is_sql(fresh):
+        run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")
+        assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
+        run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO CURRENT_USER")
+
+
+def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Connection, stranger: Connection) -> None:
+    """The remedy of the SQL edition leaves nobody without it who writes, reads or makes keys, once it is granted."""
+    if not is_sql(fresh):
+        pytest.skip("with C nobody needs the schema")
+    run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
+    run(fresh, "GRANT USAGE ON SCHEMA inorder_internal, s TO queue_user", "GRANT INSERT, SELECT ON s.t TO queue_user")
+    run(fresh, "SET ROLE queue_user", "INSERT INTO s.t (n) VALUES (1)", "SELECT feed_create('own', 's.t')",
+        "SELECT feed_apply('own', 'SELECT FROM batch')", "TABLE feeds", "RESET ROLE")  # fmt: skip
+
+
+def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Connection, stranger: Connection) -> None:
+    statement = QUEUES["CREATE RULE"][0].format(table="public.feeds")
+    run(fresh, "BEGIN", "TABLE public.feeds")
+    with connect(fresh.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
+        assert not waiting.done()
+        run(third, "SET lock_timeout = '300ms'")
+        assert refusal(third, "TABLE public.feeds") == TIMED_OUT
+        # Feeds and counts read no view.
+        run(third, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT exact_count_start('s.t')")
+        run(fresh, "COMMIT")
+        assert waiting.result() == DENIED
+
+
+def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
+    """So no privilege keeps a role from it that may connect."""
+    statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
+    run(fresh, "BEGIN", "SELECT FROM pg_transform")
+    with blocked(refusal, stranger, statement) as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() == DENIED
+
+
+def documented() -> list[str]:
+    """The statements of the event trigger that docs/security.md has."""
+    block = next(part for part in text("docs/security.md").split("```sql\n") if "CREATE EVENT TRIGGER" in part)
+    return block.partition("```")[0].split(";\n\n")
+
+
+def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
+    """The one of docs/security.md, which test_examples.py creates as well."""
+    run(fresh, *documented())
+    assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
+    statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
+    run(fresh, "BEGIN", "SELECT FROM pg_transform")
+    with blocked(refusal, stranger, statement) as waiting:
+        assert waiting.result() == DENIED
+    run(fresh, "COMMIT", "CREATE RULE r AS ON UPDATE TO s.t DO ALSO NOTHING", "DROP RULE r ON s.t")
