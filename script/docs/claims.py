@@ -6,7 +6,7 @@ from enum import Enum
 
 from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
-from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round
+from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.results import Result, Run
 
 NO_FIGURE = ("–", "asked there")
@@ -26,7 +26,9 @@ class Answer(Enum):
 class Claim:
     """A claim, what was published, the run that measures it, the figure, and how the figure answers.
 
-    ``counted``: by the server, of the same work, so that one round is enough.
+    ``counted``: by the server, of the same work, so that one round is enough. ``as_there``: measured in the study's own
+    regime, which the claim is about. Only there can a figure show that a claim does not hold; elsewhere it shows
+    nothing.
     """
 
     study: str
@@ -36,6 +38,7 @@ class Claim:
     figure: Figure
     judge: Callable[[Estimate], Answer]
     counted: bool = False
+    as_there: bool = False
 
     @property
     def has_figure(self) -> bool:
@@ -43,13 +46,14 @@ class Claim:
         return self.published not in NO_FIGURE
 
     def answer(self, found: Estimate | None) -> Answer:
-        """Of one run. Too few rounds decide nothing."""
-        if found is None:
+        """Of one run. Too few rounds decide nothing, nor does another regime that a claim does not hold."""
+        if found is None or (found.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
-        if self.counted and found.rounds < LEAST_ROUNDS:
+        if found.rounds < LEAST_ROUNDS:
             low, high = (found.median if end is None else end for end in (found.low, found.high))
-            return self.judge(Estimate(found.median, low, high, LEAST_ROUNDS))
-        return Answer.OPEN if found.rounds < LEAST_ROUNDS else self.judge(found)
+            found = Estimate(found.median, low, high, LEAST_ROUNDS)
+        judged = self.judge(found)
+        return judged if self.as_there or judged is not Answer.NOT else Answer.OPEN
 
 
 def overall(answers: Sequence[Answer]) -> Answer:
@@ -180,16 +184,6 @@ def between_counts(kind: str, metric: str, rows: int, fewer: int) -> Figure:
     def figure(result: Result) -> Estimate | None:
         sizes = [list(by_round(result, "insert", kind, per_insert(metric), size).values()) for size in (rows, fewer)]
         return unpaired_ratio(*sizes) if all(sizes) else None
-
-    return figure
-
-
-def between_steps(kind: str, base: str, metric: Metric, rows: int, step: str, other: str) -> Figure:
-    """A kind to its base in a step, in relation to the same in another step."""
-
-    def figure(result: Result) -> Estimate | None:
-        ratios = [ratios_of(result, one, kind, base, metric, rows) for one in (step, other)]
-        return ratio_by_round(*ratios)
 
     return figure
 

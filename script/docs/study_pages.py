@@ -129,10 +129,13 @@ def there(cell: Published) -> str:
     return f"{value} ({ratio:,.2f})" if isinstance(ratio, int | float) else value
 
 
-def here(row: Mapping[str, Any]) -> str:
+def here(row: Mapping[str, Any], rows: int | str) -> str:
+    """A figure of ours, with its ratio, and the rows of its table where the study's has another number of them."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
-    return f"{figures(value)} ({paired})" if value and paired else figures(value) or paired
+    other = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
+    text = f"{figures(value)} ({paired})" if value and paired else figures(value) or paired
+    return f"{text} at {size_text(row['rows here'])}" if other else text
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
@@ -171,7 +174,7 @@ def line_of(label: str, cells: Sequence[Published], found: Mapping[str, Any], ru
         return " / ".join(part or "–" for part in parts) if any(parts) else ""
 
     ours = [
-        joined([here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {})) for cell in cells])
+        joined([here(found.get(run, {}).get((label, shown(cell.rows), cell.detail), {}), cell.rows) for cell in cells])
         for run in runs
     ]
     how = " / ".join(dict.fromkeys(cell.how for cell in cells if cell.how != "printed"))
@@ -200,8 +203,9 @@ def parts_part(study: str) -> Iterator[str]:
 
 def page(study: str, results: Results) -> str:
     about = STUDIES[study]
+    original = f", in the original *{about['original']}*" if "original" in about else ""
     yet = " ".join([
-        f"{about['author']}: *{about['title']}*; {about['address']}. It measures {about['summary']}",
+        f"{about['author']}: *{about['title']}*{original}; {about['address']}. It measures {about['summary']}",
         "Its machine and server were others: compare ratios, in parentheses, not speeds.",
         "[All studies, and what the answers mean](README.md).",
     ])  # fmt: skip

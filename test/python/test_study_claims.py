@@ -1,0 +1,76 @@
+"""How docs/results judges the claims of the studies: what a figure can show, and what it cannot."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from inorder.lab.analysis.stats import Estimate
+from inorder.lab.report.published import STUDIES, cells_of
+
+from claims import Answer, Claim, above, at_least, below, kept, near, none
+from results_page import read_results
+from study_claims import CLAIMS
+from study_pages import answers
+
+RESULTS = read_results()
+FIGURE = re.compile(r"\d")
+PRINTED = {  # figures of claims that stand in the study as they are here
+    "P1 6, in char(32)", "P1 9, in char(32)", "P3 1", "P3 under 0.30", "P3 0.20", "P3 3", "P3 0.50", "P3 over 2",
+    "P4 7.8", "P4 1.5", "P4 1", "P4 4–5", "P4 1.1–1.2", "P5 0", "P5 1",
+}  # fmt: skip
+NOT_ITS_WORDS = {"P3": {"more", "less"}}
+
+
+def claim(judge: Callable[[Estimate], Answer], **more: bool) -> Claim:
+    return Claim("P0", "", "1", "", lambda _result: None, judge, **more)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize(
+    ("judge", "against"),
+    [(above(2), 0.5), (below(0.5), 2.0), (near, 3.0), (kept, 0.5), (none, 7.0), (at_least(90), 10.0)],
+)
+def test_only_in_the_regime_of_the_study_does_a_claim_not_hold(
+    judge: Callable[[Estimate], Answer], against: float, counted: bool
+) -> None:
+    rounds = 1 if counted else 6
+    found = Estimate(against, *((None, None) if counted else (against, against)), rounds)
+    assert claim(judge, counted=counted).answer(found) is Answer.OPEN
+    assert claim(judge, counted=counted, as_there=True).answer(found) is Answer.NOT
+
+
+def test_too_few_rounds_of_what_is_timed_show_nothing() -> None:
+    found = Estimate(3.0, 2.9, 3.1, 3)
+    assert claim(above(2), as_there=True).answer(found) is Answer.OPEN
+    assert claim(above(2), counted=True).answer(found) is Answer.HOLDS
+
+
+def test_what_does_not_hold_was_measured_as_there() -> None:
+    judged = [(claim, answer) for claim in CLAIMS for _, answer in answers(claim, RESULTS).values()]
+    assert len(judged) > 75
+    assert {claim.says for claim, answer in judged if answer is Answer.NOT and not claim.as_there} == set()
+
+
+def test_what_a_study_does_not_print_is_marked() -> None:
+    """A figure of a claim is one that the study prints, or says that it is reckoned."""
+    for one in CLAIMS:
+        text = f"{one.study} {one.published}"
+        assert not FIGURE.search(one.published) or ("reckoned" in text) != (text in PRINTED), text
+    assert {f"{one.study} {one.published}" for one in CLAIMS} >= PRINTED
+
+
+def test_a_ratio_of_rates_is_marked() -> None:
+    """Where a cell has a ratio and its detail the figures that it is of, the ratio is reckoned."""
+    for study, about in STUDIES.items():
+        for table in about["tables"]:
+            for cell in cells_of(study, table):
+                of_rates = cell.unit == "ratio" and re.search(r"\d.* and .*\d", cell.detail)
+                assert not of_rates or cell.how == "reckoned", (study, cell.kind, cell.detail)
+
+
+def test_words_that_a_study_does_not_use() -> None:
+    """P3 gives no order of blocks and WAL but for blocks of 256."""
+    for study, words in NOT_ITS_WORDS.items():
+        published = {one.published for one in CLAIMS if one.study == study}
+        published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
+        assert published.isdisjoint(words)
