@@ -34,7 +34,7 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
             run(fresh, "CREATE EXTENSION postgres_fdw", "SELECT feed_create('lake', 'events')",
                 "CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw "
                 f"OPTIONS (host '{info.host}', port '{info.port}', dbname 'lake')",
-                "CREATE USER MAPPING FOR CURRENT_USER SERVER far",
+                f"CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user '{info.user}')",
                 "CREATE FOREIGN TABLE lake_events (id uuid, n int) SERVER far OPTIONS (table_name 'events')",
                 "CREATE FOREIGN TABLE lake_position (position text) SERVER far OPTIONS (table_name 'position')",
                 "INSERT INTO lake_position SELECT reader_start('events')::jsonb")  # fmt: skip

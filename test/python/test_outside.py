@@ -45,7 +45,7 @@ def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, st
     options = ", ".join(f"{name} '{value}'" for name, value in loopback.items() if name != "user")
     run(fresh, *PARTS, "SELECT feed_create('f', 'events'), feed_create('out', 'events'), exact_count_start('events')")
     run(fresh, f"CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({options})")
-    run(fresh, "CREATE USER MAPPING FOR CURRENT_USER SERVER far")
+    run(fresh, f"CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user '{loopback['user']}')")
     insert(fresh, 2)
     assert numbers(fresh, READ) == [1, 2]
     if way == "created":

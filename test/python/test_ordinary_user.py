@@ -1,0 +1,97 @@
+"""What depends on who runs the tests, once more by a user who is not root and whose name is no role of a server."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from inorder.extension.building import build_folder
+from inorder.installations import Installation
+from inorder.lab.server.temporary import may_enter
+
+from conftest import ROOT
+
+USER = "inorder-test"  # made by script/test --all
+ASKED = "INORDER_TEST_SYSTEM" in os.environ
+# Servers that connect to servers, files of others, and what runs programs as another user.
+TESTS = (
+    "test_lake.py", "test_examples.py::test_examples[docs/lake.md]", "test_outside.py",
+    "test_cluster.py::test_a_folder_that_cannot_be_used_is_passed_over",
+)  # fmt: skip
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root: all tests are such tests"),
+    pytest.mark.server,
+]
+
+
+def left_out(reason: str) -> NoReturn:
+    assert not ASKED, reason
+    pytest.skip(reason)
+
+
+@pytest.fixture
+def user() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:
+        left_out(f"there is no user {USER}, whom script/test --all makes")
+
+
+@pytest.fixture
+def python(user: pwd.struct_passwd) -> str:
+    """One of this version that the user may run: this one may be in root's own folder."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for program in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
+        with suppress(OSError):
+            subprocess.run([program, "-c", ""], check=True, user=user.pw_uid, group=user.pw_gid, extra_groups=[])
+            return program
+    left_out(f"there is no {name} that {USER} may run")
+
+
+@pytest.fixture
+def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
+    """A copy that the user owns, with what is compiled."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    files = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")[:-1]
+    with tempfile.TemporaryDirectory(prefix="u-") as name:
+        copy = Path(name)
+        for file in filter(lambda file: (ROOT / file).exists(), files):
+            (copy / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, copy / file)
+        built = build_folder(server, ROOT)
+        if built.exists():
+            shutil.copytree(built, copy / built.relative_to(ROOT))
+        (copy / "tmp").mkdir()
+        subprocess.run(["chown", "-R", f"{user.pw_uid}:{user.pw_gid}", copy], check=True)
+        yield copy
+
+
+@pytest.fixture
+def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
+    """Those of this run, copied where the user cannot enter their folder."""
+    here = Path(sysconfig.get_path("purelib"))
+    return here if may_enter(here, user) else Path(shutil.copytree(here, checkout / "packages"))
+
+
+def test_the_tests_pass_for_an_ordinary_user(
+    user: pwd.struct_passwd, python: str, checkout: Path, packages: Path
+) -> None:
+    of_this_run = ("PYTEST", "INORDER")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(of_this_run)}
+    path = os.pathsep.join(map(str, (checkout, packages)))
+    own = {"HOME": str(checkout), "TMPDIR": str(checkout / "tmp"), "PYTHONPATH": path, "USER": USER, "LOGNAME": USER}
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *(f"test/python/{name}" for name in TESTS)],
+        check=False, cwd=checkout, env=environment | own, capture_output=True, text=True,
+        user=user.pw_uid, group=user.pw_gid, extra_groups=[],
+    )  # fmt: skip
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
