@@ -1,6 +1,7 @@
 """Files that are written whole, beside what was there, by one run at a time."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
@@ -15,8 +16,29 @@ from typing import BinaryIO, TypeVar
 from inorder.errors import InorderError, InputError
 
 LOCK_SECONDS = 1.0
+# Errors that another path would not have: its name, its place, its permissions. All others are failures of a machine.
+OF_A_PATH = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
+    errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO,
+)  # fmt: skip
 
 Lock = TypeVar("Lock")
+
+
+def failed(action: str, error: OSError) -> InorderError:
+    """An error for what could not be done with a file.
+
+    >>> full, wrong = (failed("cannot open x", OSError(number, os.strerror(number))) for number in (28, 2))
+    >>> str(full), full.exit_code, wrong.exit_code
+    ('cannot open x: No space left on device', 1, 2)
+    """
+    kind = InputError if error.errno in OF_A_PATH else InorderError
+    return kind(f"{action}: {error.strerror}")
+
+
+def beside(target: Path) -> Path:
+    """A name beside a file that no other process gives to one."""
+    return target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
@@ -28,7 +50,7 @@ def partial_of(path: Path) -> tuple[Path, Path]:
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write {path}: it is not a regular file")
-    return target, target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
+    return target, beside(target)
 
 
 def unused(path: Path) -> Path:
@@ -49,7 +71,7 @@ def require_writable(path: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise failed(f"cannot write {path}", error) from error
 
 
 @contextmanager
@@ -71,7 +93,7 @@ def write_whole(path: Path, text: str) -> None:
         with replacing(path) as file:
             file.write(text.encode())
     except OSError as error:
-        raise InorderError(f"cannot write {path}: {error.strerror}") from error
+        raise failed(f"cannot write {path}", error) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -110,11 +132,25 @@ def awaited(take: Callable[[], Lock]) -> Lock:
         time.sleep(0.05)
 
 
+def lock_file(descriptor: int, name: Path | str) -> None:
+    """Lock an open file for this process; BlockingIOError if another has it, an error where no file can be locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise InorderError(
+            f"cannot lock {name}: {error.strerror}\n"
+            "HINT:  Each run locks its files (flock). Put them on a file system that has locks: NFS has them by a lock "
+            "service (rpc.statd), or on one client by the mount option local_lock=flock."
+        ) from error
+
+
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
     try:
         lock = host_lock(os.fsencode(path.resolve()))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: another run writes it") from error
+    except BlockingIOError as error:
+        raise InorderError(f"cannot write {path}: another run writes it") from error
     with lock:
         yield

@@ -9,13 +9,13 @@ import psycopg
 
 from inorder.connection.patience import pauses
 from inorder.connection.session import Session, explained, first_line, in_words, may_pass
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError
 from inorder.text import lines
 
 Result = TypeVar("Result")
 
 
-class InUseError(InputError):
+class InUseError(InorderError):
     """What is to be worked on is in use: perhaps by a session that has just lost its connection."""
 
 

@@ -19,8 +19,8 @@ OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
-# Classes of SQLSTATE that are about the server's state, not about what it was asked.
-FAILURES = ("53", "54", "57", "58", "XX")
+# Classes of SQLSTATE that are about the state of the server, of a pooler or of rows, not about what was asked.
+FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
 # Connection, conflicts, all slots taken, lock_timeout, shutdown and start.
 PASSING = ("08", "40", "53300", "55P03", "57P")
 

@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from inorder.errors import InputError
-from inorder.files import replacing
+from inorder.errors import InorderError, InputError
+from inorder.files import failed, replacing
 from inorder.generate.encode import ENCODERS, Encoder
 from inorder.generate.times import TICKS_PER_DAY, TICKS_PER_SECOND, TICKS_TO_1970, Times, ticks_of
 from inorder.generate.uuids import CHUNK, KINDS, DataSet, chunks
@@ -117,8 +117,13 @@ STANDARD_OUTPUT = 1
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A stream to write to. What is no file (a device, a pipe) cannot be replaced, and is written straight."""
     if path == DASH:
-        with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
-            yield stream
+        try:
+            with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
+                yield stream
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InorderError(f"cannot write to standard output: {error.strerror}") from error
         return
     is_file = path.is_file() or not path.exists()
     with ExitStack() as stack:
@@ -126,7 +131,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             target: AbstractContextManager[BinaryIO] = replacing(path) if is_file else path.open("wb")
             file = stack.enter_context(target)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from error
+            raise failed(f"cannot write {path}", error) from error
         yield file
 
 

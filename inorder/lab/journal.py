@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from inorder.errors import InorderError, InputError
-from inorder.files import partial_of, write_whole
+from inorder.files import failed, partial_of, write_whole
 from inorder.lab.results import Head, Result, Run, shortened
 
 SCHEMA_VERSION = 2
@@ -136,7 +136,7 @@ def content_of(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise failed(f"cannot read {path}", error) from error
     try:
         return gzip.decompress(content) if content.startswith(GZIPPED) else content
     except (OSError, EOFError, zlib.error) as error:

@@ -11,7 +11,7 @@ from inorder.connection.database import ServerRow, query
 from inorder.connection.patience import attempts
 from inorder.connection.reconnect import InUseError
 from inorder.connection.session import Session, Table, explained, rows_of
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import Request
@@ -57,7 +57,7 @@ class FeedSource(Source):
         try:
             return awaited(lambda: host_lock(key.encode()))
         except BlockingIOError:
-            raise InputError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
+            raise InorderError(f"feed '{self.name}' is in use by a command that another inorder tail started") from None
 
     def ask(self, text: str, **parts: object) -> ServerRow:
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import struct
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,8 +12,9 @@ from pathlib import Path
 
 from psycopg.abc import Buffer
 
+from inorder.connection.reconnect import report
 from inorder.errors import InorderError, InputError
-from inorder.files import awaited, sync_folder
+from inorder.files import awaited, lock_file, sync_folder
 from inorder.tail.formats import Format
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.sources import Source
@@ -21,6 +23,13 @@ from inorder.tail.state import Mark
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
 STANDARD_ERROR = 2
 ATTRIBUTE = "user.inorder.output"
+GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that another file of the same inode number does not have
+UNMARKED = (
+    f"the attribute {ATTRIBUTE} cannot be set: {{}}\n"
+    "DETAIL:  The file is known by its inode instead. A new one that gets the same inode may be refused.\n"
+    "HINT:  Let the user who runs inorder own the file."
+)
+ROTATION = "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
 LAST_BYTES = 4096  # that a mark has the hash of
 FIRST_BYTES = 64  # of a batch, by which it is found again
 
@@ -45,10 +54,10 @@ class OutputFile:
         self.form = form
         self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
         try:
-            awaited(lambda: fcntl.flock(STANDARD_OUTPUT, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            awaited(lambda: lock_file(STANDARD_OUTPUT, os.readlink(OPENED)))
         except BlockingIOError:
             text = "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
-            raise InputError(about_file(text)) from None
+            raise InorderError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
         if os.path.samestat(self.status(), os.fstat(STANDARD_ERROR)):
             text = "standard error goes to the file of the rows"
@@ -69,21 +78,35 @@ class OutputFile:
     def size(self) -> int:
         return self.status().st_size
 
+    def check_there(self) -> None:
+        if self.has_name and self.status().st_nlink == 0:
+            text = "the file that standard output is was removed; rows written to it would be lost"
+            raise InorderError(about_file(text))
+
     def before(self, place: int) -> bytes:
         first = max(0, place - LAST_BYTES)
         return os.pread(self.reading, place - first, first)
 
     def id(self) -> str:
-        """The id that lies with it, or else, where the file system keeps no attributes, its number there."""
+        """The id that lies with it; or else its number on the file system, and which file of this number it is."""
         with suppress(OSError):
             return os.getxattr(STANDARD_OUTPUT, ATTRIBUTE).decode(errors="replace")
-        return f"inode {self.status().st_ino}"
+        number = f"inode {self.status().st_ino}"
+        with suppress(OSError):
+            (generation,) = struct.unpack("l", fcntl.ioctl(STANDARD_OUTPUT, GENERATION, bytes(struct.calcsize("l"))))
+            number += f" generation {generation}"
+        return number
 
-    def named(self) -> str:
-        if self.id().startswith("inode"):
-            with suppress(OSError):
+    def mark(self) -> str:
+        """Give the file an id that lies with it, and return the reason where that is impossible."""
+        try:
+            os.getxattr(STANDARD_OUTPUT, ATTRIBUTE)
+        except OSError:
+            try:
                 os.setxattr(STANDARD_OUTPUT, ATTRIBUTE, uuid.uuid4().hex.encode())
-        return self.id()
+            except OSError as error:
+                return error.strerror or ""
+        return ""
 
     def end(self) -> int:
         """Where rows go in a file that no position knows: at its end, on a line of their own."""
@@ -117,13 +140,19 @@ class OutputFile:
 
     def check_empty(self, known: Mark, half: bool, same: bool) -> None:
         """An empty file is a new one, unless it was emptied; while half a batch is in the former, it is too early."""
-        if known.size > 0 and same and is_named(known.id) and self.appends:
+        if known.size > 0 and same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as logrotate's copytruncate does: rows written after the copy was made, "
                 "and before, are in neither"
             )
         if half and not same:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
+
+    def check_form(self, same: bytes) -> None:
+        """An error unless the file begins as rows do that are to follow: with this header, of so many columns."""
+        if os.pread(self.reading, len(same), 0) != same:
+            text = "it has rows of another format, or of other columns, or another header\nHINT:  Start a new file."
+            raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:
         """Whether what is after a place ends an output, or begins that batch, or is what a crash of the host left."""
@@ -164,10 +193,13 @@ class FileSink(Sink):
         self.source: Source | None = None
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""
+        self.known_id: str | None = None
+        self.is_marked = False
         self.is_ours, self.is_written = True, False  # is_written: by this run, which has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, known, begun = source, source.output(), source.begun
+        self.known_id = known.id if known else None
         try:
             self.size = self.start = self.file.end() if known is None else self.file.place(known, begun)
         except MismatchError as reason:
@@ -191,12 +223,14 @@ class FileSink(Sink):
         return ((header if self.at_start() else b"") + first)[:FIRST_BYTES].hex()
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        same = header + first[: self.form.same_bytes]
-        if os.pread(self.file.reading, len(same), 0) != same:
-            raise InputError(about_file("it has rows of another format, or of other columns\nHINT:  Start a new file."))
+        self.file.check_form(header + first[: self.form.same_bytes])
 
     def mark(self) -> Mark | None:
-        return Mark(self.size, digest(self.recent), self.file.named())
+        if not self.is_marked:
+            self.is_marked, reason = True, self.file.mark()
+            if reason and self.file.id() != self.known_id:
+                report(about_file(UNMARKED.format(reason)))
+        return Mark(self.size, digest(self.recent), self.file.id())
 
     def put(self, content: Buffer) -> None:
         self.is_written = True
@@ -224,17 +258,15 @@ class FileSink(Sink):
         self.is_written = False
 
     def check(self) -> None:
+        self.file.check_there()
         status = self.file.status()
         self.is_ours = self.file.before(self.start) == self.recent_at_start
-        if self.file.has_name and status.st_nlink == 0:
-            text = "the file that standard output is was removed; rows written to it would be lost"
-            raise InorderError(about_file(text))
         if status.st_size != self.size or not self.is_ours or self.file.before(self.size) != self.recent:
             self.is_ours = False
             raise InorderError(
                 about_file("somebody else changed the file that standard output is\n")
                 + f"DETAIL:  It has {status.st_size:,} bytes; {self.start:,} were delivered, {self.size:,} written.\n"
-                "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
+                + ROTATION
             )
 
     def take_back(self) -> None:

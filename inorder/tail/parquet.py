@@ -16,7 +16,7 @@ from psycopg.abc import Buffer
 from pyarrow import parquet
 
 from inorder.errors import InorderError, InputError, on_error
-from inorder.files import sync_folder, write_whole
+from inorder.files import failed, sync_folder, write_whole
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import MOST_ROWS, Partition, Request
 from inorder.tail.sinks import Report, Sink
@@ -80,7 +80,7 @@ class ParquetSink(Sink):
         try:
             self.directory.mkdir(exist_ok=True)
         except OSError as error:
-            raise InputError(f"cannot make the directory {self.directory}: {error.strerror}") from error
+            raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
         """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
@@ -130,7 +130,7 @@ class ParquetSink(Sink):
                     "HINT:  Give an empty directory."
                 )
         except OSError as error:
-            raise InputError(f"cannot use the directory {self.directory}: {error.strerror}") from error
+            raise failed(f"cannot use the directory {self.directory}", error) from error
 
     def reader(self, source: Source) -> str:
         if self.request.position is not None:

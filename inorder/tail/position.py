@@ -1,6 +1,5 @@
 """The file that keeps a reader's position: there whole, in one process's hands, as last saved."""
 
-import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -9,9 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from inorder.errors import InorderError, InputError, on_error
-from inorder.files import awaited, sync_folder
+from inorder.files import awaited, beside, failed, lock_file, sync_folder
 from inorder.tail.state import NEW
 
+OPENED = Path("/proc/self/fd")
 MOST_BYTES = 2**30  # a million ranges take 30 MB
 
 Kept = TypeVar("Kept")  # what a file holds: a state, or those of several tables
@@ -33,9 +33,9 @@ class PositionFile:
         try:
             self.descriptor = awaited(lambda: lock(self.path))
         except BlockingIOError:
-            raise InputError(f"{asked} is in use by another inorder tail, or by a command that one started") from None
+            raise InorderError(f"{asked} is in use by another inorder tail, or by a command that one started") from None
         except OSError as error:
-            raise InputError(f"cannot open {asked}: {error.strerror}") from error
+            raise failed(f"cannot open {asked}", error) from error
         self.is_new = False
 
     def __enter__(self) -> "PositionFile":
@@ -87,14 +87,15 @@ class PositionFile:
 
     def put(self, content: bytes) -> int:
         """A file with this content in its place, locked and written before it gets the name."""
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.unlink(missing_ok=True)  # of a run that was killed
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        descriptor, name = nameless(self.path)
+        partial = beside(self.path) if is_nameless(name) else name
         with on_error(lambda: partial.unlink(missing_ok=True)), on_error(lambda: os.close(descriptor)):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_file(descriptor, self.asked)
             os.fchmod(descriptor, mode)
             fill(descriptor, content)
+            if is_nameless(name):
+                os.link(name, partial, src_dir_fd=descriptor)
             partial.replace(self.path)
         return descriptor
 
@@ -120,7 +121,7 @@ def locked(path: Path) -> int | None:
     except FileNotFoundError:
         return made(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor, path)
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except FileNotFoundError:
@@ -136,7 +137,7 @@ def made(path: Path) -> int | None:
     """A new file, locked; None if another process was faster. It is never there without its content."""
     descriptor, name = nameless(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_file(descriptor, path)
         fill(descriptor, NEW)
         os.link(name, path, src_dir_fd=descriptor)  # given one, Python lets the system follow /proc's link
     except FileExistsError:
@@ -146,7 +147,7 @@ def made(path: Path) -> int | None:
         os.close(descriptor)
         raise
     finally:
-        if name.parent == path.parent:
+        if not is_nameless(name):
             name.unlink(missing_ok=True)
     return descriptor
 
@@ -155,7 +156,10 @@ def nameless(path: Path) -> tuple[int, Path]:
     """A file that is gone with this process, or one beside the path where the file system has no such files."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
-        return descriptor, Path(f"/proc/self/fd/{descriptor}")
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
+        return descriptor, OPENED / str(descriptor)
+    partial = beside(path)
     return os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), partial
+
+
+def is_nameless(name: Path) -> bool:
+    return name.parent == OPENED

@@ -16,7 +16,7 @@ from inorder.tail.output_file import FIRST_BYTES, FileSink, is_file
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
-from inorder.tail.sinks import Sink, is_device
+from inorder.tail.sinks import Sink, is_device, require_writable_output
 from inorder.tail.sources import Batch, ChangesSource, Source, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
@@ -51,6 +51,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
         return ParquetSink(report, request)
     if request.command is not None:
         return CommandSink(report, form, request.command, request.retries)
+    require_writable_output()
     if is_file() or is_device():
         if request.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")

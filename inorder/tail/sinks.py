@@ -1,5 +1,6 @@
 """Where rows go, and when they have arrived: a file on the disk, a pipe read empty, a command that succeeded."""
 
+import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -43,7 +44,7 @@ class Sink:
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """A batch begins with these bytes, after the header of its output: in hex, if they can be found again there."""
-        if self.form.trailer and not self.at_start():
+        if not self.at_start():
             self.check_form(header, first)
         return None
 
@@ -102,6 +103,12 @@ def put_all(descriptor: int, content: Buffer) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def require_writable_output() -> None:
+    """An error where standard output was closed, or is open for reading only."""
+    if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise InputError("standard output is closed, or cannot be written to; HINT: >> FILE, | COMMAND, or --exec")
 
 
 def is_device() -> bool:

@@ -28,7 +28,7 @@ from inorder.connection.reconnect import report
 from inorder.errors import InorderError
 from inorder.interrupts import is_interrupted
 from inorder.tail.formats import Format
-from inorder.tail.output_file import OutputFile
+from inorder.tail.output_file import ROTATION, OutputFile, about_file
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
 from inorder.tail.sources import Source
 
@@ -227,15 +227,28 @@ class FeedFileSink(Copied):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile(form)
-        self.file.cut(self.file.end())
+        self.size = self.file.end()  # as this run leaves it
+        self.file.cut(self.size)
 
     def at_start(self) -> bool:
         return self.file.size() == 0
 
+    def check(self) -> None:
+        self.file.check_there()
+        if self.file.size() < self.size:
+            sizes = f"it has {self.file.size():,} bytes, and {self.size:,} were written"
+            raise InorderError(about_file(f"somebody else cut it: {sizes}\n{ROTATION}"))
+
+    def check_form(self, header: bytes, first: bytes) -> None:
+        self.file.check_form(header + first[: self.form.same_bytes])
+
     def give(self, batch: IO[bytes], size: int) -> None:
-        with self.file.whole(self.file.size(), errors=Exception):  # after an interrupt the copy goes on
+        self.check()
+        before = self.file.size()
+        with self.file.whole(before, errors=Exception):  # after an interrupt the copy goes on
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
+        self.size = before + size
 
     def end(self, header: bytes) -> None:
         if not self.at_start():

@@ -23,7 +23,7 @@ from inorder.cli import cli, main
 CALLS = {"close", "fchmod", "flock", "fork_exec", "fsync", "ftruncate", "link", "lseek", "open", "replace", "rename",
          "setxattr", "unlink", "write"}  # fmt: skip
 PLACES = ("/inorder/tail/", "/inorder/files.py", "/pathlib", "/tempfile.py", "/subprocess.py")
-IN_USE = 2
+IN_USE = 1
 PATIENCE, PAUSE = 60, 0.01  # seconds
 
 

@@ -106,7 +106,7 @@ def test_a_batch_in_the_hands_of_another_program(tail: Tail, fresh: Connection) 
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
         assert scalar(other, "SELECT feed_next_batch('f', 2)") == 1
-        refused = tail("--feed", "f", code=2)
+        refused = tail("--feed", "f", code=1)
         assert refused.startswith("inorder: batch 1 of feed 'f' is in use by another session\nDETAIL:  ")
         assert str(other.info.backend_pid) in refused and "\nHINT:  " in refused
     assert numbers(tail("--feed", "f")) == [1, 2, 3]
@@ -404,12 +404,12 @@ def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
         for tailing in (running, feed):
             assert tailing.stdout and b'"n":1' in tailing.stdout.readline()
         used = "is in use by another inorder tail"
-        assert tail("events", "--position", "p", code=2) == f"inorder: p {used}, or by a command that one started\n"
-        assert tail("--feed", "f", code=2) == f"inorder: feed 'f' {used}\n"
+        assert tail("events", "--position", "p", code=1) == f"inorder: p {used}, or by a command that one started\n"
+        assert tail("--feed", "f", code=1) == f"inorder: feed 'f' {used}\n"
     with tail.started("events", "--position", "q", "--follow", to="out"):
         wait_for(lambda: (tail.folder / "out").stat().st_size)
         with tail.started("events", "--position", "r", to="out") as second:
-            assert second.wait(PATIENCE) == 2
+            assert second.wait(PATIENCE) == 1
             assert second.stderr and b"or a command that one started, writes to this file" in second.stderr.read()
     assert not (tail.folder / "r").exists()
 

@@ -2,9 +2,11 @@
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -179,6 +181,87 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
     tail.appended(*EVENTS, "--accept-output")
     tail.appended(*EVENTS)
     assert tail.rows("out.1") + tail.rows() == list(range(1, 21))
+
+
+# inorder, where the file of the rows is not the user's own, as one that systemd has opened by append: is not.
+UNMARKED = """
+import errno, os
+def refuse(*_arguments):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+os.getxattr = os.setxattr = refuse
+from inorder.cli import main
+main()
+"""
+
+
+def unmarked(tail: Tail, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with (tail.folder / "out").open("ab") as out:
+        return subprocess.run(
+            [sys.executable, "-c", UNMARKED, "tail", *arguments], check=False, stdout=out, stderr=subprocess.PIPE,
+            text=True, cwd=tail.folder, env=tail.environment, timeout=PATIENCE,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("follow", [(), ("--follow",)])
+def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
+    """Its inode is what it is known by; which is said once."""
+    insert(fresh, 10)
+    first = unmarked(tail, *EVENTS)
+    assert (first.returncode, tail.rows()) == (0, list(range(1, 11)))
+    assert "the attribute user.inorder.output cannot be set: Permission denied\nDETAIL:  " in first.stderr
+    insert(fresh, 10, 11)
+    assert unmarked(tail, *EVENTS).stderr == ""
+    shutil.copy(tail.folder / "out", tail.folder / "out.1")
+    insert(fresh, 10, 21)
+    os.truncate(tail.folder / "out", 0)
+    refusal = unmarked(tail, *EVENTS, *follow)
+    assert (refusal.returncode, tail.rows()) == (2, [])
+    assert "it was emptied in place, as logrotate's copytruncate does" in refusal.stderr
+    assert unmarked(tail, *EVENTS, "--accept-output").returncode == 0
+    assert tail.rows("out.1") + tail.rows() == list(range(1, 31))
+
+
+def test_a_new_file_with_the_inode_of_the_former(tail: Tail, fresh: Connection) -> None:
+    """Where the file system tells which file of that number it is, it is no file that was emptied."""
+    insert(fresh, 10)
+    unmarked(tail, *EVENTS)
+    (tail.folder / "out").unlink()
+    (tail.folder / "out").touch()
+    insert(fresh, 10, 11)
+    assert unmarked(tail, *EVENTS).returncode == 0
+    assert tail.rows() == list(range(11, 21))
+
+
+def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> None:
+    fresh.execute("SELECT feed_create('f', 'events')")
+    insert(fresh, 10)
+    out = tail.folder / "out"
+    with tail.started("--feed", "f", "--follow", "--interval", "10ms", to="out") as running:
+        wait_for(lambda: out.stat().st_size)
+        os.truncate(out, 0)
+        assert running.wait(PATIENCE) == 1
+        assert running.stderr and b"somebody else cut it: it has 0 bytes" in running.stderr.read()
+
+
+@pytest.mark.parametrize("feed", [False, True])
+def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
+    """Under the header of the table as it was they would be those of other columns, also where there are as many."""
+    fresh.execute("SELECT feed_create('f', 'events')")
+    csv = (*(("--feed", "f") if feed else EVENTS), "--format", "csv")
+    changes = (
+        "ALTER TABLE events ADD COLUMN more text", "ALTER TABLE events RENAME COLUMN more TO other",
+        "ALTER TABLE events DROP COLUMN other",
+    )  # fmt: skip
+    for change in changes:
+        insert(fresh, 3)
+        tail.appended(*csv)
+        tail.appended(*csv)
+        fresh.execute(change.encode())
+        insert(fresh, 3)
+        assert "or another header\nHINT:  Start a new file." in refused(tail, *csv)
+        (tail.folder / "out").rename(tail.folder / "before")
+    tail.appended(*csv)
+    assert (tail.folder / "out").read_text().startswith("id,n\n")
 
 
 def has_attributes(folder: Path) -> bool:
@@ -365,9 +448,9 @@ def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Co
     insert(fresh, 3, 4)
     with tail.started(*EVENTS, to="out", held_after=[1]) as running:
         assert (tail.folder / "out").read_bytes() != before
-        (tail.folder / "p.partial").mkdir()
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (100, 100))  # the position takes more
         running.send_signal(signal.SIGCONT)
-        assert running.wait(PATIENCE) == 1
+        assert running.wait(PATIENCE) == 1, running.stderr and running.stderr.read()
     assert (tail.folder / "out").read_bytes() == before
 
 
@@ -376,10 +459,9 @@ def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Con
     tail.appended(*EVENTS)
     with (tail.folder / "out").open("a") as out:
         out.write('{"n": 0}\n')
-    (tail.folder / "p.partial").mkdir()
     insert(fresh, 3, 4)
-    with tail.started(*EVENTS, "--accept-output", to="out") as running:
-        assert running.wait(PATIENCE) == 1
+    room = (tail.folder / "p").stat().st_size // 2  # for the rows, not for the position
+    assert "cannot write p, which stays as it was" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
     assert tail.rows() == [1, 2, 3, 0]
 
 

@@ -1,6 +1,7 @@
 """The position file of inorder tail: whole or not at all, and nothing in it is believed before it is checked."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -142,9 +143,46 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
         assert list(tmp_path.iterdir()) == []
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
-            with pytest.raises(InputError, match=r"cannot open .*p: No space left on device"):
+            with pytest.raises(InorderError, match=r"cannot open .*p: No space left on device") as said:
                 PositionFile(tmp_path / "p")
+            assert said.value.exit_code == 1
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("nameless_files", [True, False])
+def test_no_file_of_another_name_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
+) -> None:
+    """They may be positions, too: p.partial is a name that another reader may have."""
+    real = os.open
+
+    def without(path: str | Path, flags: int, *mode: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "none")
+        return real(path, flags, *mode)
+
+    if not nameless_files:
+        monkeypatch.setattr(os, "open", without)
+    others = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
+    for other in others:
+        other.write_text("another reader's")
+    with PositionFile(tmp_path / "p") as file:
+        file.save(b"1")
+        file.save(b"2")
+        assert (tmp_path / "p").read_bytes() == b"2"
+    assert {*tmp_path.iterdir()} == others | {tmp_path / "p"}
+    assert {other.read_text() for other in others} == {"another reader's"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(InorderError, match=rf"cannot lock .*p: {os.strerror(number)}\nHINT:  .*local_lock") as said:
+        PositionFile(tmp_path / "p")
+    assert said.value.exit_code == 1
 
 
 def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:

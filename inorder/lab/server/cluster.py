@@ -17,7 +17,8 @@ from types import TracebackType
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inorder.errors import InorderError, InputError
+from inorder.errors import InorderError
+from inorder.files import failed
 from inorder.installations import Installation
 from inorder.interrupts import uninterrupted
 from inorder.lab.instruments.cgroup import ControlGroup
@@ -121,7 +122,7 @@ class Cluster:
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
-            raise InputError(f"cannot make a folder in {parent}: {error.strerror}") from error
+            raise failed(f"cannot make a folder in {parent}", error) from error
         inner = folder / "tablespace"
         inner.mkdir(mode=0o700)
         folder.chmod(0o755)
