@@ -76,6 +76,28 @@ class Installed(Modules):
         return super().summary(name) if self.is_there(name) else f"Not installed: {installer_of(name)}"
 
 
+def open_closed_streams() -> None:
+    """Put /dev/null where a standard stream was closed: a file or a connection would get its number, and its output.
+
+    Standard output stays one that nothing can be written to. Children get the same.
+    """
+    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for number, (name, mode) in enumerate(modes.items()):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # to the end
+
+
+def discard_output() -> None:
+    """What cannot be written is reported by now: at its end the interpreter would do so again, and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @contextmanager
 def enough_read() -> Iterator[None]:
     """Exit quietly if the reader of standard output has closed it; click itself would exit with 1."""
@@ -83,8 +105,18 @@ def enough_read() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer, flushed at exit
         raise SystemExit(PIPE_CLOSED) from None
+    except OSError:
+        require_written()
+        raise
+
+
+def require_written() -> None:
+    """An error that names standard output if what is left for it cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise InorderError(f"cannot write to standard output: {error.strerror}") from error
 
 
 class Program(Group):
@@ -132,7 +164,23 @@ def unexpected(error: Exception) -> str | None:
     )
 
 
+def not_encoded(error: UnicodeEncodeError) -> InorderError:
+    """An error for bytes of the command line or the environment that are no text, or text that the locale lacks."""
+    wrong = error.object[max(0, error.start - 20) : error.end + 20]
+    if error.encoding.replace("-", "") == "utf8":
+        return InputError(f"this is not UTF-8: {os.fsencode(wrong)!r}")
+    return InorderError(f"the locale's encoding {error.encoding} has not all of {wrong!r}; HINT: LC_ALL=C.UTF-8")
+
+
 def main() -> NoReturn:
+    open_closed_streams()
+    try:
+        run()
+    finally:
+        discard_output()
+
+
+def run() -> NoReturn:
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # print exceptions only
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     signal.signal(signal.SIGTERM, terminate)
@@ -155,14 +203,18 @@ def main() -> NoReturn:
     except UnicodeDecodeError as error:  # a server whose encoding is SQL_ASCII does not convert what it has
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
         sys.exit(1)
+    except UnicodeEncodeError as error:
+        said = not_encoded(error)
+        click.echo(f"inorder: {said}", err=True)
+        sys.exit(said.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("inorder: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except Exception as error:
-        said = str(error) if isinstance(error, (OSError, *server_errors())) else unexpected(error)
-        if said is None:
+        text = str(error) if isinstance(error, (OSError, *server_errors())) else unexpected(error)
+        if text is None:
             raise
-        click.echo(f"inorder: {lines(said)}", err=True)
+        click.echo(f"inorder: {lines(text)}", err=True)
         sys.exit(1)
     except Terminated:
         click.echo("inorder: terminated", err=True)

@@ -17,7 +17,7 @@ from inorder.lab.check import report
 from inorder.lab.check.arena import Arena, run_case, run_load
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.report import Checked
-from inorder.lab.check.ways import Way, built_in, ways_in
+from inorder.lab.check.ways import Way, built_in, ways_of
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.own_server import OwnServer, require_usable
 from inorder.lab.targets.target import Target
@@ -29,7 +29,8 @@ SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "fsync": 
 
 
 def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], file: Path | None) -> list[Way]:
-    known = built_in() | (ways_in(file.read_text(encoding="utf-8")) if file else {})
+    own = ways_of(file) if file else {}
+    known = built_in() | own
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"there is no reader {unknown[0]}; there are {', '.join(known)}")
     values = dict(one.partition("=")[::2] for one in start)
@@ -38,7 +39,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
         ways.append(Way("sql", " ".join(sql.split()), sql, start={"last": "0"} | values))
     if program:
         ways.append(Way("program", program, program=program))
-    return ways or [known[name] for name in (ways_in(file.read_text(encoding="utf-8")) if file else USUAL)]
+    return ways or [known[name] for name in own or USUAL]
 
 
 @contextmanager

@@ -21,15 +21,24 @@ from inorder.lab.runner import WholeRun
 from inorder.options import FOLDER, count, option
 from inorder.units import MB
 
+LEAST_ROWS, MOST_ROWS = 1000, 10**10
+MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
+
 
 @click.command()
 @bindir_option
 @option("--out", type=FOLDER, default=".", help="Folder for its files.")
-@option("--rows", type=count(1000, 10**10), default="4M", help="Rows of each table when it is larger than memory.")
-@option("--seconds", metavar="SECONDS", type=click.IntRange(1, 3600), default=1, help="Seconds of each run.")
-@option("--rounds", metavar="COUNT", type=click.IntRange(1, 1000), default=LEAST_ROUNDS, help="Runs of each.")
 @option(
-    "--reading", metavar="SECONDS", type=click.IntRange(1, 300), default=10, help="Seconds of polling, before that."
+    "--rows", type=count(LEAST_ROWS, MOST_ROWS), default="4M", help="Rows of each table when it is larger than memory."
+)
+@option("--seconds", metavar="SECONDS", type=click.IntRange(1, MOST_SECONDS), default=1, help="Seconds of each run.")
+@option("--rounds", metavar="COUNT", type=click.IntRange(1, MOST_ROUNDS), default=LEAST_ROUNDS, help="Runs of each.")
+@option(
+    "--reading",
+    metavar="SECONDS",
+    type=click.IntRange(1, MOST_READING),
+    default=10,
+    help="Seconds of polling, before that.",
 )
 @option("--embedded", is_flag=True, excludes=["--bindir"],
         help="Run the embedded PostgreSQL, also where the system has one.")  # fmt: skip
@@ -39,7 +48,6 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     Writes inorder-report.html, inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if there are such files,
     and prints the tables.
     """
-    large = InsertPlan(rows=(rows // 16, rows), rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     out.mkdir(parents=True, exist_ok=True)
     server = embedded_installation() if embedded else find_installation(bindir)
     if server is None:
@@ -47,12 +55,19 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
     host = ThrowAwayHost(server)
     page, *files = new_files(out)
     before: list[Labelled] = []
-    for name, plan, file in zip(("reader", "insert"), (ReaderPlan(seconds=reading), large), files, strict=True):
+    for name, plan, file in zip(("reader", "insert"), plans(rows, seconds, rounds, reading), files, strict=True):
         kind = experiment_named(name)
         result = host.result(kind, plan)
         result.notes += hidden(result, server)
         run_and_show(WholeRun(kind, plan, host, result, file), page, "table", before)
         before.append(Labelled(file.name, result))
+
+
+def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:
+    """Those of the experiments, as they could be asked for alone: an interrupted one is resumed so."""
+    sizes = tuple(dict.fromkeys((max(rows // 16, LEAST_ROWS), rows)))
+    insert = InsertPlan(rows=sizes, rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
+    return ReaderPlan(seconds=reading), insert
 
 
 def new_files(folder: Path) -> tuple[Path, Path, Path]:

@@ -58,9 +58,9 @@ class Run(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``insert --like TABLE`` is ``like --table TABLE``."""
+        """``insert --like TABLE`` is ``like --table TABLE``; without a TABLE, --like is the option that lacks it."""
         options = [argument.partition("=") for argument in args]
-        if args[:1] == ["insert"] and any(name == "--like" for name, _, _ in options):
+        if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
             args = ["like", *("".join(("--table" if one[0] == "--like" else one[0], *one[1:])) for one in options[1:])]
         return super().resolve_command(ctx, args)
 

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 from inorder import sources
 from inorder.cli import cli, main
+from inorder.commands.demo import LEAST_ROWS, MOST_READING, MOST_ROUNDS, MOST_ROWS, MOST_SECONDS, plans
 from inorder.connection import patience
 from inorder.errors import InputError
 from inorder.files import replacing, write_whole
@@ -145,6 +146,8 @@ def test_documents_name_options_that_exist() -> None:
         (("lab", "run", "fly"), "No such command 'fly'"),
         (("lab", "report", "none.json"), "cannot read none.json"),
         (("demo", "--bindir", "."), "/pg_config: No such file"),
+        (("lab", "run", "insert", "--like"), "'--like' requires an argument"),
+        (("lab", "run", "insert", "--seed", "2", "--like"), "'--like' requires an argument"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -152,6 +155,40 @@ def test_bad_input_is_one_clear_sentence(tmp_path: Path, arguments: tuple[str, .
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("generate uuid-v1 --count 3 >&-", 1, "cannot write to standard output: Bad file descriptor"),
+        ("generate uuid-v1 --count 3 >/dev/full", 1, "cannot write to standard output: No space left on device"),
+        ("--help >&-", 1, "cannot write to standard output: Bad file descriptor"),
+        ("--version >/dev/full", 1, "No space left on device"),
+        ("generate uuid-v1 --count 3 --out uuids >&- 2>&- <&-", 0, ""),
+        ("generate uuid-v1 --count 3 --out uuids <&-", 0, ""),
+        ("tail t --position p >&-", 2, "standard output is closed, or cannot be written to"),
+        ("tail t --position p 1<p.in", 2, "standard output is closed, or cannot be written to"),
+        ("tail t 2>&-", 2, ""),
+        ("generate uuid-v1 --count x >&- 2>&-", 2, ""),
+        ("tail t --position p --exec cat --dsn $'host=\\xff'", 2, "this is not UTF-8: b'host=\\xff"),
+    ],
+)
+def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, code: int, message: str) -> None:
+    (tmp_path / "p.in").touch()
+    script = f"{shlex.join([sys.executable, '-m', 'inorder'])} {command}"
+    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr and (message or not done.stderr)
+
+
+@pytest.mark.parametrize("rows", [LEAST_ROWS, 10_000, 16_000, MOST_ROWS])
+def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
+    """What the options of the demo allow, those of the experiments allow, too: a plan that they refuse is damaged."""
+    for others in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
+        for plan in plans(rows, *others):
+            kept = type(plan).read(plan.as_dict())
+            kept.require_allowed(own=False)
+            assert kept == plan
 
 
 DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report.html"]

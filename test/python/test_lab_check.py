@@ -19,9 +19,10 @@ from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.check.arena import Arena, Outcome, run_case, run_load
 from inorder.lab.check.history import History, Judgement, Polled, Stall, Written, judge
+from inorder.lab.check.reader import Program
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, Case, interleavings
 from inorder.lab.check.session import Session
-from inorder.lab.check.ways import Way, built_in, ways_in
+from inorder.lab.check.ways import Way, built_in, ways_in, ways_of
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
@@ -342,3 +343,48 @@ def test_a_statement_that_cannot_be_a_poll_is_named(cluster: Cluster, statement:
         with pytest.raises(InputError, match=message) as said:
             session.run(statement)
         assert statement in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "ways.toml has no readers"),
+        (b"[mine", "cannot use ways.toml: this is not TOML: "),
+        (b"\xff", "cannot use ways.toml: "),
+        (b"mine = 1", "mine is not a table"),
+        (b"[mine]\npoll = 3", "mine: Expected `str`, got `int` - at `$.poll`"),
+        (b"[mine]\npoll = 'SELECT 1'\nstart.last = 0", "mine: Expected `str`, got `int` - at `$.start[...]`"),
+        (b"[mine]\npoll = 'SELECT 1'\ncopies = 'yes'", "mine: Expected `bool`, got `str` - at `$.copies`"),
+        (b"[mine]\npol = 'SELECT 1'", "mine: unknown pol"),
+        (b"[mine]\nname = 'other'", "mine: unknown name"),
+        (b"[mine]\ntitle = 'no poll'", "mine has neither a poll nor a program"),
+        (b"[mine]\npoll = ';'", "mine has neither a poll nor a program"),
+        (b"[mine]\npoll = 'SELECT now()'", "write :now"),
+    ],
+)
+def test_a_file_of_readers_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ways.toml").write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        ways_of(Path("ways.toml"))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("true", "true ended with exit code 0 in the middle of a poll"),
+        ("sh -c 'exit 7'", "ended with exit code 7 in the middle of a poll"),
+        ("echo 1", "echo 1 ended with exit code 0 in the middle of a poll"),
+        ("no-such-program", "cannot run 'no-such-program': No such file or directory"),
+        ("echo 'open", 'cannot run "echo \'open": no command of a shell'),
+        (" ", "cannot run ' ': no command of a shell"),
+        (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "printed what is no line of JSON"),
+    ],
+)
+def test_a_program_that_is_no_reader(command: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)), closing(Program(command, {})) as reader:
+        for _ in range(2):  # the pipe may take the first poll before the program has ended
+            reader.begin(0, "2001-01-01 00:00:00+00", kill=False)
+            reader.wait(lambda _pid: ())

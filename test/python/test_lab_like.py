@@ -188,7 +188,7 @@ def test_the_table_is_only_read(shop: str) -> None:
 @pytest.mark.parametrize(
     ("table", "changes", "words"),
     [
-        ("shop.nothing", {}, "there is no such table in the database 'postgres'"),
+        ("shop.nothing", {}, "there is no table shop.nothing in the database 'postgres'"),
         ("shop.view", {}, "is a view, not a table"),
         ("shop.empty", {}, "has no rows"),
         (NAMED, {}, "has no rows"),

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from inorder.errors import InputError
@@ -120,15 +121,17 @@ class Program(Reader):
         try:
             command, environment = shlex.split(self.command), os.environ | self.environment
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        except OSError as error:
-            raise InputError(f"cannot run {self.command}: {error.strerror}") from error
+        except (OSError, ValueError, IndexError) as error:  # ValueError: a quote that is not closed
+            reason = error.strerror if isinstance(error, OSError) else "no command of a shell"
+            raise InputError(f"cannot run {self.command!r}: {reason}") from error
 
     def begin(self, step: int, now: str, kill: bool) -> None:
         assert self.process.stdin
         self.lines, self.part = list[Any](), b""
         self.said = f"-- {self.command}: poll"
-        self.process.stdin.write(json.dumps({"now": now, "last": self.kept}).encode() + b"\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, which is noticed when its answer is read
+            self.process.stdin.write(json.dumps({"now": now, "last": self.kept}).encode() + b"\n")
+            self.process.stdin.flush()
 
     def wait(self, blockers: Blockers) -> tuple[str, ...]:
         while not self.ended():
@@ -151,7 +154,7 @@ class Program(Reader):
     def read(self, line: bytes) -> Any:
         try:
             return json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{self.command} printed what is no line of JSON: {line.decode(errors='replace')}"
             ) from error

@@ -3,16 +3,21 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from inorder.connection.database import literal
 from inorder.errors import InputError
+from inorder.files import failed
 from inorder.lab.check.diagram import statements
 from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, WRITERS, Case, Transaction
+from inorder.text import listed
 
 # The clock of a schedule is its own: none of these follows it.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
@@ -69,6 +74,8 @@ class Way:
         if wrong := CLOCKS.search(self.poll + self.finish):
             clock = wrong[0].rstrip("(")
             raise InputError(f"the poll of {self.name} has {clock}: write :now, since a schedule has its own clock")
+        if not (self.program or self.statements):
+            raise InputError(f"{self.name} has neither a poll nor a program")
 
     @property
     def statements(self) -> list[str]:
@@ -117,17 +124,41 @@ def filled(text: str, values: Mapping[str, str | None]) -> str:
 
 
 def ways_in(text: str) -> dict[str, Way]:
-    known = {one.name for one in fields(Way)}
-    found: dict[str, Any] = tomllib.loads(text)
-    for name, values in found.items():
-        if unknown := values.keys() - known:
-            raise InputError(f"{name}: unknown {', '.join(sorted(unknown))}")
-        if values.get("copies"):
-            values |= {
-                "setup": COPIED + values.get("setup", ""),
-                "insert": INSERT.replace("created_at", "updated_at", 1),
-            }
-    return {name: Way(name=name, **{"title": name, **values}) for name, values in found.items()}
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"this is not TOML: {error}") from error
+    return {name: way_of(name, values) for name, values in tables.items()}
+
+
+def way_of(name: str, values: Any) -> Way:
+    """A table of the file: an error that names it if it has what is no field, or a value of another type."""
+    if not isinstance(values, dict):
+        raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
+    if unknown := values.keys() - {one.name for one in fields(Way)[1:]}:
+        raise InputError(f"{name}: unknown {listed(sorted(unknown))}")
+    try:
+        way = msgspec.convert({"title": name, **values, "name": name}, Way)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {error}") from error
+    if way.copies:
+        return replace(
+            way, setup=COPIED + values.get("setup", ""), insert=INSERT.replace("created_at", "updated_at", 1)
+        )
+    return way
+
+
+def ways_of(file: Path) -> dict[str, Way]:
+    """The readers of a file that a user has written."""
+    try:
+        ways = ways_in(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise failed(f"cannot read {file}", error) from error
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot use {file}: {error}") from error
+    if not ways:
+        raise InputError(f"{file} has no readers")
+    return ways
 
 
 @cache

@@ -129,7 +129,7 @@ def rows(connection: Connection, name: str, oid: int) -> list[ServerRow]:
 def table_oid(connection: Connection, name: str) -> int:
     row = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (name,)).fetchone()
     if row is None or row[0] is None:
-        raise InputError(f"--table {name}: there is no such table in the database '{connection.info.dbname}'")
+        raise InputError(f"there is no table {name} in the database '{connection.info.dbname}'")
     connection.execute(SETTINGS.encode())
     return int(row[0])
 
@@ -139,7 +139,7 @@ def read_table(connection: Connection, name: str, key: str, without: Sequence[st
     ((kind, persistence, qualified, may_read, secured, _divided, own_bytes, blocks, all_bytes, inserted, updated, hot,
       deleted, foreign, triggers, fillfactor),) = rows(connection, "like_table", oid) or [(None,) * 16]  # fmt: skip
     if kind not in ("r", "p") or persistence == "t":
-        raise InputError(f"--table {name} is {KINDS.get(str(kind), 'a temporary table')}, not a table")
+        raise InputError(f"{name} is {KINDS.get(str(kind), 'a temporary table')}, not a table")
     shown = one_line(str(qualified))
     if not may_read:
         raise InputError(f"the role '{connection.info.user}' has no SELECT privilege on {shown}")
