@@ -163,7 +163,8 @@ def batches(
 
     The state has the position after those that are handed out.
 
-    A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit).
+    A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit). One without
+    rows is passed over: the rows that were there are of transactions that ended since the run began.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:
@@ -180,5 +181,6 @@ def batches(
             found = [rows for part in reader.slices(state["position"], after)
                      for rows in arrow.of_batch(*(table or reader).opened(), part.batch, end_of)]  # fmt: skip
         state["position"] = after
-        yield pa.Table.from_batches(found)
-        done += 1
+        if any(rows.num_rows for rows in found):
+            yield pa.Table.from_batches(found)
+            done += 1

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -180,6 +181,29 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     assert (first, rest) == (list(range(1, 9)), [9, 10])
     with pytest.raises(InputError, match="a position in the database 'other', this is 'tail'"):
         next(source.batches(source.Reader(dsn, "events"), arrow, {"database": "other"}, "now", 4, 1))
+
+
+def test_a_batch_without_rows_is_passed_over(
+    cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made the run look further was committed after it had begun: the next run delivers it."""
+    reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
+    start: Callable[[str], str] = reader.start
+
+    def and_then(where: str) -> str:
+        position = start(where)
+        if where == "now":
+            insert(fresh, 3)
+        return position
+
+    state: dict[str, object] = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "start", and_then)
+        assert list(source.batches(reader, arrow, state, "beginning", 4, 1)) == []
+    (rows,) = source.batches(reader, arrow, state, "beginning", 4, 1)
+    arrow.close()
+    reader.close()
+    assert rows["n"].to_pylist() == [1, 2, 3]
 
 
 def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connection) -> None:
