@@ -17,7 +17,7 @@ from inorder.text import print_text
 @dsn_option()
 @format_option(FORMATS)
 @option("--check", type=duration(0), help="Exit with 3 if a feed has not been caught up for longer than this, or has a "
-        "batch that was set aside.")  # fmt: skip
+        "batch that was set aside, or if the role sees no feed.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
 @option("--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
@@ -43,8 +43,9 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
 
     if watch is None:
         rows = once(dsn, reading.attach, show)
-        if check is not None and (found := problems(rows, check)):
-            click.echo("\n".join(found), err=True)
+        found = [] if check is None else problems(rows, check)
+        click.echo("".join(f"{problem}\n" for problem in found), nl=False, err=True)
+        if found or (check is not None and not rows):
             sys.exit(FOUND)
     else:
         forever(dsn, reading.attach, show, lambda: time.sleep(watch))

@@ -12,6 +12,7 @@ Row = dict[str, Any]  # a row of the query feeds
 
 LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
 LEAST_CELL = 10
+DROPPED = "(dropped)"  # the table
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
@@ -66,7 +67,7 @@ def fitted(widths: list[int], line: int) -> list[int]:
 def cells_of(row: Row) -> tuple[str, ...]:
     return (
         f"{row['owner']}.{row['feed']}",
-        row["table"],
+        DROPPED if row["table"] is None else row["table"],
         lag(row),
         rows_text(row),
         "" if row["polled_seconds"] is None else f"{time_text(row['polled_seconds'])} ago",
@@ -125,11 +126,22 @@ def holder(row: Row) -> str:
 def problems(rows: Sequence[Row], longest: float) -> list[str]:
     found = []
     for row in rows:
-        if not row["caught_up"] and row["lag_seconds"] > longest:
+        if row["table"] is None:
+            found.append((row, f"its table was dropped; HINT: SELECT feed_drop({quoted(row['feed'])})"))
+        elif not row["caught_up"] and row["lag_seconds"] > longest:
             found.append((row, f"behind for {lag(row)}"))
         if row["set_aside_batches"]:
             found.append((row, f"{plural(row['set_aside_batches'], 'batch', 'batches')} set aside"))
     return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in found]
+
+
+def quoted(name: str) -> str:
+    """A name as a literal of SQL.
+
+    >>> quoted("Bob's")
+    "'Bob''s'"
+    """
+    return "'" + name.replace("'", "''") + "'"
 
 
 def as_json(rows: Sequence[Row]) -> str:
@@ -151,9 +163,11 @@ def labels(row: Row) -> str:
 
     >>> print(labels({"feed": 'a"b', "owner": "o\\w", "table": "line\nend", "database": "d"}))
     {feed="a\"b",owner="o\\w",table="line\nend",database="d"}
+    >>> print(labels({"feed": "f", "owner": "o", "table": None, "database": "d"}))
+    {feed="f",owner="o",table="",database="d"}
     """
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-    return "{" + ",".join(f'{name}="{str(row[name]).translate(escapes)}"' for name in LABELS) + "}"
+    return "{" + ",".join(f'{name}="{str(row[name] or "").translate(escapes)}"' for name in LABELS) + "}"
 
 
 FORMATS: dict[str, Callable[[Sequence[Row]], str]] = {

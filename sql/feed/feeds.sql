@@ -41,7 +41,9 @@ BEGIN ATOMIC
     LEFT JOIN LATERAL inorder_internal.backlog(
         t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions)) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
-    WHERE inorder_internal.may_see(caller, f);
+    -- What the next function that is called will remove, is gone already: see sweep().
+    WHERE inorder_internal.may_see(caller, f)
+      AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
 END;
 
 -- The feeds that the current role may see: the source of the view feeds.
@@ -110,7 +112,7 @@ FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
 'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
 'that it may read, and all feeds to members of pg_monitor.';
-COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if that was dropped';
+COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if that was dropped: such a feed is shown as long as it has unfinished batches';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';

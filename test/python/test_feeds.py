@@ -124,6 +124,20 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
     assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
 
 
+def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:
+    """Those with unfinished batches stay until feed_drop(); the others are gone, though not removed yet."""
+    fresh.execute("SELECT feed_create('Bob''s', 'events'), feed_next_batch('Bob''s')")
+    fresh.execute("DROP TABLE events CASCADE")
+    shown = feeds()
+    assert "Bob's  (dropped)  " in shown and "mail" not in shown
+    assert json.loads(feeds("--format", "json"))["table"] is None
+    assert ',table="",' in feeds("--format", "prometheus")
+    said = f"feed {fresh.info.user}.Bob's: its table was dropped; HINT: SELECT feed_drop('Bob''s')\n"
+    assert feeds("--check", "1h", "--out", "shown", code=3) == said
+    fresh.execute("SELECT feed_drop('Bob''s')")
+    assert "no feed, or none" in feeds("--check", "1h", "--out", "shown", code=3)
+
+
 def test_samples_for_prometheus(feeds: Tail) -> None:
     lines = feeds("--format", "prometheus").splitlines()
     samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
@@ -157,6 +171,7 @@ def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Pat
         assert (done.returncode, len(done.stdout.splitlines())) == (0, lines)
         assert done.stderr.startswith(b"no feed, or none that this role may see; HINT: SELECT feed_create(")
     assert all(line.startswith(b"#") for line in done.stdout.splitlines())
+    assert "no feed, or none that this role may see" in feeds("--check", "1h", "--out", "shown", code=3)
     assert "--watch must be from 0.01" in feeds("--watch", "0", code=2)
     assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
 
