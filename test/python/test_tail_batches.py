@@ -59,7 +59,10 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
     for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
-    assert {path.name.rstrip("0123456789") for path in quick.folder.iterdir()} <= {"out", "p"}
+    names = [path.name for path in quick.folder.iterdir()]
+    # Between its name and its place: nobody removes it, since it could be a file of another's.
+    left = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
+    assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
 
 
 def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
