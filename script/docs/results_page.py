@@ -24,18 +24,13 @@ import pictures
 import study_pages
 from claims import Answer
 from study_claims import CLAIMS
-from study_pages import PLACES, Results
+from study_pages import DISTURBED, PLACES, Results
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PAGE = RESULTS / "README.md"
 ENDING = ".jsonl.gz"
 NAME = re.compile(rf"(?P<run>.+?)-(?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))}){re.escape(ENDING)}")
 MODEL_RUN = "insert-18"  # whose largest table stands beside the model
-
-REMARKS = {
-    "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
-    "steps, with equal WAL, pages and reads. Its times show nothing; its counters are exact."
-}
 
 ENDED_EARLY = ", ended early"  # a run that was interrupted, and what it measured before
 
@@ -82,7 +77,7 @@ def runs_part(results: Results) -> Iterator[str]:
 def report(name: str, result: Result) -> str:
     head = f"`{command(result)}`, PostgreSQL {result.server['version']}, {result.created.partition('T')[0]}."
     body = markdown(Labelled(name + ENDING, result), several=False)
-    parts = [f"# {name}", f"{head} [All runs](README.md).", REMARKS.get(name, ""), body]
+    parts = [f"# {name}", f"{head} [All runs](README.md).", DISTURBED.get(name, ""), body]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

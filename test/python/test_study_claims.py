@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from inorder.lab.analysis.stats import Estimate
@@ -10,7 +11,7 @@ from inorder.lab.report.published import STUDIES, cells_of
 from claims import Answer, Claim, above, at_least, below, kept, near, none
 from results_page import read_results
 from study_claims import CLAIMS
-from study_pages import answers
+from study_pages import DISTURBED, PLACES, answers
 
 RESULTS = read_results()
 FIGURE = re.compile(r"\d")
@@ -74,3 +75,15 @@ def test_words_that_a_study_does_not_use() -> None:
         published = {one.published for one in CLAIMS if one.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
         assert published.isdisjoint(words)
+
+
+def test_what_was_disturbed_is_answered_by_counters_alone() -> None:
+    names = {f"{one.run}-{place}" for one in CLAIMS if not one.counted for place in PLACES}
+    assert set(DISTURBED) <= set(RESULTS) and names.isdisjoint(DISTURBED)
+
+
+def test_the_same_is_what_stands_above() -> None:
+    """Claims without a figure of the study are in a table of their own, where another claim may stand above."""
+    for before, one in pairwise(CLAIMS):
+        refers = re.search(r"\b[Tt]he same\b|^Of as many|likewise", one.says)
+        assert not refers or (before.study, before.has_figure) == (one.study, one.has_figure), one.says
