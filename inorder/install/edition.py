@@ -240,6 +240,7 @@ def whole(text: str) -> str:
 def filled(text: str, sources: Path, schema: str) -> str:
     given = {
         "extschema": schema, "version": version(sources), "writes": WRITES, "pinned": " SET ".join(PINNED),
+        "reads": " SET ".join(READS),
         "names": ",".join(names(text)),
     }  # fmt: skip
     return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)

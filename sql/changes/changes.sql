@@ -39,11 +39,12 @@ END $$;
 
 -- Parts of the query for changes, in which k has the keys, and x the rows e that are there for them: the keys in the
 -- log, with texts that distinguish equal ones; the conditions that a row has a key, is there, has exactly this key; the
--- columns of a row in the table, as x takes them, as x has them, and of one that is gone: its key.
+-- columns of a row in the table, as x takes them, as x has them, and of one that is gone: its key. Equal keys have one
+-- row, which comes once.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
     OUT unnested text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
-    OUT columns text, OUT taken text, OUT present text, OUT gone text
+    OUT columns text, OUT taken text, OUT present text, OUT gone text, OUT once text
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -66,18 +67,25 @@ BEGIN
            string_agg(format('e.%I AS e%s', a.attname, a.attnum), ', ' ORDER BY a.attnum),
            string_agg(format('x.e%s', a.attnum), ', ' ORDER BY a.attnum),
            string_agg(format(CASE WHEN k.place IS NULL THEN 'e.%I' ELSE 'x.c%2$s' END, a.attname, k.place), ', '
-                      ORDER BY a.attnum)
-    INTO columns, taken, present, gone
+                      ORDER BY a.attnum),
+           CASE WHEN bool_or(NOT k.is_exact)
+                THEN format('DISTINCT ON (%s)', string_agg(format(
+                    CASE WHEN k.is_exact THEN 'x.e%s' ELSE 'pg_catalog.concat(x.e%s) COLLATE pg_catalog."C"' END,
+                    a.attnum), ', ' ORDER BY k.place) FILTER (WHERE k.place IS NOT NULL)) END
+    INTO columns, taken, present, gone, once
     FROM pg_attribute AS a LEFT JOIN inorder_internal.changed_key(relation) AS k ON k.name = a.attname
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of a snapshot, by the transactions that have ended in it: the more it sees, the higher. The last of them,
--- and how few before it have not. In this order, since a standby takes open savepoints for transactions in progress.
-CREATE FUNCTION inorder_internal.version_of(ended int8multirange) RETURNS bigint
+-- The version of what a snapshot sees, by the transactions that have ended in it: the more it sees, the higher. The last
+-- of them, and how few before it have not. In this order, since a standby takes open savepoints for transactions in
+-- progress. A row that is there is above a key that is gone: a sink may take the two for equal.
+CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (upper(ended) - 1) << 15 | 32767 - least(upper(ended) - inorder_internal.total(ended), 32767);
+    RETURN (upper(ended) - 1) << 15
+           | (16383 - least(upper(ended) - inorder_internal.total(ended), 16383)) << 1
+           | is_there::int;
 END $$;
 
 -- The query for changes, by that for the rows of a batch of the log: what is to be done with a row, the version of the
@@ -93,8 +101,9 @@ DECLARE
     typed text := inorder_internal.typed(
         relation, ARRAY(SELECT k.name FROM inorder_internal.changed_key(relation) AS k));
     no_row text := format('LEFT JOIN LATERAL (SELECT e.* FROM %s WHERE false) AS e ON true', source);
-    version text := format('%L::pg_catalog.int8',
-                           inorder_internal.version_of(inorder_internal.ended_transactions(t.base)));
+    ended int8multirange := inorder_internal.ended_transactions(t.base);
+    gone text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, false));
+    there text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, true));
 BEGIN
     RETURN concat(
         'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') e.*', p.texts, ' FROM (SELECT ', p.unnested,
@@ -102,13 +111,14 @@ BEGIN
         'x AS MATERIALIZED (SELECT k.*, ', p.taken, ', ', p.is_there, ' AS is_there, ',
         concat_ws(' AND ', p.is_there, p.is_same), ' AS is_same FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE ', typed, p.is_equal, ' OFFSET 0) AS e ON true WHERE NOT EXISTS (SELECT FROM m)) ',
-        'SELECT ''resync''::pg_catalog.text AS op, ', version, ' AS version, ', format(form, p.columns),
+        'SELECT ''resync''::pg_catalog.text AS op, ', gone, ' AS version, ', format(form, p.columns),
         ' FROM m ', no_row,
-        ' UNION ALL SELECT ''upsert'', ', version, ', ', format(form, p.columns),
+        ' UNION ALL SELECT ''upsert'', ', there, ', ', format(form, p.columns),
         ' FROM ', source, ' WHERE ', typed, 'EXISTS (SELECT FROM m)',
-        ' UNION ALL SELECT ''delete'', ', version, ', ', format(form, p.gone),
+        ' UNION ALL SELECT ''delete'', ', gone, ', ', format(form, p.gone),
         ' FROM x ', no_row, ' WHERE NOT x.is_same',
-        ' UNION ALL SELECT ''upsert'', ', version, ', ', format(form, p.present), ' FROM x WHERE x.is_there');
+        ' UNION ALL SELECT ''upsert'', ', there, ', ', format(form, p.present),
+        ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
 -- The changes of an unfinished batch; of none, if there is none: then all that is done is to look whether any went past
@@ -180,7 +190,8 @@ BEGIN
     IF NOT isempty(missing) THEN
         PERFORM inorder_internal.say_newer('position', missing);
     END IF;
-    PERFORM inorder_internal.followed(caller, log, row_type);
+    -- The rows of the table are those of this snapshot, not of the one in which the batch was found.
+    PERFORM inorder_internal.followed(caller, log, row_type), inorder_internal.make_durable(false);
     RETURN format('SELECT e.* FROM (%s) AS e(%I, %I) WHERE %strue',
                   inorder_internal.changes_query(relation, inorder_internal.table_of(log), keys, '%s'),
                   inorder_internal.name_beside('op', c.names), inorder_internal.name_beside('version', c.names),
@@ -207,9 +218,11 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, regrole) IS
 'Return what a copy of a table has to do for the unfinished batch with this number of a feed of its log: op is upsert '
 'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
-'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first; version grows '
-'with the snapshot: a sink of several workers keeps for each key what has the highest. With a number that is null, it '
-'looks only whether changes may have gone past the log.
+'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first. A key that is '
+'written otherwise, as 1.00 instead of 1.0, is deleted as it was, and its row comes once. version grows with the '
+'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the highest. '
+'With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up to what the '
+'rows show.
 Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
 'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
 'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';

@@ -126,6 +126,20 @@ BEGIN
     RETURN n.batch;
 END $$;
 
+CREATE FUNCTION inorder_internal.reader_seek(
+    caller oid, relation regclass, from_position @extschema@.feed_position, OUT at_position @extschema@.feed_position
+)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    origin text := inorder_internal.server_origin();
+    t inorder_internal.feed_table;
+BEGIN
+    PERFORM inorder_internal.check_position(from_position);
+    t := inorder_internal.open_table(caller, relation);
+    PERFORM inorder_internal.check_same(t, from_position.members, 'position'), inorder_internal.expect_origin(origin);
+    at_position := inorder_internal.with_table(t, from_position);
+END $$;
+
 CREATE FUNCTION inorder_internal.reader_backlog(
     caller oid, relation regclass, from_position @extschema@.feed_position,
     OUT transactions bigint, OUT rows_estimated bigint
@@ -163,7 +177,8 @@ BEGIN
               HINT = 'BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
-    PERFORM inorder_internal.expect_origin(origin);
+    -- Rows are as this snapshot sees them, which may have been updated since the batch was found.
+    PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
     query := format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
     ordered := (k.t).ordered;
 END $$;
@@ -254,7 +269,8 @@ RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
 'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
-'null::the_table. Returns the same rows at any later time, on a primary and on its standbys.
+'null::the_table. Returns the same rows at any later time, on a primary and on its standbys. Flushes the WAL up to '
+'what the rows show.
 Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
 'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
 'insufficient_privilege, datatype_mismatch.';
@@ -289,10 +305,21 @@ COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_ba
 'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '
 'sets, as SET LOCAL does, the planner''s settings by which they come in order. It is an error to run the text while '
 'the name of the table leads to another relation. After the rows were read, call it again in the same transaction: if '
-'that is an error, or the text is another one, discard them, since the table was changed meanwhile.
+'that is an error, or the text is another one, discard them, since the table was changed meanwhile. Flushes the '
+'WAL up to what this transaction sees.
 Requires REPEATABLE READ or SERIALIZABLE. Lock the table and its partitions first (LOCK TABLE ... IN ACCESS SHARE '
 'MODE), so that the snapshot is no older than the locks. Errors: active_sql_transaction in READ COMMITTED, '
 'and those of reader_batch_rows.';
+
+CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extschema@.feed_position)
+RETURNS @extschema@.feed_position
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
+'Return a position kept by the reader with the table as it is now, as feed_seek does with ''here'': what it has read '
+'is unchanged, and partitions, guard, primary key and order column are accepted. Rows of partitions attached since '
+'count as read if their transactions do. Forget a batch that was made before: its rows are in the next one.
+Errors: those of reader_next_batch for the table and the position, but for what is accepted; '
+'object_not_in_prerequisite_state also if the position stands inside a transaction, and the primary key is another.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

@@ -10,7 +10,8 @@ BEGIN
         changed := r.changed;
         RETURN NEXT;
     END LOOP;
-    PERFORM inorder_internal.unchanged_members(k.t, k.members) WHERE k.query IS NOT NULL;
+    PERFORM inorder_internal.unchanged_members(k.t, k.members), inorder_internal.make_durable(false)
+    WHERE k.query IS NOT NULL;
 END
 ---- changes_read: plpgsql keys
 BEGIN

@@ -72,7 +72,7 @@ CREATE FUNCTION inorder_internal.apply_rows(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- The rows by a function, which executes nothing of the table's owner; the statement keeps its settings.
-    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM @extschema@.reader_batch_rows('
+    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM inorder_internal.rows_of_kept('
                                    '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
                                    'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
                                    relation, b, statement);
@@ -152,5 +152,5 @@ BEGIN
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.unchanged_members(k.t, k.members);
+    PERFORM inorder_internal.unchanged_members(k.t, k.members), inorder_internal.make_durable(false);
 END

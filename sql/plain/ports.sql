@@ -131,6 +131,9 @@ RETURN NULL::bigint;
 RETURN NULL::boolean;
 ---- count_by_index: sql IMMUTABLE
 RETURN NULL::bigint;
+---- pages_read: sql
+RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(i.indexrelid))::bigint FROM pg_index AS i
+        WHERE i.indrelid = ANY (inorder_internal.tree((t).relation)::oid[]));
 ---- sample: sql IMMUTABLE
 RETURN ROW(NULL::bigint[], NULL::bigint[]);
 ---- unchanged_members: plpgsql STABLE keys SET @pinned@
@@ -186,18 +189,23 @@ BEGIN
     RETURN number;
 END
 ---- make_durable: plpgsql VOLATILE keys
-BEGIN
+DECLARE
     -- At once from version 17 on, before that when this transaction commits, which the trigger keep_commit sees to where the
     -- transaction gives a batch away.
-    IF pg_is_in_recovery() THEN
+    at_once boolean := current_setting('server_version_num')::int >= 170000;
+BEGIN
+    -- Once in a transaction, if that is for its end or it has one snapshot. Its time says which one it is.
+    IF pg_is_in_recovery() OR current_setting('inorder.durable', true) = now()::text
+                              AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
         RETURN true;
-    ELSIF current_setting('server_version_num')::int >= 170000 THEN
+    ELSIF at_once THEN
         EXECUTE 'SELECT pg_catalog.pg_logical_emit_message(false, ''inorder'', ''''::pg_catalog.text, true)';
     -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
     ELSIF NOT keeps_commit THEN
         PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text),
                 inorder_internal.force_commit();
     END IF;
+    PERFORM set_config('inorder.durable', now()::text, true);
     RETURN true;
 END
 ---- await_look: plpgsql VOLATILE keys

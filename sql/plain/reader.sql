@@ -1,4 +1,7 @@
----- reader_batch_rows: plpgsql reads
+-- The rows of reader_batch_rows(), in the database.
+CREATE FUNCTION inorder_internal.rows_of_kept(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
+RETURNS SETOF anyelement
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @pinned@ AS $$
 DECLARE
     k inorder_internal.rows_found := inorder_internal.kept_rows(inorder_internal.caller(), relation, batch);
 BEGIN
@@ -9,4 +12,10 @@ BEGIN
         PERFORM inorder_internal.say_columns_changed(relation, SQLERRM);
     END;
     PERFORM inorder_internal.unchanged_members(k.t, k.members);
+END $$;
+
+---- reader_batch_rows: plpgsql keys
+BEGIN
+    RETURN QUERY SELECT * FROM inorder_internal.rows_of_kept(relation, batch, row_type);
+    PERFORM inorder_internal.make_durable(false);
 END

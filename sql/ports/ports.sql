@@ -111,6 +111,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- How many pages this session has read so far, at least those of the indexes of a table: for differences.
+CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 -- The number of rows of some transactions, at most so many.
 CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS bigint

@@ -19,6 +19,7 @@
 
 #include "feed/caller.h"
 #include "feed/feed.h"
+#include "ports/numbers.h"
 
 PG_FUNCTION_INFO_V1(changes_batch_rows);
 WATCHING_FUNCTION_INFO_V1(changes_read);
@@ -122,6 +123,7 @@ changes_batch_rows(PG_FUNCTION_ARGS)
 	});
 
 	(void) return_changes(&found, fcinfo, row_type);
+	make_seen_durable();
 	return (Datum) 0;
 }
 

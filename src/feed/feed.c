@@ -202,6 +202,7 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 	});
 
 	(void) return_rows(&found, fcinfo, 2, NULL, 0);
+	make_seen_durable();
 	return (Datum) 0;
 }
 
@@ -225,6 +226,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				 errhint("Call the function in a query.")));
 	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
 	(void) return_rows(&found, fcinfo, 2, NULL, 0);
+	make_seen_durable();
 	expect_timeline(timeline);
 	return (Datum) 0;
 }

@@ -29,6 +29,7 @@ extern Numbers without(Numbers set, Numbers other);
 
 /* snapshot.c */
 extern Numbers ended_numbers(int64 base, bool everywhere);
+extern void make_seen_durable(void);
 
 /* wait.c */
 extern uint64 ended_count(void);

@@ -31,6 +31,7 @@
 #include "access/xlog_internal.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -159,13 +160,48 @@ end_of_wal(void)
 	return next;
 }
 
+/* When this process flushed the WAL last: transactions that had ended, and its own one */
+static uint64 durable_count;
+static LocalTransactionId durable_in;
+
+static void
+flush_wal(void)
+{
+	uint64		ended = ended_count();
+
+	/* A standby has nothing that its primary could lose */
+	if (RecoveryInProgress())
+		return;
+	XLogFlush(end_of_wal());
+	durable_count = ended;
+	durable_in = my_local_transaction;
+}
+
+/* Whether what this transaction sees was flushed, since it has one snapshot to its end */
+static bool
+is_snapshot_durable(void)
+{
+	return IsolationUsesXactSnapshot() && durable_in == my_local_transaction;
+}
+
+/*
+ * For rows that leave the database, once they were read: however they were found,
+ * they are as their snapshot has them, which sees no transaction but those that have
+ * ended by now.  Where none has since the last flush there is nothing to do.
+ */
+void
+make_seen_durable(void)
+{
+	if (!is_snapshot_durable() && ended_count() != durable_count)
+		flush_wal();
+}
+
 /* make_durable(keeps_commit boolean) -> boolean: whatever synchronous_commit is or will be */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {
-	/* A standby has nothing that its primary could lose */
-	if (!RecoveryInProgress())
-		XLogFlush(end_of_wal());
+	if (!is_snapshot_durable())
+		flush_wal();
 	if (PG_GETARG_BOOL(0))
 		ForceSyncCommit();
 	PG_RETURN_BOOL(true);

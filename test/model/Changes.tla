@@ -10,7 +10,7 @@ CONSTANTS Variant,    \* "changes" is inorder's way
           Keys,       \* of the table, from 1; 0 in the log is a marker
           Spellings,  \* of a key: equal in the table, and different ones in the copy
           Statements, \* of a transaction, at most
-          Kinds,      \* what there is but changes of rows: truncate, rewrite, off, resync, hide, abort, start
+          Kinds,      \* what there is but changes of rows: truncate, rewrite, off, resync, hide, abort, start, crash
           MaxRows,    \* rows of the log in a batch, at most
           Readers,    \* sessions that read one feed
           Shared      \* by feed_take_batch: at the same time, and the copy compares versions
@@ -19,6 +19,7 @@ VARIABLES done,       \* statements, in their order: those of one key wait for e
           log,        \* rows, as they were written
           doing,      \* id -> none, open, committed or aborted
           hidden,     \* keys that row security hides from readers
+          durable,    \* transactions whose commit no crash takes back, if there are crashes
           view,       \* reader -> what had ended when it took its snapshot
           batch,      \* reader -> transactions of its unfinished batch, and whether the copy has it
           position,   \* transactions; with max_rows, up to which row of which other one
@@ -27,7 +28,7 @@ VARIABLES done,       \* statements, in their order: those of one key wait for e
           newest,     \* what had ended in the newest snapshot that was read
           told        \* what had ended in the snapshot that the copy has to equal now, and whether that is all there is
 writers == <<done, log, doing, hidden>>
-vars == <<writers, view, batch, position, copy, version, newest, told>>
+vars == <<writers, durable, view, batch, position, copy, version, newest, told>>
 
 Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 None == [is |-> FALSE]
@@ -38,6 +39,7 @@ Name(row) == <<row.key, row.as>>
 
 Committed == {0} \cup {x \in Ids : doing[x] = "committed"}
 Ended == Committed \cup {x \in Ids : doing[x] = "aborted"}
+Flush(happens) == durable' = IF happens /\ "crash" \in Kinds THEN Committed ELSE durable
 
 RECURSIVE After(_, _)
 After(n, ids) ==
@@ -92,13 +94,18 @@ Begin(x) == doing[x] = "none" /\ (\A y \in Ids : y < x => doing[y] # "none") /\ 
 End(x, how) == doing[x] = "open" /\ doing' = [doing EXCEPT ![x] = how]
 Hide == "hide" \in Kinds /\ hidden' \in {{}, {1}} /\ hidden' # hidden
 
+(* A commit that waits for the disk takes those before it there. *)
+Commit(x) == End(x, "committed") /\ durable' \in {durable} \cup (IF "crash" \in Kinds THEN {Committed \cup {x}} ELSE {})
+
 Write ==
-    \/ \E x \in Ids : /\ Begin(x) \/ End(x, "committed") \/ ("abort" \in Kinds /\ End(x, "aborted"))
-                     /\ UNCHANGED <<done, log, hidden>>
-    \/ \E x \in Ids, key \in Keys : Delete(x, key) \/ \E as \in Spellings : Put(x, key, as)
-                                    \/ \E to \in Keys \ {key} : Move(x, key, to)
-    \/ \E x \in Ids, kind \in Kinds : Lock(x, kind)
-    \/ Hide /\ UNCHANGED <<done, log, doing>>
+    \/ \E x \in Ids :
+        /\ Commit(x) \/ (UNCHANGED durable /\ (Begin(x) \/ ("abort" \in Kinds /\ End(x, "aborted"))))
+        /\ UNCHANGED <<done, log, hidden>>
+    \/ /\ UNCHANGED durable
+       /\ \/ \E x \in Ids, key \in Keys : Delete(x, key) \/ \E as \in Spellings : Put(x, key, as)
+                                          \/ \E to \in Keys \ {key} : Move(x, key, to)
+          \/ \E x \in Ids, kind \in Kinds : Lock(x, kind)
+          \/ Hide /\ UNCHANGED <<done, log, doing>>
 
 ---------------------------------------------------------------------------
 (* Readers. *)
@@ -113,7 +120,7 @@ Seen(ended) == IF File \in ended THEN {row \in Table(ended) : row.key \notin hid
 
 Look(r) ==
     /\ ~batch[r].is /\ view' = [view EXCEPT ![r] = Some(Ended)]
-    /\ UNCHANGED <<writers, batch, position, copy, version, newest, told>>
+    /\ UNCHANGED <<writers, durable, batch, position, copy, version, newest, told>>
 
 (* The rows of the log that transactions have, those first in whose middle the position is. *)
 Has(ids, n) == log[n].id \in ids \cap Committed /\ (log[n].id = position.partial => n > position.upto)
@@ -135,6 +142,7 @@ Take(r) ==
                     ELSE [whole EXCEPT !.cut = log[last].id, !.upto = last,
                                        !.ids = {x \in ids : x = position.partial \/ (log[last].id # position.partial
                                                                                      /\ x <= log[last].id)}]]
+       /\ Flush(TRUE)
        /\ UNCHANGED <<writers, view, position, copy, version, newest, told>>
 
 (* A key that is there replaces its row, one that is not is deleted; after a marker, all of the copy is. *)
@@ -151,7 +159,8 @@ Apply(ended, names) ==
        /\ version' = [name \in Names |-> IF name \in gone \cap is_newer /\ Shared
                                          THEN Cardinality(ended) ELSE version[name]]
 
-(* In the snapshot of the batch; or in a later one, as often as anybody likes. *)
+(* In the snapshot of the batch; or in a later one, as often as anybody likes. The copy is outside: no crash takes it *)
+(* back. *)
 Store(r, ended) ==
     LET b == batch[r]
         rows == {n \in DOMAIN log : Has(b.ids, n) /\ (log[n].id = b.cut => n <= b.upto)}
@@ -163,6 +172,7 @@ Store(r, ended) ==
        /\ told' = IF b.cut = -1 /\ position.ids \cup b.ids = b.ended /\ ended = b.ended
                      /\ newest \subseteq ended
                   THEN Told(ended, FALSE) ELSE None
+       /\ Flush(Variant # "unflushed_join")
        /\ UNCHANGED <<writers, view, position>>
 
 Finish(r) ==
@@ -170,13 +180,13 @@ Finish(r) ==
     IN /\ b.is /\ b.stored
        /\ position' = [ids |-> position.ids \cup (b.ids \ {b.cut}), partial |-> b.cut, upto |-> b.upto]
        /\ batch' = [batch EXCEPT ![r] = None] /\ view' = [view EXCEPT ![r] = None]
-       /\ UNCHANGED <<writers, copy, version, newest, told>>
+       /\ UNCHANGED <<writers, durable, copy, version, newest, told>>
 
 (* There is nothing new. *)
 Check ==
     /\ position.ids = Ended /\ \A r \in Readers : ~batch[r].is
     /\ Readable(Ended) /\ told' = Told(Ended, TRUE) /\ newest' = Ended
-    /\ UNCHANGED <<writers, view, batch, position, copy, version>>
+    /\ UNCHANGED <<writers, durable, view, batch, position, copy, version>>
 
 (* Instead of a feed from the beginning: a copy, and a feed from where its snapshot ends. *)
 Start(r) ==
@@ -186,13 +196,23 @@ Start(r) ==
        /\ copy' = Seen(ended)
        /\ position' = [position EXCEPT !.ids = IF Variant = "copy_first" THEN Ended ELSE ended]
        /\ view' = [view EXCEPT ![r] = None] /\ newest' = ended /\ told' = None
+       /\ Flush(TRUE)
        /\ UNCHANGED <<writers, batch, version>>
+
+(* Sessions end, and what has not come to the disk was not committed. *)
+Crash ==
+    /\ "crash" \in Kinds /\ \E x \in Ids : doing[x] = "committed" /\ x \notin durable
+    /\ doing' = [x \in Ids |-> IF doing[x] = "open" \/ (doing[x] = "committed" /\ x \notin durable)
+                              THEN "aborted" ELSE doing[x]]
+    /\ view' = [r \in Readers |-> None] /\ told' = None
+    /\ UNCHANGED <<done, log, hidden, durable, batch, position, copy, version, newest>>
 
 Init ==
     /\ \E kind \in {"on"} \cup (IF "resync" \in Kinds THEN {"off"} ELSE {}) :
         /\ done = <<[id |-> 0, kind |-> kind, touched |-> {}, rows |-> {[key |-> 1, as |-> 1, made |-> 0]}]>>
         /\ log = IF kind = "on" THEN <<Entry(0, <<0, "resync">>)>> ELSE <<>>
     /\ doing = [x \in Ids |-> "none"] /\ hidden = {}
+    /\ durable = IF "crash" \in Kinds THEN {0} ELSE {}
     /\ view = [r \in Readers |-> None] /\ batch = [r \in Readers |-> None]
     /\ position = [ids |-> {}, partial |-> -1, upto |-> 0]
     /\ copy = {} /\ version = [name \in Names |-> 0] /\ newest = {} /\ told = None
@@ -201,6 +221,7 @@ Next ==
     \/ \E r \in Readers : Look(r) \/ Take(r) \/ Store(r, Ended) \/ (view[r].is /\ Store(r, view[r].ended))
                           \/ Finish(r) \/ Start(r)
     \/ Check
+    \/ Crash
 Spec == Init /\ [][Next]_vars
 
 (* After each whole batch in one snapshot; and once everything is read, whatever was read in pieces, or again. *)

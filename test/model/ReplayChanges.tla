@@ -17,7 +17,7 @@ Happens(step) ==
             [] step.do = "begin" -> Begin(step.id) /\ UNCHANGED <<done, log, hidden>>
             [] step.do \in {"committed", "aborted"} -> End(step.id, step.do) /\ UNCHANGED <<done, log, hidden>>
             [] OTHER -> FALSE
-       /\ UNCHANGED <<view, batch, position, copy, version, newest, told>>
+       /\ UNCHANGED <<durable, view, batch, position, copy, version, newest, told>>
     \/ step.do = "look" /\ Ended = step.ended /\ Look("a")
     \/ step.do = "take" /\ Take("a")
     \/ step.do = "store" /\ Store("a", IF step.again THEN Ended ELSE view["a"].ended) /\ Rows(copy') = step.rows

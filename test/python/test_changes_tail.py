@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from inorder.tail.request import Request
 from inorder.tail.sources import Batch, ChangesSource
 from inorder.tail.state import Mark, State, decode
 
-from conftest import LONG_RUN
+from conftest import LONG_RUN, text
 from copies import Change, Copy
 from examples import blocks
 from ground import roles, run
@@ -118,6 +119,53 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
     assert streamed.schema.names == ["op", "version", "id", "note"]
     assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
+
+
+# Keys that are equal and differ: the type, the former one, the present one.
+EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00"), ("bpchar", "a", "a "))
+SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDATE t SET id = '{1}', note = 'y'"
+
+
+@pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
+@pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
+def test_the_documented_copy_takes_equal_keys(
+    fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
+) -> None:
+    """The command of docs/changes.md, for a key of another type."""
+    kind, *keys = equal
+    program = text("docs/changes.md").partition("<<'EOF'\n")[2].partition("EOF\n")[0]
+    (tmp_path / "apply.sql").write_text(program.replace("customers_copy", "t_copy").replace("::int", f"::{kind}"))
+    run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, name text)", f"INSERT INTO t VALUES ('{keys[0]}')",
+        "SELECT changes_enable('t')", "CREATE TABLE t_copy (LIKE t INCLUDING ALL)")  # fmt: skip
+    tail = Tail(cluster, tmp_path, fresh.info.dbname)
+    for swap in ("SELECT 1", *SWAPS):
+        run(fresh, swap.format(*keys).replace("note", "name"))
+        tail(*CHANGES, "--exec", "psql -X1q -v ON_ERROR_STOP=1 -f apply.sql")
+        assert Copy("t_copy").table_now(fresh) == Copy().table_now(fresh)
+
+
+@pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
+def test_a_lake_takes_equal_keys(
+    fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
+) -> None:
+    """The view of docs/lake.md; and one that goes by the version alone, as dlt and ClickHouse do."""
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("adbc_driver_postgresql")
+    kind, *keys = equal
+    (view,) = (block.text for block in blocks("docs/lake.md") if "QUALIFY" in block.text)
+    run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, note text)", f"INSERT INTO t VALUES ('{keys[0]}', 'a')",
+        "SELECT changes_enable('t')")  # fmt: skip
+    tail = Tail(cluster, tmp_path, fresh.info.dbname)
+    for swap in ("SELECT 1", *SWAPS):
+        run(fresh, swap.format(*keys))
+        tail(*CHANGES, "--format", "parquet", "--directory", "lake")
+        expected = fresh.execute("SELECT concat(id), note FROM t").fetchall()
+        for shown in (view, view.replace(", op DESC", "")):
+            with duckdb.connect() as duck:
+                duck.execute(shown.replace("lake/", f"{tmp_path}/lake/"))
+                found = duck.execute("SELECT id, note FROM customers").fetchall()
+            assert len(found) == 1
+            assert (float(found[0][0]) == float(str(expected[0][0])) if kind == "float8" else found == expected)
 
 
 @pytest.mark.editions

@@ -137,6 +137,7 @@ CHECKS = {
     "changes-keys": changes("changes", "", "truncate", "abort", keys=2),
     "changes-pieces": changes("changes", "", "truncate", readers=TWO, statements=2, most=2),
     "changes-spellings": changes("changes", "", "truncate", spellings=2, most=1),
+    "changes-crash": changes("changes", "", "crash", is_small=True),
     "changes-workers": changes("changes", "", "truncate", readers=TWO, shared=True),
     # What must fail.
     "last-id": reader("last_id", "NoLoss", is_small=True),
@@ -153,6 +154,7 @@ CHECKS = {
     "thawed": ordered("thawed", "NoLoss"),
     "no-token": workers("no_token", "OneAtATime"),
     "any-batch": workers("any_batch", "InOrder"),
+    "unflushed-join": changes("unflushed_join", "Converges", "crash", is_small=True),
     "older-join": changes("older_join", "Converges", is_small=True),
     "older-file": changes("older_file", "Converges", "rewrite"),
     "older-position": changes("older_position", "Converges", readers=TWO, statements=2, most=2),

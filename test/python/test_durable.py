@@ -1,0 +1,97 @@
+"""What leaves the database survives a crash: rows as they were read, also where they were updated since the batch.
+
+Writers commit asynchronously, and nobody else takes what they commit to the disk.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+from conftest import install_edition, scalar
+from copies import FINISH, Copy
+from ground import run
+from stress.crash import kill_all
+from test_tail_restart import LAZY
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+TABLES = (
+    "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+    "SELECT feed_create('f', 'events')",
+    "CREATE TABLE t (id int PRIMARY KEY, note text)",
+    "SELECT changes_enable('t')",
+    "SELECT feed_create('copy', 't_changes')",
+)
+WRITES = "INSERT INTO events (n) VALUES (0)", "INSERT INTO t VALUES (1, 'a') ON CONFLICT (id) DO UPDATE SET note = 'b'"
+UPDATES = "UPDATE events SET n = n + 1", "UPDATE t SET note = note || '!'"
+KEPT = "SELECT b::text FROM reader_next_batch('{log}', reader_start('{log}')) AS b"
+BATCH, CHANGES = "'{batch}'::text::feed_batch", "'{changes}'::text::feed_batch"
+# Each way in which rows reach a reader outside, after another call has found the batch.
+HANDED_OUT = {
+    "feed_batch_rows": "SELECT * FROM feed_batch_rows('f', {number}, null::events)",
+    "reader_batch_rows": f"SELECT * FROM reader_batch_rows('events', {BATCH}, null::events)",
+    "reader_batch_query": f"SELECT reader_batch_query('events', {BATCH})",
+    "changes_batch_rows": "SELECT * FROM changes_batch_rows('copy', {change}, null::t)",
+    "reader_changes_query": f"SELECT reader_changes_query('t', reader_start('t_changes'), {CHANGES})",
+}
+ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+
+
+@pytest.fixture
+def lazy(server: Installation, edition_name: str) -> Iterator[Cluster]:
+    with Cluster(server) as running:
+        running.start(LAZY)
+        install_edition(edition_name, server, running, "postgres")
+        with connect(running.dsn) as connection:
+            run(connection, *TABLES)
+        yield running
+
+
+@pytest.fixture
+def writer(lazy: Cluster) -> Iterator[Connection]:
+    with connect(lazy.dsn) as connection:
+        connection.execute("SET synchronous_commit = off")
+        yield connection
+
+
+def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -> None:
+    lost = []
+    with connect(lazy.dsn) as reader:
+        run(writer, *WRITES)
+        found: dict[str, object] = {
+            "batch": scalar(reader, KEPT.format(log="events")), "changes": scalar(reader, KEPT.format(log="t_changes")),
+            "number": scalar(reader, "SELECT feed_next_batch('f')"),
+            "change": scalar(reader, "SELECT feed_next_batch('copy')"),
+        }  # fmt: skip
+        reader.execute("SET synchronous_commit = off")
+        for name, call in HANDED_OUT.items():
+            for begin in (ONE_SNAPSHOT,) if name.endswith("query") else ("BEGIN", ONE_SNAPSHOT):
+                run(writer, *UPDATES)
+                end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+                run(reader, begin, call.format(**found), "COMMIT")
+                # A page header that is not written yet takes 40 bytes at most.
+                if not scalar(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
+                    lost.append((name, begin))
+    assert lost == []
+
+
+def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
+    """The copy has what a later snapshot saw: with the batch finished, nothing would ever set it right."""
+    copy = Copy()
+    with connect(lazy.dsn) as reader:
+        run(reader, "INSERT INTO t VALUES (1, 'first')")
+        copy.follow(reader)
+        run(reader, "UPDATE t SET note = 'second'")
+        number = scalar(reader, "SELECT feed_next_batch('copy')")
+        run(writer, "UPDATE t SET note = 'third'")
+        copy.apply(copy.changes(reader, number), by_version=True)
+    kill_all(lazy)
+    lazy.start(LAZY)
+    with connect(lazy.dsn) as reader:
+        reader.execute(FINISH, ["copy", number])
+        for _ in range(2):
+            copy.follow(reader)
+        assert copy.rows == copy.table_now(reader)
