@@ -12,10 +12,16 @@
  *	  that a core file or a stray read shows none that is in a key already.
  *	- A process never uses words that its parent drew: the pool remembers which
  *	  process filled it.
+ *	- A statement never uses words that were drawn more than a second before it
+ *	  began: two clones of a virtual machine have the same pool, and the same
+ *	  processes.  Those that the server's own source gives differ, once the
+ *	  hypervisor has told the kernel.  The time of the statement is known anyway;
+ *	  that it is set back or forward when a clone starts counts, too.
  *	- An error while filling leaves the pool empty; the next call tries again.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 
 #include "keys/entropy.h"
@@ -26,9 +32,13 @@
  */
 #define ENTROPY_POOL_WORDS 512
 
+/* In microseconds */
+#define ENTROPY_POOL_LIFE USECS_PER_SEC
+
 static uint64 pool[ENTROPY_POOL_WORDS];
 static int	pool_left = 0;		/* words not handed out: pool[0 .. pool_left - 1] */
 static int	pool_owner = 0;		/* MyProcPid of the process that filled it */
+static TimestampTz pool_filled = 0; /* when the statement began that filled it */
 
 static void
 entropy_refill(void)
@@ -39,6 +49,7 @@ entropy_refill(void)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random values")));
 	pool_owner = MyProcPid;
+	pool_filled = GetCurrentStatementStartTimestamp();
 	pool_left = ENTROPY_POOL_WORDS;
 }
 
@@ -47,7 +58,9 @@ entropy_word(void)
 {
 	uint64		word;
 
-	if (unlikely(pool_left == 0 || pool_owner != MyProcPid))
+	/* As an unsigned number a time before that of the pool is long after it. */
+	if (unlikely(pool_left == 0 || pool_owner != MyProcPid ||
+				 (uint64) (GetCurrentStatementStartTimestamp() - pool_filled) > ENTROPY_POOL_LIFE))
 		entropy_refill();
 
 	word = pool[--pool_left];

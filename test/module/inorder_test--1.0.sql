@@ -6,6 +6,10 @@ CREATE FUNCTION test_fork_repeats(words int) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION test_fork_repeats(int) IS 'Fork as the postmaster does; how many words parent and child both draw.';
 
+CREATE FUNCTION test_clone_repeats(age bigint) RETURNS int
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION test_clone_repeats(bigint) IS 'How many words of a pool are drawn that was filled so many microseconds ago.';
+
 CREATE FUNCTION test_v7(seconds bigint, nanoseconds int) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION test_v7(bigint, int) IS 'Next version-7 key of a session whose clock shows this.';

@@ -20,6 +20,7 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(test_pool_wiped);
 PG_FUNCTION_INFO_V1(test_fork_repeats);
+PG_FUNCTION_INFO_V1(test_clone_repeats);
 PG_FUNCTION_INFO_V1(test_v7);
 PG_FUNCTION_INFO_V1(test_v1);
 PG_FUNCTION_INFO_V1(test_xact_capacity);
@@ -98,6 +99,26 @@ test_fork_repeats(PG_FUNCTION_ARGS)
 		for (int j = 0; j < words; j++)
 			repeats += theirs[j] == ours;
 	}
+	PG_RETURN_INT32(repeats);
+}
+
+/*
+ * A clone of a virtual machine goes on with a copy of the pool, which its statement
+ * finds so many microseconds old: how many of its words are those of the original.
+ */
+Datum
+test_clone_repeats(PG_FUNCTION_ARGS)
+{
+	uint64		theirs[ENTROPY_POOL_WORDS];
+	int			count;
+	int			repeats = 0;
+
+	(void) entropy_word();
+	count = pool_left;
+	memcpy(theirs, pool, sizeof(theirs));
+	pool_filled = GetCurrentStatementStartTimestamp() - PG_GETARG_INT64(0);
+	for (int i = count; i-- > 0;)
+		repeats += entropy_word() == theirs[i];
 	PG_RETURN_INT32(repeats);
 }
 
