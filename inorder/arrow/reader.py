@@ -119,7 +119,7 @@ class ArrowReader:
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
         with as_of_the_session(), on_error(self.close):
             connection, fields = self.begun(session, table)
-            yield from read(connection, fields, question, table.shown, self.hint)
+            yield from read(connection, fields, question, table.oid, table.shown, self.hint)
             connection.commit()
 
     def empty(self, session: Session, table: Table) -> pa.RecordBatch:
@@ -157,7 +157,7 @@ class ArrowReader:
 
 
 def read(
-    connection: Connection, fields: Sequence[Field], question: Question, table: str, hint: str | None
+    connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows as the server finds them; an error after the last if they are none of this batch any more."""
     rows = question(connection)
@@ -165,10 +165,19 @@ def read(
     width = sum(field.width + bool(field.extra) for field in fields)
     for batch in connection.found():
         if batch.num_columns != width:
-            raise changed(table)
+            raise changed(shown)
         yield converted(batch, fields, schema_of(fields), hint)
-    if question(connection) != rows:
-        raise changed(table)
+    if question(connection) != rows or not has_same_types(connection, fields, table):
+        raise changed(shown)
+
+
+def has_same_types(connection: Connection, fields: Sequence[Field], table: int) -> bool:
+    """Whether labels of enums, and parts of composites, have their names still, which no lock keeps; a new snapshot."""
+    named = {field.column for field in fields if field.column.labels or field.column.fields}
+    if not named:
+        return True
+    connection.run("COMMIT AND CHAIN")
+    return named <= set(columns_of(connection.rows(query("reader_columns"), table=table)))
 
 
 def kept_rows(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from inorder.arrow.types import Field
+from inorder.connection.patience import changed
 from inorder.errors import InputError
 from inorder.text import one_line
 
@@ -36,13 +37,21 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
             parts = [column_as(part, kind[place].type, refused) for place, part in enumerate(arrays)]
             found.append(pa.StructArray.from_arrays(parts, fields=list(kind), mask=extra))
         elif pa.types.is_dictionary(kind):
-            labels = pa.array(field.column.labels, pa.string())
-            found.append(pa.DictionaryArray.from_arrays(pc.index_in(arrays[0], labels), labels))
+            found.append(labelled(arrays[0], field))
         else:
             if extra is not None:
                 check_flat(extra, refused)
             found.append(column_as(arrays[0], kind, refused))
     return pa.RecordBatch.from_arrays(found, schema=schema)
+
+
+def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
+    """The labels are those of the snapshot, the texts those of the catalog when a row was written: one was renamed."""
+    labels = pa.array(field.column.labels, pa.string())
+    places = pc.index_in(texts, labels)
+    if places.null_count > texts.null_count:
+        raise changed(f"column '{one_line(field.column.name)}'")
+    return pa.DictionaryArray.from_arrays(places, labels)
 
 
 class Misfit:

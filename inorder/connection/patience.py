@@ -37,9 +37,9 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
         yield number
 
 
-def changed(table: str) -> psycopg.Error:
+def changed(what: str) -> psycopg.Error:
     """A conflict that the server does not see: the rows that were read are none of one table."""
-    return psycopg.errors.SerializationFailure(f"{table} was changed while it was read")
+    return psycopg.errors.SerializationFailure(f"{what} was changed while it was read")
 
 
 def patiently(connection: Connection, step: Callable[[], Result]) -> Result:

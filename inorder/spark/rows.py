@@ -111,7 +111,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     def question(at: arrow.Connection) -> sql.Composable:
         return kept_rows(at, connection.extension, table.oid, task.slice.batch)
 
-    yield from read_batches(connection, wanted(columns, schema, name), question, name, MISFIT)
+    yield from read_batches(connection, wanted(columns, schema, name), question, table.oid, name, MISFIT)
 
 
 def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
