@@ -24,22 +24,23 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'It was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here''). '
-                         'Otherwise detach it, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and '
+                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here'') or, if '
+                         'the reader keeps the position, by reader_seek(table, position). Otherwise detach it, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and '
                          'attach it again in one transaction.';
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was switched off and on, or made anew, since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Or the expression of a generated column was. Rows may have come without it, or have got '
                            'other numbers: those of transactions that the feed has passed, or has not.',
-                  HINT = 'If none has, or the feed is to leave them out, go on by feed_seek(name, ''here''). Otherwise '
-                         'begin again by feed_seek(name, ''beginning'').';
+                  HINT = 'If none has, or the feed is to leave them out, go on by feed_seek(name, ''here'') or, if the '
+                         'reader keeps the position, by reader_seek(table, position). Otherwise begin again.';
         WHEN 'joined' THEN
             RAISE 'table % came with rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made it was attached, or detached and attached again, or its guard was '
                            'switched off and on: the batch may have other rows than when it was read before.',
-                  HINT = 'Forget the batch by feed_seek(name, ''here''), or detach a partition until it is finished.';
+                  HINT = 'Forget the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
+                         'reader_seek(table, position); or detach a partition until it is finished.';
     END CASE;
 END $$;
 
@@ -192,7 +193,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Nothing would notice a partition that was attached with rows of transactions that it has read, '
                        'a guard that was switched off, or another primary key.',
-              HINT = format('If none was, take the members of reader_start(%L). In the database call '
+              HINT = format('If none was, go on by reader_seek(%L, position). In the database call '
                             'feed_seek(name, ''here'').', t.relation);
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');

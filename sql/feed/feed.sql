@@ -233,15 +233,8 @@ BEGIN
     ELSIF state.written_here IS NOT TRUE THEN
         PERFORM inorder_internal.say_restored(f);
     ELSE
-        IF (state.position).partial IS NOT NULL THEN
-            PERFORM inorder_internal.check_order(t, (state.position).members, (state.position).partial);
-        END IF;
         UPDATE inorder_internal.feed_state AS s
-        SET position.members = inorder_internal.members(t), pending = NULL,
-            -- In the middle of a set the order is that of the set.
-            position.ordering = CASE WHEN (s.position).ordering.frozen IS NOT NULL THEN (s.position).ordering
-                ELSE inorder_internal.new_order(t.relation, (s.position).ordering.column_name) END
-        WHERE s.feed = f.id;
+        SET position = inorder_internal.with_table(t, s.position), pending = NULL WHERE s.feed = f.id;
         PERFORM inorder_internal.renew_batches(state, t);
     END IF;
     UPDATE inorder_internal.feed AS known
@@ -565,7 +558,8 @@ CREATE FUNCTION @extschema@.feed_batch_rows(
 ) RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
-'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly.
+'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly. '
+'Flushes the WAL up to what the rows show.
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
 'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
 -- What inorder tail calls: a function with the type of the table would match better than one with anyelement.

@@ -211,6 +211,22 @@ BEGIN
     RETURN reached;
 END $$;
 
+-- A position in a table as it is now. In the middle of a set the order is that of the set.
+CREATE FUNCTION inorder_internal.with_table(
+    t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
+)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    p := from_position;
+    IF p.partial IS NOT NULL THEN
+        PERFORM inorder_internal.check_order(t, p.members, p.partial);
+    END IF;
+    p.members := inorder_internal.members(t);
+    IF (p.ordering).frozen IS NULL THEN
+        p.ordering := inorder_internal.new_order(t.relation, (p.ordering).column_name);
+    END IF;
+END $$;
+
 -- Make readers of one feed take turns, until the transaction ends.
 CREATE FUNCTION inorder_internal.lock_feed(feed bigint) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

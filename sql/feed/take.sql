@@ -45,14 +45,16 @@ BEGIN
 END $$;
 
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
--- an ordered set, and has no rows is passed then, so that the next poll does not look for it again.
+-- an ordered set, and has no rows is passed then, and so are transactions for which a look took long: the next poll does
+-- not look for them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     past_batch inorder_internal.next_found.batch%TYPE := (k.next).batch;
-    is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL;
+    is_rest boolean := past_batch.resumed IS NOT NULL OR (past_batch.ordering).from_value IS NOT NULL
+        OR (k.next).is_costly;
 BEGIN
-    IF k.is_poll_due AND current_setting('transaction_read_only') = 'off'
+    IF (k.is_poll_due OR (k.next).is_costly) AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM inorder_internal.lock_feed(k.feed);
         UPDATE inorder_internal.feed_state AS s
@@ -81,7 +83,7 @@ BEGIN
                               ELSE inorder_internal.move_feed(k.feed, rest, k.asked, false) END;
     ELSE
         k.next.batch := CASE WHEN rest.transactions IS NULL THEN (k.next).batch ELSE rest END;
-        IF k.is_poll_due THEN
+        IF k.is_poll_due OR (k.next).is_costly THEN
             PERFORM inorder_internal.note_empty_poll(k);
         END IF;
     END IF;

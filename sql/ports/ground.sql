@@ -12,27 +12,6 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 
--- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
-CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
-RETURNS TABLE (found oid)
-LANGUAGE sql STABLE
--- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
--- brin, 3580; a bloom filter supports equality only.
-BEGIN ATOMIC
-    -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
-    -- table, so they are looked up once for all partitions.
-    SELECT (SELECT i.indexrelid FROM pg_index AS i
-            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
-              AND i.indclass[0] = ANY (ARRAY(
-                  SELECT o.oid FROM pg_opclass AS o
-                  WHERE o.oid < 16384::oid
-                    AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
-                    AND (o.opcmethod = 403::oid OR o.opcmethod = 3580::oid AND NOT ordered)
-                    AND strpos(o.opcname::text, 'bloom'::text) = 0))
-            -- A btree first, whose oid is the lower one.
-            ORDER BY (SELECT c.relam FROM pg_class AS c WHERE c.oid = i.indexrelid) LIMIT 1);
-END;
-
 -- The indexes by which the rows of a table are found, one for each that holds rows; error if one has none.
 CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$

@@ -170,17 +170,35 @@ BEGIN
           HINT = 'Have the query made again, in a new transaction.';
 END $$;
 
--- Whether a btree index has the column first; false if only a BRIN index has, null if none.
+-- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
+CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
+RETURNS TABLE (found oid)
+LANGUAGE sql STABLE
+-- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
+-- brin, 3580; a bloom filter supports equality only.
+BEGIN ATOMIC
+    -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
+    -- table, so they are looked up once for all partitions.
+    SELECT (SELECT i.indexrelid FROM pg_index AS i
+            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
+              AND i.indclass[0] = ANY (ARRAY(
+                  SELECT o.oid FROM pg_opclass AS o
+                  WHERE o.oid < 16384::oid
+                    AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
+                    AND (o.opcmethod = 403::oid OR o.opcmethod = 3580::oid AND NOT ordered)
+                    AND strpos(o.opcname::text, 'bloom'::text) = 0))
+            -- A btree first, whose oid is the lower one.
+            ORDER BY (SELECT c.relam FROM pg_class AS c WHERE c.oid = i.indexrelid) LIMIT 1);
+END;
+
+-- Whether a btree index has the column first; false if only a BRIN index has, null if none: what feed_enable() accepts
+-- is what each read finds.
 CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT bool_or(m.amname = 'btree')
-    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS m ON m.oid = c.relam
-    WHERE i.indrelid = relation AND i.indkey[0] = key_attnum AND i.indisvalid AND i.indpred IS NULL
-      AND m.amname IN ('btree', 'brin')
-      -- In both >= is strategy number 4; a bloom filter supports equality only.
-      AND EXISTS (SELECT FROM pg_opclass AS o JOIN pg_amop AS s ON s.amopfamily = o.opcfamily AND s.amopstrategy = 4
-                  WHERE o.oid = i.indclass[0]);
+    SELECT CASE WHEN b.found IS NOT NULL THEN true WHEN a.found IS NOT NULL THEN false END
+    FROM inorder_internal.index_of(relation::oid, key_attnum, true) AS b
+    CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, false) AS a;
 END;
 
 -- How a table is read: its column with the transaction number, the base, the index.
@@ -213,7 +231,8 @@ BEGIN
     IF t.ordered IS NULL THEN
         RAISE 'table % has no index that begins with column %', relation, quote_ident(t.key_column)
         USING ERRCODE = 'undefined_object',
-              HINT = 'A btree or a BRIN index on the whole table is needed, a valid one.';
+              HINT = format('A btree or a BRIN index on the whole table is needed, a valid one, of the operator class '
+                            'that is the default: CREATE INDEX ON %s (%I).', relation, t.key_column);
     END IF;
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.key_column]
                             ELSE inorder_internal.order_columns(relation, key_attnum) END;

@@ -8,8 +8,10 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
+#include "executor/instrument.h"
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/datum.h"
@@ -22,6 +24,14 @@
 #include "ports/table.h"
 
 PG_FUNCTION_INFO_V1(nothing_follows);
+PG_FUNCTION_INFO_V1(pages_read);
+
+/*
+ * What a probe may read before its answer is not "at once": index entries of a load
+ * that was rolled back are read at each probe, until VACUUM removes them.  The look
+ * that is made instead passes these transactions: see find_next().
+ */
+#define COSTLY_PAGES 1000
 
 /* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
 static bool
@@ -72,17 +82,26 @@ has_none(Table *table, HeapTupleHeader position, Numbers set, Snapshot snapshot)
 	return !found.rows && !found.beyond;
 }
 
+/* Pages of tables and indexes that this process has looked at in the buffers */
+static int64
+pages_used(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+}
+
 /* Whether it is known at once that nothing follows a position, for a reader if there is one */
 static bool
 is_idle(Table *table, HeapTupleHeader position)
 {
 	Numbers		set = ended_numbers(table_base(table), true);
+	int64		pages = pages_used();
 	Numbers		read;
 
 	if (!is_between(position, table, &read))
 		return false;
 	set = without(set, read);
-	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set, NULL));
+	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set, NULL) &&
+							  (XactReadOnly || pages_used() - pages <= COSTLY_PAGES));
 }
 
 /* Or that the active snapshot sees all rows of the position, and no others, whatever their numbers are */
@@ -112,4 +131,11 @@ nothing_follows(PG_FUNCTION_ARGS)
 	Table		table = described_table(fcinfo, 2);
 
 	PG_RETURN_BOOL(is_idle(&table, PG_GETARG_HEAPTUPLEHEADER(1)));
+}
+
+/* pages_read(t feed_table) -> bigint */
+Datum
+pages_read(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(pages_used());
 }
