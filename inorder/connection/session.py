@@ -15,6 +15,7 @@ from inorder.connection.stream import Rows, Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.text import one_line
 
+SEEK = "reader_seek("  # in the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
@@ -211,6 +212,8 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint)):
         # Names in it may have line ends, too: no line is the tool's but those that begin with a word.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
+    if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
+        message += "\nThat is what --accept-table does, once."
     if diagnosis.message_primary == OTHER_ORIGIN:
         message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))

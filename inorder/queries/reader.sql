@@ -98,6 +98,10 @@ WHERE NOT pg_catalog.isempty(part.transactions)
 SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
+-- reader_seek: A position kept by the reader with the table as it is now, as JSON.
+SELECT {inorder}.reader_seek({table}::pg_catalog.oid::pg_catalog.regclass,
+                           {position}::pg_catalog.jsonb::{inorder}.feed_position)::pg_catalog.jsonb::pg_catalog.text
+
 -- reader_start: A position kept by the reader to begin with, as JSON.
 SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
                             {order_by}::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text

@@ -56,7 +56,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Read a feed made by feed_create(); its position is in the database.",
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
-        "--accept-output": IN_DATABASE, "--order-by": "a feed has the order column that it was created with",
+        "--accept-output": IN_DATABASE, "--accept-table": "feed_seek(name, 'here') accepts it", "--order-by": "a feed has the order column that it was created with",
         "--whole-transactions": "a feed has the whole_transactions that it was created with",
         "--shards": "a feed is in one database, of one shard",
     },
@@ -90,6 +90,11 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--accept-origin", is_flag=True,
     help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
+)  # fmt: skip
+@option(
+    "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
+    help="Continue with a position although the guard or the primary key of TABLE was made anew since, or partitions "
+         "were attached whose rows are to be left out.",
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,

@@ -62,6 +62,7 @@ class Request:
     order_by: str | None = None  # of a new position
     whole: bool = False  # transactions, in batches of a table
     accept_origin: bool = False
+    accept_table: bool = False  # its key, guard and partitions, as they are now
     accept_output: bool = False
     follow: bool = False
     interval: float | None = None  # seconds between polls; None: the server reports new rows

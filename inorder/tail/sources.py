@@ -136,6 +136,7 @@ class TableSource(Source):
         self.jobs = Jobs(request.jobs, self.job)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
+        self.accepts_table = request.accept_table
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
@@ -166,6 +167,15 @@ class TableSource(Source):
             require_position_in(table, self.state, self.file)
             self.check_kept(self.state)
             self.check_order(self.state)
+            if self.accepts_table:
+                self.accept_table(self.state)
+
+    def accept_table(self, state: State) -> None:
+        """Once. What had been written of an unfinished batch is taken back, or comes again."""
+        asked = query("reader_seek")
+        (position,) = self.session.row(asked, table=self.numbered.oid, position=as_text(state.position))
+        self.save(replace(state, position=json.loads(position), pending=None))
+        self.accepts_table = False
 
     def numbered_table(self) -> Table:
         """The table that positions are in."""
