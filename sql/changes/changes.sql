@@ -77,9 +77,9 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of what a snapshot sees, by the transactions that have ended in it: the more it sees, the higher. The last
--- of them, and how few before it have not. In this order, since a standby takes open savepoints for transactions in
--- progress. A row that is there is above a key that is gone: a sink may take the two for equal.
+-- The version of what a snapshot sees, by the transactions that have ended in it: the more it sees, the higher. The
+-- last of them, and how few before it have not. In this order, since a standby takes open savepoints for transactions
+-- in progress. A row that is there is above a key that is gone: a sink may take the two for equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -220,8 +220,8 @@ COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, reg
 'for a row that is there, delete for one that is not, of which changed has the key only; or resync: delete all rows, '
 'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first. A key that is '
 'written otherwise, as 1.00 instead of 1.0, is deleted as it was, and its row comes once. version grows with the '
-'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the highest. '
-'With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up to what the '
+'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the '
+'highest. With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up to what the '
 'rows show.
 Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
 'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '

@@ -24,9 +24,10 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'It was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here'') or, if '
-                         'the reader keeps the position, by reader_seek(table, position). Otherwise detach it, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and '
-                         'attach it again in one transaction.';
+                  HINT = 'If the feed has had its rows, or is to leave them out, go on by feed_seek(name, ''here'') '
+                         'or, if the reader keeps the position, by reader_seek(table, position). Otherwise detach it, '
+                         'then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it again in one '
+                         'transaction.';
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was switched off and on, or made anew, since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',

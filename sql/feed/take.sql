@@ -45,8 +45,8 @@ BEGIN
 END $$;
 
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
--- an ordered set, and has no rows is passed then, and so are transactions for which a look took long: the next poll does
--- not look for them again.
+-- an ordered set, and has no rows is passed then, and so are transactions for which a look took long: the next poll
+-- does not look for them again.
 CREATE FUNCTION inorder_internal.note_empty_poll(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -89,4 +89,4 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
         if EXECUTES.search(body)
     }
     assert {name for name, is_safe in found.items() if not is_safe} == set(OTHER_TEXTS)
-    assert {"count_as_caller", "feed_peek", "reader_batch_rows", "as_caller"} <= found.keys()
+    assert {"count_as_caller", "feed_peek", "rows_of_kept", "as_caller"} <= found.keys()
