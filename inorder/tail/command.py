@@ -56,7 +56,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
     help="Read a feed made by feed_create(); its position is in the database.",
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
-        "--accept-output": IN_DATABASE, "--accept-table": "feed_seek(name, 'here') accepts it", "--order-by": "a feed has the order column that it was created with",
+        "--accept-output": IN_DATABASE, "--accept-table": "feed_seek(name, 'here') accepts it",
+        "--order-by": "a feed has the order column that it was created with",
         "--whole-transactions": "a feed has the whole_transactions that it was created with",
         "--shards": "a feed is in one database, of one shard",
     },

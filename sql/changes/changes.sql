@@ -221,8 +221,8 @@ COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, reg
 'those of the whole table follow. row_type is null::the_table, not of the log. Deleted rows come first. A key that is '
 'written otherwise, as 1.00 instead of 1.0, is deleted as it was, and its row comes once. version grows with the '
 'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the '
-'highest. With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up to what the '
-'rows show.
+'highest. With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up '
+'to what the rows show.
 Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
 'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
 'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';

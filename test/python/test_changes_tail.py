@@ -165,7 +165,7 @@ def test_a_lake_takes_equal_keys(
                 duck.execute(shown.replace("lake/", f"{tmp_path}/lake/"))
                 found = duck.execute("SELECT id, note FROM customers").fetchall()
             assert len(found) == 1
-            assert (float(found[0][0]) == float(str(expected[0][0])) if kind == "float8" else found == expected)
+            assert float(found[0][0]) == float(str(expected[0][0])) if kind == "float8" else found == expected
 
 
 @pytest.mark.editions

@@ -1,0 +1,107 @@
+"""A table changes, and its owner makes it readable again: what a reader keeps goes on, as a feed does."""
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection
+
+from conftest import scalar
+from ground import run
+from tail_runs import Tail, insert, numbers
+
+pytestmark = pytest.mark.server
+
+TABLE = (
+    "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, xact bigint NOT NULL DEFAULT xact_id())",
+    "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')",
+)  # fmt: skip
+AGAIN = "SELECT feed_enable('t')"
+MADE_ANEW = {
+    "the primary key": ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (n, id)", AGAIN),
+    "the guard": ("ALTER TABLE t DISABLE TRIGGER ALL", AGAIN),
+    "the base": ("SELECT feed_rebase('t', 1000000)",),
+}
+NEXT = "SELECT b::text FROM reader_next_batch('t', %s::text::feed_position) AS b"
+ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
+ROWS = "SELECT array_agg(id ORDER BY id) FROM reader_batch_rows('t', %s::text::feed_batch, null::t)"
+SEEK = "SELECT reader_seek('t', %s::text::feed_position)::text"
+
+
+def refused(connection: Connection, query: str, *values: object) -> psycopg.errors.Diagnostic:
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as caught:
+        connection.execute(query.encode(), values)
+    return caught.value.diag
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
+def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
+    run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)")
+    start = scalar(fresh, "SELECT reader_start('t')::text")
+    position = scalar(fresh, ADVANCE, start, scalar(fresh, NEXT, start))
+    run(fresh, *change, "INSERT INTO t VALUES (3, 3)")
+    assert "reader_seek(" in str(refused(fresh, NEXT, position).message_hint)
+    here = scalar(fresh, SEEK, position)
+    assert scalar(fresh, SEEK, here) == here
+    assert scalar(fresh, ROWS, scalar(fresh, NEXT, here)) == [3]
+    # What its batch says is read, not more.
+    assert scalar(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
+                  "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
+
+
+@pytest.mark.editions
+def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> None:
+    run(fresh, *TABLE, "INSERT INTO t SELECT i, i FROM generate_series(1, 5) AS i")
+    start = scalar(fresh, "SELECT reader_start('t')::text")
+    batch = scalar(fresh, "SELECT reader_next_batch('t', %s::text::feed_position, 2)::text", start)
+    position = scalar(fresh, ADVANCE, start, batch)
+    run(fresh, *MADE_ANEW["the primary key"])
+    assert "is not the one by which transaction" in str(refused(fresh, SEEK, position).message_primary)
+    run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id)", AGAIN)
+    assert scalar(fresh, ROWS, scalar(fresh, NEXT, scalar(fresh, SEEK, position))) == [3, 4, 5]
+    run(fresh, "DROP TABLE t CASCADE", TABLE[0], TABLE[1], AGAIN)
+    assert "is of another table than" in str(refused(fresh, SEEK, position).message_primary)
+
+
+@pytest.mark.editions
+def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
+    whole = ("events", "--position", "p")
+    insert(fresh, 2)
+    assert numbers(tail(*whole)) == [1, 2]
+    run(fresh, "ALTER TABLE events DISABLE TRIGGER ALL", "SELECT feed_enable('events')")
+    insert(fresh, 1, 3)
+    assert "HINT:" in (said := tail(*whole, code=2)) and "--accept-table does, once" in said
+    assert numbers(tail(*whole, "--accept-table")) == [3]
+    insert(fresh, 1, 4)
+    assert numbers(tail(*whole)) == [4]
+    said = tail("--feed", "f", "--accept-table", code=2)
+    assert "--feed excludes --accept-table: feed_seek(name, 'here') accepts it" in said
+
+
+# Its values are compared as the server does, by a class that is not the server's.
+CLASSES = (
+    "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
+    "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)",
+    "CREATE OPERATOR CLASS other_brin FOR TYPE bigint USING brin AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
+    "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 brin_minmax_opcinfo(internal), "
+    "FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal), "
+    "FUNCTION 3 brin_minmax_consistent(internal, internal, internal), "
+    "FUNCTION 4 brin_minmax_union(internal, internal, internal)",
+)
+READ = "SELECT reader_next_batch('t', reader_start('t'))"
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("method", ["btree", "brin"])
+def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, method: str) -> None:
+    """And what is said leads out."""
+    run(fresh, *CLASSES, TABLE[0], f"CREATE INDEX of_others ON t USING {method} (xact other_{method})")
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
+            fresh.execute(AGAIN.encode())
+        statement = str(caught.value.diag.message_hint).partition("the default: ")[2].rstrip(".")
+        assert "CREATE INDEX" in str(scalar(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
+        run(fresh, statement, AGAIN, READ)
+        # Dropped later: refused by both, and the way is the same.
+        run(fresh, "DROP INDEX t_xact_idx")
+        hint = str(refused(fresh, READ).message_hint)
+        assert hint == "Let the owner call feed_enable('public.t')."
