@@ -73,6 +73,8 @@ WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typarray =
 :made;
 SELECT feed_enable('app.n');
 INSERT INTO app.n DEFAULT VALUES;
+-- A position of a reader goes on with the guard as it is now.
+SELECT reader_seek('app.n', reader_start('app.n')) = reader_start('app.n') AS same FROM feed_enable('app.n');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_batch_query('app.n', reader_next_batch('app.n', reader_start('app.n'))) AS query \gset
 SELECT count(*), :'several' AS several FROM (:query) AS q;
