@@ -10,14 +10,14 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
-from conftest import install_edition, scalar
+from conftest import SETTINGS, install_edition, scalar
 from copies import FINISH, Copy
 from ground import run
-from stress.crash import kill_all
-from test_tail_restart import LAZY
+from stress.crash import UNFLUSHED, kill_all
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
+LAZY = SETTINGS | UNFLUSHED
 TABLES = (
     "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
     "SELECT feed_create('f', 'events')",

@@ -21,14 +21,13 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import LONG_RUN, SETTINGS, install_edition, scalar
-from stress.crash import kill_all
+from stress.crash import UNFLUSHED, kill_all
 from tail_runs import Tail, insert, make_table, numbers, read_until, spooled
 from waiting import PATIENCE, wait_for, wait_for_more
 
 pytestmark = pytest.mark.server
 
-# What commits without waiting is on disk after seconds, unless somebody sees to it.
-LAZY = SETTINGS | {"shared_buffers": "64MB", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
+LAZY = SETTINGS | {"shared_buffers": "64MB"} | UNFLUSHED
 CRASHES = 20 if LONG_RUN else 6
 WRITERS = 4
 ROWS = 40_000  # in one batch: 2.3 MB

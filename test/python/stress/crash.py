@@ -12,6 +12,10 @@ from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster
 
 
+# What commits without waiting is on disk after seconds, unless somebody sees to it.
+UNFLUSHED = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
+
+
 def has_ended(process: int) -> bool:
     """Whether it runs no more, though nobody may have heard of it yet."""
     try:
