@@ -11,7 +11,6 @@ from inorder.connection.database import connect
 from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster
 
-
 # What commits without waiting is on disk after seconds, unless somebody sees to it.
 UNFLUSHED = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 
