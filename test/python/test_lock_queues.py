@@ -90,6 +90,29 @@ def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
         run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO CURRENT_USER")
 
 
+STATE_USERS = (
+    "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT exact_count('s.t')", "TABLE feeds",
+    "INSERT INTO s.t (n) VALUES (2)",
+)  # fmt: skip
+
+
+def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Connection, stranger: Connection) -> None:
+    """Who has inserted into the table before in the session does not."""
+    run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
+    if not is_sql(fresh):
+        run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")
+    with connect(fresh.info.dsn) as third, connect(fresh.info.dsn) as writer:
+        run(writer, "INSERT INTO s.t (n) VALUES (1)", "BEGIN", f"SELECT FROM {STATE}")
+        with blocked(refusal, stranger, QUEUES["CREATE RULE"][0].format(table=STATE)) as waiting:
+            assert not waiting.done()
+            run(third, "SET lock_timeout = '300ms'")
+            assert [refusal(third, statement) for statement in STATE_USERS] == [TIMED_OUT] * len(STATE_USERS)
+            run(fresh, "SET lock_timeout = '300ms'", STATE_USERS[-1])
+            run(writer, "COMMIT")
+            assert waiting.result() == DENIED
+    run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO CURRENT_USER")
+
+
 def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Connection, stranger: Connection) -> None:
     """The remedy of the SQL edition leaves nobody without it who writes, reads or makes keys, once it is granted."""
     if not is_sql(fresh):

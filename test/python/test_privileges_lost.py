@@ -11,6 +11,7 @@ from waiting import blocked
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED = "42501"  # insufficient_privilege
+HIDDEN = "42704"  # undefined_object: a feed that a role may neither move nor see
 TABLES = {
     "plain": ("CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",),
     "partitions": (
@@ -41,6 +42,25 @@ OF_READERS = {
     "reader_split": f"SELECT reader_split('s.t', {BATCH}, 2)",
     "reader_backlog": f"SELECT reader_backlog('s.t', {START})",
     "reader_wait": f"SELECT reader_wait('s.t', {START}, '0')",
+    "reader_batch_query": f"SELECT reader_batch_query('s.t', {BATCH})",
+}
+# Of a table whose changes are logged, of which each waits for the table, and not for the log.
+OF_CHANGES = {
+    "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', feed_next_batch('f'), null::s.t)",
+    "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
+    "reader_changes_query": f"SELECT reader_changes_query('s.t', {START}, {BATCH})",
+}
+# What the owner of a table calls.
+OF_OWNERS = {
+    "feed_enable": "SELECT feed_enable('s.t')",
+    "feed_disable": "SELECT feed_disable('s.t')",
+    "feed_rebase": "SELECT feed_rebase('s.t')",
+    "feed_notify": "SELECT feed_notify('s.t')",
+    "feed_unnotify": "SELECT feed_unnotify('s.t')",
+    "exact_count_start": "SELECT exact_count_start('s.t')",
+    "changes_enable": "SELECT changes_enable('s.t')",
+    "changes_resync": "SELECT changes_resync('s.t')",
+    "changes_disable": "SELECT changes_disable('s.t')",
 }
 # What takes it, and what gives it back.
 LOSSES = {
@@ -58,6 +78,10 @@ def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
         run(other, "SET ROLE lost_reader", "SET lock_timeout = '1min'")
         yield other
         run(other, "RESET ROLE", "DROP TABLE IF EXISTS kept")
+
+
+def begin(call: str) -> str:
+    return "BEGIN ISOLATION LEVEL REPEATABLE READ" if "_query(" in call else "BEGIN"
 
 
 def prepare(owner: Connection, reader: Connection, table: str) -> None:
@@ -79,14 +103,14 @@ def outcomes(
     found = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")
-        run(reader, "BEGIN")
+        run(reader, begin(call))
         with blocked(state, reader, call) as waiting:
             waited = not waiting.done()
             run(owner, "COMMIT")
             found[name] = waiting.result() if waited else "has not waited"
         run(reader, "ROLLBACK")
         run(owner, loss[1])
-        run(reader, "BEGIN")
+        run(reader, begin(call))
         again = state(reader, call)
         assert again == "", (name, again)
         run(reader, "ROLLBACK")
@@ -111,6 +135,66 @@ def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
     found = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
     assert found == dict.fromkeys(OF_READERS, DENIED)
+
+
+def test_who_waited_for_a_table_may_still_read_its_changes_or_gets_nothing(
+    fresh: Connection, reader: Connection
+) -> None:
+    run(fresh, "CREATE TABLE s.t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)",
+        "SELECT changes_enable('s.t')", "GRANT SELECT ON ALL TABLES IN SCHEMA s TO lost_team")  # fmt: skip
+    run(reader, "SELECT feed_create('f', 's.t_changes')")
+    run(reader, "CREATE TEMP TABLE kept AS SELECT p, reader_next_batch('s.t_changes', p) AS b "
+                "FROM reader_start('s.t_changes') AS p")  # fmt: skip
+    calls = {name: call for name, call in OF_CHANGES.items() if name != "changes_read" or not is_sql(fresh)}
+    assert outcomes(fresh, reader, calls, "LOCK TABLE s.t", LOSSES["SELECT"]) == dict.fromkeys(calls, DENIED)
+
+
+def is_sql(connection: Connection) -> bool:
+    return connection.execute(b"SELECT to_regproc('inorder_internal.sql_edition') IS NOT NULL").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize("name", OF_OWNERS)
+def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
+    fresh: Connection, reader: Connection, name: str
+) -> None:
+    run(fresh, "CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_enable('s.t')")
+    run(fresh, "GRANT CREATE ON SCHEMA s TO lost_team", "ALTER TABLE s.t OWNER TO lost_team")
+    run(reader, "SET ROLE lost_team")
+    run(fresh, "BEGIN", "LOCK TABLE s.t", "ALTER TABLE s.t OWNER TO CURRENT_USER")
+    with blocked(state, reader, OF_OWNERS[name]) as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() == DENIED
+
+
+# Of a feed that another session moves: each waits for its turn, and is asked again what it may.
+OF_FEEDS = {
+    "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
+    "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
+    "feed_next_batch": "SELECT feed_next_batch('m', owner => 'lost_team')",
+    "feed_take_batch": "SELECT * FROM feed_take_batch('m', 'w', owner => 'lost_team')",
+    "feed_finish_batch": "SELECT feed_finish_batch('m', 1, owner => 'lost_team')",
+    "feed_retry_batch": "SELECT feed_retry_batch('m', 1, 'lost_team')",
+    "feed_seek": "SELECT feed_seek('m', 'here', 'lost_team')",
+    "feed_rename": "SELECT feed_rename('m', 'other', 'lost_team')",
+    "feed_grant": "SELECT feed_grant('m', 'lost_reader', 'lost_team')",
+    "feed_revoke": "SELECT feed_revoke('m', 'lost_reader', 'lost_team')",
+    "feed_drop": "SELECT feed_drop('m', 'lost_team')",
+}
+
+
+@pytest.mark.parametrize("name", OF_FEEDS)
+def test_who_waited_for_a_feed_may_still_move_it_or_changes_nothing(
+    fresh: Connection, reader: Connection, name: str
+) -> None:
+    run(fresh, *TABLES["plain"], "SELECT feed_enable('s.t')", "GRANT SELECT ON s.t TO lost_team")
+    run(reader, "SET ROLE lost_team", "SELECT feed_create('m', 's.t')", "RESET ROLE", "SET ROLE lost_reader")
+    run(fresh, "INSERT INTO s.t (n) VALUES (1)", "BEGIN", "SELECT feed_seek('m', 'here', 'lost_team')")
+    run(fresh, LOSSES["membership"][0])
+    with blocked(state, reader, OF_FEEDS[name]) as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() in (DENIED, HIDDEN)
 
 
 # Of a feed of the other session's: the caller may move it as a member of the team, which owns the table, and to which
@@ -143,8 +227,7 @@ def test_who_waited_for_a_batch_may_still_move_its_feed_or_changes_nothing(
     with blocked(state, reader, OF_MOVERS[name]) as waiting:
         assert not waiting.done()
         run(fresh, "COMMIT")
-        # Row security hides a feed that a role may not move.
-        assert waiting.result() in (DENIED, "42704")
+        assert waiting.result() in (DENIED, HIDDEN)
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -158,3 +241,33 @@ def test_who_waited_for_a_count_may_still_change_it_or_changes_nothing(
         assert not waiting.done()
         run(fresh, "COMMIT")
         assert waiting.result() == DENIED
+
+
+@pytest.mark.parametrize("call", ["SELECT exact_count_stop('s.t')", "SELECT feed_drop('f', 'postgres')"])
+def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
+    fresh: Connection, reader: Connection, call: str
+) -> None:
+    run(fresh, *TABLES["plain"], "SELECT exact_count_start('s.t'), feed_create('f', 's.t')")
+    run(fresh, "GRANT CREATE ON SCHEMA s TO lost_team", "ALTER TABLE s.t OWNER TO lost_team")
+    run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+    run(fresh, "ALTER TABLE s.t OWNER TO CURRENT_USER")
+    assert state(reader, call) in (DENIED, HIDDEN)
+    run(reader, "ROLLBACK")
+
+
+# What waits for no lock of a table, a feed or a count.
+WITHOUT_A_WAIT = {
+    "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
+    "feed_is_table": "of its arguments", "feed_guard": "a trigger", "feed_notify_trigger": "a trigger",
+    "changes_trigger": "a trigger", "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
+}  # fmt: skip
+
+
+def test_every_function_that_waits_is_tried(fresh: Connection) -> None:
+    tried = {*OF_READERS, *OF_CHANGES, *OF_OWNERS, *OF_FEEDS, *OF_MOVERS, *COUNTS, *WITHOUT_A_WAIT}
+    found = fresh.execute(
+        b"SELECT DISTINCT p.proname::text FROM pg_proc AS p WHERE p.pronamespace = 'public'::regnamespace "
+        b"AND p.proname ~ '^(feed|reader|exact|changes)_'"
+    ).fetchall()
+    assert len(found) > 40
+    assert [name for (name,) in found if name not in tried] == []
