@@ -39,6 +39,7 @@ OF_READERS = {
     "reader_start": "SELECT reader_start('s.t')",
     "reader_next_batch": f"SELECT reader_next_batch('s.t', {START})",
     "reader_batch_rows": f"SELECT count(*) FROM reader_batch_rows('s.t', {BATCH}, null::s.t)",
+    "reader_seek": f"SELECT reader_seek('s.t', {START})",
     "reader_split": f"SELECT reader_split('s.t', {BATCH}, 2)",
     "reader_backlog": f"SELECT reader_backlog('s.t', {START})",
     "reader_wait": f"SELECT reader_wait('s.t', {START}, '0')",
