@@ -29,6 +29,11 @@ class Small:
     page_cache: int | None = None
 
 
+# What building an index may take, a part of the memory in all: shared buffers, sessions and page cache need the rest.
+# The usual 64 MB of a session would be all of the smallest group, and the kernel would kill it.
+BUILD_SHARE = 8
+USUAL_BUILD = 64 * 2**20
+
 # The fill is not measured: it may use memory and skip every flush.
 FILL_WAL = 16 * 2**30
 FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
@@ -78,14 +83,16 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
     dropped before.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
-    limit = limit_disks(cluster, small, small.iops, method) if small.iops else None
+    limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})
     if method == CGROUP:
         where = cgroup.parent()
         assert where is not None
         drop_page_cache(cluster.data)
         buffers = memory if small.page_cache else memory // 4
-        memory, limit = buffers, cgroup.memory_limit(where, memory + (small.page_cache or 0))
-    cluster.start(measuring_settings(memory, method == DIRECT_IO) | dict(more or {}), limit)
+        room = memory + (small.page_cache or 0)
+        settings = {"maintenance_work_mem": f"{min(USUAL_BUILD, room // BUILD_SHARE) // 1024}kB"} | settings
+        memory, limit = buffers, cgroup.memory_limit(where, room)
+    cluster.start(measuring_settings(memory, method == DIRECT_IO) | settings, limit)
 
 
 def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:

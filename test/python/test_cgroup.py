@@ -15,7 +15,7 @@ from inorder.lab.instruments.machine import disk_of
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.results import CGROUP
 from inorder.lab.server.cluster import Cluster
-from inorder.lab.server_settings import Small, reading_method
+from inorder.lab.server_settings import Small, reading_method, serve_measured
 from inorder.lab.targets.throw_away import ThrowAway
 
 pytestmark = pytest.mark.usefixtures("on_a_disk")
@@ -80,6 +80,21 @@ def test_measuring_takes_it_where_there_is_no_direct_io(server: Installation, pl
             assert connection.execute("SHOW shared_buffers").fetchone() == (f"{LEAST_BYTES // 4 // 2**20}MB",)
         tables.serve_for_filling()
         assert cluster.limit is None and not own_group(place).exists()
+
+
+@pytest.mark.server
+def test_an_index_is_built_within_the_group_and_a_kill_is_named(server: Installation, place: Parent) -> None:
+    small = Small(LEAST_BYTES // 4, page_cache=LEAST_BYTES * 3 // 4)
+    rows = "SELECT repeat('x', 1000) || i AS x FROM generate_series(1, 200000) AS i"
+    with pytest.raises(InorderError, match=r"killed a process .* 64 MB .*--memory"), Cluster(server) as cluster:
+        serve_measured(cluster, small)
+        with connect(cluster.dsn) as connection:
+            assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("8MB",)
+            connection.execute(f"CREATE TABLE large AS {rows}".encode())
+            connection.execute("CREATE INDEX ON large (x)")
+            assert cluster.limit is not None and cluster.limit.kills == 0
+            connection.execute("SET work_mem = '1GB'")
+            connection.execute(f"SELECT count(*) FROM ({rows} ORDER BY 1) AS sorted".encode())
 
 
 @pytest.mark.server

@@ -117,9 +117,13 @@ def parent(controller: str = MEMORY) -> Parent | None:
 
 
 class ControlGroup:
-    """A group with limits; ``take`` puts a server into it, ``close`` removes it once the server has ended."""
+    """A group with limits; ``take`` puts a server into it, ``close`` removes it once the server has ended.
 
-    def __init__(self, where: Parent) -> None:
+    ``memory_bytes``: the memory of all its processes, 0 without such a limit.
+    """
+
+    def __init__(self, where: Parent, memory_bytes: int = 0) -> None:
+        self.memory_bytes = memory_bytes
         for left in where.groups():
             if not Path("/proc", left.name.removeprefix(NAME)).exists():
                 with suppress(OSError):
@@ -142,6 +146,15 @@ class ControlGroup:
             with suppress(ProcessLookupError):
                 (self.folder / PROCS).write_text(str(pid), encoding="ascii")
 
+    @property
+    def kills(self) -> int:
+        """Processes of it that the kernel has killed, since together they needed more memory than it may have."""
+        for name in ("memory.events", "memory.oom_control"):
+            with suppress(OSError):
+                found = dict(line.split() for line in (self.folder / name).read_text(encoding="ascii").splitlines())
+                return int(found.get("oom_kill", 0))
+        return 0
+
     def lift(self) -> None:
         for file, value in self.lifting:
             self.limit(file, value, "nothing")
@@ -153,7 +166,7 @@ class ControlGroup:
 
 
 def memory_limit(where: Parent, limit: int) -> ControlGroup:
-    group = ControlGroup(where)
+    group = ControlGroup(where, limit)
     group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
     # Otherwise what does not fit goes to swap, which may be memory again (zram).
     for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):

@@ -96,8 +96,12 @@ class Cluster:
     ) -> None:
         with uninterrupted():
             crashed = self.process is not None and self.process.poll() is not None
-            log = self.log_tail()
+            log, limit = self.log_tail(), self.limit
+            killed = limit is not None and limit.kills > 0
             self.surroundings.close()
+        if limit and killed and isinstance(error, psycopg.OperationalError):
+            room = f"{limit.memory_bytes // 2**20} MB of memory in all: --memory is too small for this"
+            raise InorderError(f"the kernel killed a process of the server, which has {room}\n{log}") from error
         if crashed and isinstance(error, psycopg.OperationalError):
             raise InorderError(f"the server ended unexpectedly: {error}\n{log}") from error
 
