@@ -1,7 +1,7 @@
 """Runs an experiment on one server into one file: its stages, rounds, measurements; what the file has is left out."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -38,14 +38,16 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round in their order; a round that was cut off begins anew."""
+        """The turns of a round in their order; a round that was cut off begins anew, or a turn of it."""
         turns = list(stage.turns(number))
-        if stage.whole and not stage.redone:
-            self.forget_cut_off([place for turn in turns for place in turn.places], number)
+        if not stage.redone:
+            whole = [place for turn in turns for place in turn.places]
+            for places in [whole] if stage.whole else [turn.places for turn in turns]:
+                self.forget_cut_off(places, number)
         return shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns
 
-    def forget_cut_off(self, places: list[Place], number: int) -> None:
-        """Take a round out of the result if some of its measurements are missing there."""
+    def forget_cut_off(self, places: Sequence[Place], number: int) -> None:
+        """Take a round, or a turn of it, out of the result if some of its measurements are missing there."""
         whole = {place.key(number) for place in places}
         if (there := whole & self.known) and there < whole:
             self.result.runs = [run for run in self.result.runs if run.key not in there]

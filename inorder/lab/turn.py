@@ -74,8 +74,9 @@ class Stage:
 
     ``turns`` is given the number of the round. ``begin`` is done before the first. ``warm_up``: a round 0, whose
     figures are not kept. ``whole``: a round that was cut off begins anew, since ratios are paired within it, and
-    measurements on two servers, at two times, are no pairs. ``redone``: a resumed run, too, does it, since its server
-    is another.
+    measurements on two servers, at two times, are no pairs; else only the turn that was cut off: of exact counts, or
+    where a round takes hours, and its turns are far apart in time anyway. ``redone``: a resumed run, too, does it,
+    since its server is another.
     """
 
     turns: Callable[[int], Sequence[Turn]]

@@ -57,7 +57,6 @@ def test_the_data_and_what_is_deleted(server: Installation) -> None:
         closing(UuidV1Experiment(plan, ThrowAway(cluster), Progress())) as bench,
     ):
         bench.prepare()
-        bench.write_keys()
         for kind in KINDS:
             bench.create(kind)
             for step in (COPY_FROM, COPY_MORE):
@@ -97,7 +96,6 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
     ):
         with Cluster(server) as cluster, closing(UuidV1Experiment(plan, ThrowAway(cluster), Progress())) as bench:
             bench.prepare()
-            bench.write_keys()
             for kind in KINDS:
                 bench.create(kind)
                 assert all(bench.measure(kind, step, 1)["blocks_per_row"] >= 1 for step in (COPY_FROM, COPY_MORE))
@@ -112,7 +110,7 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
                 for text, error in wrong.items():
                     file.write_text(f"{text}\n")
                     with pytest.raises(InputError, match=error):
-                        bench.write_keys()
+                        bench.write_keys("uuid")
             else:
                 file.write_text("".join(f"{key}\n" for key in keys))
             recent = {kind: bench.measure(kind, RECENT, 1) for kind in KINDS}
@@ -123,6 +121,23 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
             result = made_up(6)
             holds = UuidV1Experiment.verdicts(replace(result, plan=plan.as_dict()))[0].holds
             assert ("of keys.txt" in holds) == bool(plan.file) != ("3 nodes, clocks up to 604800 s apart" in holds)
+
+
+@pytest.mark.server
+def test_of_two_kinds_alone_with_little_wal(server: Installation, lab_run: LabRun) -> None:
+    """The keys of one kind at a time are in files; what was not measured has no column and no ratio."""
+    result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB --keys uuid_v7,uuid --max-wal-size 32MB")
+    assert {run.kind for run in result.runs} == {"uuid", "uuid_v7"} and "bigint" not in printed
+    plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25, max_wal_size=2**25)
+    with Cluster(server) as cluster, closing(UuidV1Experiment(plan, ThrowAway(cluster), Progress())) as bench:
+        bench.prepare()
+        for kind in KINDS:
+            bench.create(kind)
+            assert [file.exists() for file in bench.files] == [True, True]
+            assert bench.measure(kind, COPY_FROM, 1)["wal_bytes"] > 0
+            bench.drop(kind)
+            assert list(bench.folder.iterdir()) == []
+        assert scalar(bench.control, "SHOW max_wal_size") == "32MB"
 
 
 @pytest.mark.server

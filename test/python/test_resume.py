@@ -6,10 +6,12 @@ import pytest
 from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.experiments.insert.plan import InsertPlan
+from inorder.lab.experiments.uuid_v1 import STEPS, UuidV1Experiment, UuidV1Plan
 from inorder.lab.hosts import check_same_place
 from inorder.lab.journal import load, save
-from inorder.lab.results import Result
+from inorder.lab.results import Result, Run
 
+from on_paper import on_paper, run_on_paper
 from tool import inorder
 
 MACHINE = {"cpu": "A 9000", "cores": 4, "memory_bytes": 2**34, "filesystem": "ext4", "commit": "abc", "kernel": "6"}
@@ -60,6 +62,24 @@ def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value
     save(result, tmp_path / "r.json")
     done = inorder("lab", "resume", "r.json", folder=tmp_path)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+OnPaper = on_paper(
+    UuidV1Experiment, create=lambda _kind: None, drop=lambda _kind: None, measure=lambda *_words: {"seconds": 2.0}
+)
+
+
+def test_of_a_long_round_what_is_whole_is_kept() -> None:
+    """Each kind of key is a table of its own, and may take hours: the one that was cut off is measured anew."""
+    plan = UuidV1Plan(kinds=("uuid_v1", "uuid"), rounds=1)
+    result, _ = run_on_paper(OnPaper, plan)
+    first, second = dict.fromkeys(run.kind for run in result.runs)
+    result.runs = [Run(run.step, run.kind, run.rows, 1, {"seconds": 1.0}) for run in result.runs][: len(STEPS) + 3]
+    result.complete = False
+    result, bench = run_on_paper(OnPaper, plan, result)
+    assert {words[0] for words in bench.asked} == {second} and result.complete
+    seconds = {kind: {run.metrics["seconds"] for run in result.runs if run.kind == kind} for kind in (first, second)}
+    assert seconds == {first: {1.0}, second: {2.0}} and len(result.runs) == 2 * len(STEPS)
 
 
 @pytest.mark.server

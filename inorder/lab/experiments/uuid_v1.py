@@ -66,6 +66,9 @@ VACUUMS = (VACUUM_OLDEST, VACUUM_RANDOM)
 
 @dataclass(frozen=True, kw_only=True)
 class UuidV1Plan(setting.Plan):
+    kinds: tuple[str, ...] = setting.choices(
+        "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys", label=lambda kind: KINDS[kind].label
+    )
     rows: int = setting.count(
         "Rows of the first COPY; the second has a tenth of them.", 1000, 10**10, 10_000_000, quick=1_000_000,
         full=200_000_000,
@@ -75,6 +78,9 @@ class UuidV1Plan(setting.Plan):
     file: str = setting.file("Version-1 UUIDs of your own, one per line in the order of arrival, instead of simulated.")
     rounds: int = setting.rounds(1)
     memory_bytes: int = setting.memory(128 * MB)
+    max_wal_size: int | None = setting.optional_bytes(
+        "max_wal_size while measuring, for less WAL on the disk. Default: no checkpoint comes by itself.", 32 * MB
+    )
 
     @property
     def more_rows(self) -> int:
@@ -104,12 +110,12 @@ TIMES = {
 QUERIES = 5
 YEAR = 365 * 86_400  # seconds over which the keys are spread
 
-# The keys of a kind: uuid_v1 and uuid have the very same file.
+# The keys of a kind: uuid_v1 and uuid have the very same.
 NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
-FILE_BYTES_PER_ROW = 37 + 37 + 13  # version 1, version 7, numbers; a line each
-BYTES_PER_ROW = 600  # the files of all sets of keys, and the largest table with its index and its WAL
+FILE_BYTES_PER_ROW = 37  # a line of a UUID; the keys of one kind at a time are in files
+BYTES_PER_ROW = 320  # these files, and the largest table with its indexes and its WAL: 302 with a million rows
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -132,7 +138,9 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return found
 
     def prepare(self) -> None:
-        self.target.serve_small(Small(self.plan.memory_bytes), OWN_SETTINGS)
+        wal = self.plan.max_wal_size
+        settings = OWN_SETTINGS | ({"max_wal_size": f"{wal // MB}MB"} if wal else {})
+        self.target.serve_small(Small(self.plan.memory_bytes), settings)
         self.control = self.open_session(**SESSION_SETTINGS)
         self.target.create_schema(self.control)
         self.folder = self.target.file_folder("keys", self.plan.total * FILE_BYTES_PER_ROW)
@@ -144,33 +152,35 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         labels = {step: label for step, (label, _) in STEPS.items()}
         turns = [
             several(labels, kind, self.plan.rows, key.label, self.measure, self.create, self.drop)
-            for kind, key in KINDS.items()
-        ]
-        return [Stage(every_round(turns), self.plan.rounds, begin=self.write_keys)]
+            for kind, key in KINDS.items() if kind in self.plan.kinds
+        ]  # fmt: skip
+        return [Stage(every_round(turns), self.plan.rounds, whole=False)]
 
-    def write_keys(self) -> None:
-        plan = self.plan
-        self.progress.step(f"writing {plan.total:,} keys of each kind to files")
-        for name in dict.fromkeys(SETS.values()):
-            files = self.file(name, COPY_FROM), self.file(name, COPY_MORE)
-            if name == NUMBERS:
-                write_numbers(plan.rows, plan.total, files)
-            elif plan.file:
-                write_keys(own(name, Path(plan.file), plan.total, plan.seed), plan.rows, files)
-            else:
-                write_keys(simulated(name, plan.total, YEAR, plan.nodes, plan.lag, plan.seed), plan.rows, files)
+    def write_keys(self, kind: str) -> None:
+        plan, name = self.plan, SETS[kind]
+        self.progress.step(f"{KINDS[kind].label}: writing {plan.total:,} keys to files")
+        if name == NUMBERS:
+            write_numbers(plan.rows, plan.total, self.files)
+        elif plan.file:
+            write_keys(own(name, Path(plan.file), plan.total, plan.seed), plan.rows, self.files)
+        else:
+            write_keys(simulated(name, plan.total, YEAR, plan.nodes, plan.lag, plan.seed), plan.rows, self.files)
         os.sync()  # or the files would be written back while COPY is measured
 
-    def file(self, keys: str, step: str) -> Path:
-        return self.folder / f"{keys}.{step}"
+    @property
+    def files(self) -> tuple[Path, Path]:
+        return self.folder / COPY_FROM, self.folder / COPY_MORE
 
     def create(self, kind: str) -> None:
         """An empty table. Where autovacuum is on, too, only the VACUUM that is measured is to free pages."""
+        self.write_keys(kind)
         key = KINDS[kind]
         execute(self.control, *key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)")
 
     def drop(self, kind: str) -> None:
         self.control.execute(f"DROP TABLE {KINDS[kind].table}".encode())
+        for file in self.files:
+            file.unlink()
 
     def measure(self, kind: str, step: str, _seed: int) -> Metrics:
         key = KINDS[kind]
@@ -219,7 +229,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def do(self, session: Connection, key: KeyKind, step: str) -> int:
         if step in (COPY_FROM, COPY_MORE):
-            return self.target.copy_in(session, key.table, self.file(SETS[key.name], step))
+            return self.target.copy_in(session, key.table, self.folder / step)
         if step == COPY_TO:
             return self.target.copy_out(session, key.table, None)
         return session.execute(STATEMENTS[step].format(table=key.table, index=key.index).encode()).rowcount
