@@ -3,7 +3,7 @@
 The driver makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
@@ -173,11 +173,19 @@ def read(
 
 def has_same_types(connection: Connection, fields: Sequence[Field], table: int) -> bool:
     """Whether labels of enums, and parts of composites, have their names still, which no lock keeps; a new snapshot."""
-    named = {field.column for field in fields if field.column.labels or field.column.fields}
-    if not named:
+    known = names_in(field.column for field in fields)
+    if not known:
         return True
     connection.run("COMMIT AND CHAIN")
-    return named <= set(columns_of(connection.rows(query("reader_columns"), table=table)))
+    return known <= names_in(columns_of(connection.rows(query("reader_columns"), table=table)))
+
+
+def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
+    """What types that the user made have in their values: not how they are written, which depends on settings."""
+    return {
+        (column.name, column.labels, *((part.name, part.type, part.modifier) for part in column.fields))
+        for column in columns if column.labels or column.fields
+    }  # fmt: skip
 
 
 def kept_rows(

@@ -355,7 +355,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     passed inorder_internal.next_found.rest%TYPE;
-    pages bigint;
+    pages bigint := inorder_internal.pages_read(t);
 BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
@@ -367,7 +367,6 @@ BEGIN
         RETURN n;
     END IF;
     t := inorder_internal.locked(t, caller);
-    pages := inorder_internal.pages_read(t);
     n := inorder_internal.look(t, p, max_rows, whole, reads, caller);
     -- As after a load that was rolled back, until VACUUM removes its rows.
     n.is_costly := NOT n.has_rows AND inorder_internal.pages_read(t) - pages > 1000;

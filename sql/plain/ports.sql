@@ -132,8 +132,10 @@ RETURN NULL::boolean;
 ---- count_by_index: sql IMMUTABLE
 RETURN NULL::bigint;
 ---- pages_read: sql
-RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(i.indexrelid))::bigint FROM pg_index AS i
-        WHERE i.indrelid = ANY (inorder_internal.tree((t).relation)::oid[]));
+RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)
+                   + (SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(i.indexrelid)), 0) FROM pg_index AS i
+                      WHERE i.indrelid = c.oid))::bigint
+        FROM unnest(inorder_internal.tree((t).relation)::oid[]) AS c(oid));
 ---- sample: sql IMMUTABLE
 RETURN ROW(NULL::bigint[], NULL::bigint[]);
 ---- unchanged_members: plpgsql STABLE keys SET @pinned@

@@ -111,7 +111,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- How many pages this session has read so far, at least those of the indexes of a table: for differences.
+-- How many pages this session has read so far, at least those of a table and its indexes: for differences.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

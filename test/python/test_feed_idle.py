@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from threading import Thread
+from typing import Any
 
 import psycopg
 import pytest
@@ -324,3 +325,47 @@ def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
         execute(fresh, "SELECT pg_current_xact_id()")
         assert count(reader) == 2
     assert value(reader, calls) == before
+
+
+PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT feed_next_batch('load')"
+LOADS = {
+    "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
+    "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id())",
+    "partitions": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id()) PARTITION BY LIST (n)",
+}
+
+
+def pages(connection: Connection, explain: str) -> int:
+    plan: Any = one_row(connection, explain)[0]
+    return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("kind", LOADS)
+def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> None:
+    """VACUUM has not removed its rows: polls would read them again and again, those of new sessions, too."""
+    index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
+    part = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
+    lazy = f"ALTER TABLE {'part' if part else 'load'} SET (autovacuum_enabled = off)"
+    made = [statement for statement in (LOADS[kind], index, part, lazy) if statement]
+    execute(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
+            "SELECT feed_finish_batch('load', feed_next_batch('load'))")  # fmt: skip
+    ended = "SELECT pg_current_xact_id()"  # so that a look is made again
+    with connect(fresh.info.dsn) as other:
+        before = [looked(session, ended)[-1] for session in (fresh, other)]
+        execute(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 300000)", "ROLLBACK")
+        first = pages(fresh, PAGES)
+        after = [looked(session, ended)[-1] for session in (fresh, other)]
+    assert first > 1000
+    # The planner itself reads up to 100 pages for the highest number that is there.
+    assert [now for now, was in zip(after, before, strict=True) if now > 2 * was + 100] == []
+    execute(fresh, "INSERT INTO load (n) VALUES (0)")
+    assert value(fresh, "SELECT count(*) FROM feed_batch_rows('load', feed_next_batch('load'), null::load)") == 1
+
+
+def looked(session: Connection, ended: str) -> list[int]:
+    found = []
+    for _ in range(3):
+        execute(session, ended)
+        found.append(pages(session, PAGES))
+    return found

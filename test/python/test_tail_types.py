@@ -5,14 +5,20 @@ In Arrow and Parquet they are read by DuckDB, in binary and CSV by PostgreSQL, i
 
 import datetime
 import io
+from contextlib import closing
 from decimal import Decimal
 from uuid import UUID
 
 import duckdb
+import psycopg
 import pyarrow as pa
 import pytest
+from inorder.arrow.reader import ArrowReader
 from inorder.connection.database import Connection
+from inorder.connection.session import Session
+from psycopg import sql
 
+from ground import run
 from tail_runs import Tail
 
 pytestmark = pytest.mark.server
@@ -229,3 +235,26 @@ def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -
     assert [row["a"] and (row["a"]["a"], row["a"]["b"]) for row in found] == [
         (n % 3 and (n, n)) or None for n in range(9)
     ]
+
+
+@pytest.mark.parametrize("names", [("fine", "good"), ("fine", "bad")], ids=["renamed", "exchanged"])
+@pytest.mark.parametrize("hint", ["as it is", None], ids=["error", "null"])
+def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[str, str], hint: str | None) -> None:
+    """Labels are of the snapshot, texts of the catalog as it is: the batch is read again, and nothing is null."""
+    run(fresh, "CREATE TYPE mood AS ENUM ('fine', 'bad')", "CREATE TABLE v (id int PRIMARY KEY, c mood NOT NULL)",
+        "INSERT INTO v VALUES (1, 'fine'), (2, 'bad')")  # fmt: skip
+    rename = "ALTER TYPE mood RENAME VALUE '{}' TO '{}'"
+    exchange = [rename.format(names[0], "z"), rename.format("bad", "fine"), rename.format("z", "bad")]
+    renames = [rename.format(*names)] if names[1] == "good" else exchange
+
+    def question(_connection: object) -> sql.Composable:
+        run(fresh, *renames)
+        renames.clear()
+        return sql.SQL("public.v")
+
+    with closing(Session(fresh.info.dsn)) as session, closing(ArrowReader(hint)) as reader:
+        table = session.table("v")
+        with pytest.raises(psycopg.errors.SerializationFailure, match="was changed while it was read"):
+            list(reader.rows(session, table, question))
+        (batch,) = reader.rows(session, table, question)
+    assert batch.column("c").to_pylist() == [names[1], "bad" if names[1] == "good" else "fine"]
