@@ -8,6 +8,7 @@ from models import Base
 DEAD = sa.Table("dead_letters", Base.metadata, sa.Column("row", sa.Text), sa.Column("error", sa.Text))
 TAKE = sa.text("SELECT number, token, tries FROM feed_take_batch(:feed, :worker, 100, max_tries => 5)")
 FINISH = sa.text("SELECT feed_finish_batch(:feed, :number, :token)")
+CHECK = [sa.text(f"SET CONSTRAINTS ALL {when}") for when in ("IMMEDIATE", "DEFERRED")]
 FAIL = sa.text("SELECT feed_fail_batch(:feed, :number, :token, :reason, retry_after => '1 second')")
 
 
@@ -47,12 +48,16 @@ def process_one(session, row, tries):
         with session.begin_nested():  # a savepoint
             process(session, row)
             session.flush()
+            for statement in CHECK:  # not at the commit, for all rows
+                session.execute(statement)
     except Exception as error:
         session.execute(DEAD.insert().values(row=str(values), error=str(error)))
 
 
 if __name__ == "__main__":
-    with sa.orm.Session(sa.create_engine("postgresql+psycopg://")) as session:
+    engine = sa.create_engine("postgresql+psycopg://")
+    DEAD.create(engine, checkfirst=True)
+    with sa.orm.Session(engine) as session:
         while True:
             if became := work(session, *sys.argv[1:]):
                 print(became, file=sys.stderr, flush=True)

@@ -133,6 +133,14 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
         consumer.kill()
 
 
+def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -> None:
+    """Not at the commit, by which the rest of the batch would be lost with it."""
+    shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
+    rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
+    assert scalar(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
+    assert scalar(shop.sink, "SELECT array_agg(body ORDER BY body) FROM mails") == ["a", "b", "c"]
+
+
 def kill_before_finish(shop: Shop, consumer: Consumer) -> None:
     with shop.sink.transaction():
         shop.sink.execute("LOCK TABLE batches IN SHARE MODE")

@@ -135,6 +135,50 @@ def test_a_worker_of_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Pa
     assert run(cluster, tmp_path, "-c", WORKER) == "done\n"
 
 
+POISON = """
+    if row.body == "bad":
+        raise ValueError("poison")
+    if row.body == "late":  # what a deferred constraint refuses
+        session.execute(sa.text("INSERT INTO children VALUES (1)"))
+"""
+TABLES = """
+import sqlalchemy as sa
+from models import Base
+engine = sa.create_engine("postgresql+psycopg://")
+Base.metadata.create_all(engine)
+with engine.begin() as connection:
+    connection.exec_driver_sql("SELECT feed_create('mailer', 'events')")
+"""
+ENDED = re.compile("^finished|^set aside|^$")  # or the program
+DEFERRED = "CREATE TABLE children (id int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)"
+
+
+def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    """From an empty database: of a batch with poison the good rows are processed, and nothing is set aside."""
+    write(tmp_path, "sqlalchemy")
+    run(cluster, tmp_path, "-c", TABLES)
+    worker = tmp_path / "worker.py"
+    worker.write_text(worker.read_text().replace("  # replace it\n", f"  # replace it\n{POISON}"))
+    for statement in ("CREATE TABLE parents (id int PRIMARY KEY)", DEFERRED):
+        shop.execute(statement.encode())
+    shop.execute("INSERT INTO events (body) SELECT unnest('{good,bad,late,fine}'::text[])")
+    environment = os.environ | cluster.environment() | {"PGDATABASE": "orm", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "worker.py", "mailer", "events", "worker 1"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout and running.stderr
+        said: list[str] = []
+        while not said or not ENDED.search(said[-1]):
+            said.append(running.stderr.readline())
+        running.terminate()
+        printed = running.stdout.read()
+    assert [line.split()[1] for line in printed.splitlines()][-3:] == ["good", "late", "fine"], said
+    assert scalar(shop, "SELECT count(*) FROM feed_batches") == 0
+    rows = shop.execute("SELECT row, error FROM dead_letters").fetchall()
+    assert ["'bad'" in rows[0][0], "'late'" in rows[1][0], "foreign key" in rows[1][1]] == [True] * 3
+
+
 ALEMBIC = """
 import runpy
 import sqlalchemy as sa
@@ -260,8 +304,6 @@ def process(row):
 
 
 feed_worker.process = process
-with connection.cursor() as cursor:
-    cursor.execute("CREATE TABLE dead_letters (number bigint, id text, error text)")
 with transaction.atomic():
     for body in ("good", "bad", "fine"):
         Event(body=body).save()
