@@ -51,7 +51,6 @@ SQL_SOURCES = \
     feed/split.sql \
     feed/readable.sql \
     feed/enable.sql \
-    feed/notify.sql \
     feed/restore.sql \
     feed/prepare.sql \
     feed/count.sql \
@@ -103,7 +102,6 @@ REGRESS = \
     feed_large \
     feed_gaps \
     feed_wait \
-    feed_notify \
     feed_retention \
     feed_batches \
     feed_shares \

@@ -33,7 +33,7 @@ def upgrade(target: Target, installed: Installed) -> None:
         target.run(update(target.sources, installed.version, installed.schema))
 
 
-ON_TABLES = ("guard", "notify", "default", "generated", "clone")
+ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
@@ -106,7 +106,7 @@ def remove(target: Target, installed: Installed) -> None:
         target.run(sql.SQL(statement).format(table=table, name=sql.Identifier(item[name])))
 
     for item in dependents:
-        if item["kind"] in ("guard", "notify"):
+        if item["kind"] == "guard":
             alter(item, "DROP TRIGGER {name} ON {table}", "definition")
     for item in given_values(dependents):
         alter(item, "ALTER TABLE {table} DROP COLUMN {name}", "column_name")

@@ -113,7 +113,6 @@ WITH member (classid, objid) AS (
 SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             WHEN d.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete', 'zz_inorder_truncate')
             THEN 'guard'
-            WHEN d.tgname = 'inorder_notify' THEN 'notify'
             WHEN t.attgenerated <> '' THEN 'generated'
             WHEN d.adnum IS NOT NULL THEN 'default'
             ELSE 'other' END AS kind,

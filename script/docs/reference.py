@@ -31,7 +31,6 @@ SECTIONS = {
     "batches": "Batches of workers",
     "feeds": "Lag of feeds",
     "reader": "Positions kept by the reader",
-    "notify": "Notifications",
     "position": "Positions and batches",
     "jsonb": "Positions and batches as jsonb",
     "split": "Readers in parallel",

@@ -1,4 +1,4 @@
--- Making a table readable, letting it notify, and undoing both: what owners call.
+-- Making a table readable, and undoing that: what owners call.
 --
 -- The statements of DDL run with the privileges of the caller; their result is checked afterwards, by the oids of the
 -- table and of the guard's function.
@@ -76,8 +76,7 @@ BEGIN
         PERFORM inorder_internal.make_guard(caller, t);
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.truncate_statements(t) AS s
-        UNION ALL SELECT s FROM inorder_internal.spread_statements(relation) AS s), caller);
+        SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
             inorder_internal.check_owner(caller, relation);
 END $$;
@@ -114,8 +113,7 @@ BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     PERFORM inorder_internal.forget_table(relation);
     PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.unguard_statements(relation) AS s
-        UNION ALL SELECT s FROM inorder_internal.unnotify_statements(relation) AS s), caller);
+        SELECT s FROM inorder_internal.unguard_statements(relation) AS s), caller);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_rebase(caller oid, relation regclass, beyond bigint) RETURNS bigint
@@ -141,38 +139,6 @@ BEGIN
             inorder_internal.accept_feeds(t),  -- with the guard as it is now
             inorder_internal.check_owner(caller, relation);
     RETURN base;
-END $$;
-
-CREATE FUNCTION inorder_internal.feed_notify(caller oid, relation regclass, channel text) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    member regclass;
-BEGIN
-    PERFORM inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE');
-    IF NOT EXISTS (SELECT FROM inorder_internal.feed_table AS t WHERE t.relation = feed_notify.relation) THEN
-        RAISE 'table % is not readable by feeds', relation
-        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call feed_enable(%L) first.', relation);
-    ELSIF octet_length(channel) NOT BETWEEN 1 AND 63 THEN
-        RAISE 'channel must have 1 to 63 bytes, not %', octet_length(channel)
-        USING ERRCODE = 'invalid_parameter_value', DETAIL = format('It is %L.', left(channel, 100));
-    END IF;
-    channel := coalesce(channel, (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
-    PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.notify_statements(relation, channel) AS s), caller);
-    FOREACH member IN ARRAY inorder_internal.tree(relation) LOOP
-        IF NOT inorder_internal.is_notifying(member, channel) THEN
-            RAISE 'trigger inorder_notify of table % is not as feed_notify creates it', member
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
-        END IF;
-    END LOOP;
-END $$;
-
-CREATE FUNCTION inorder_internal.feed_unnotify(caller oid, relation regclass) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
-    PERFORM inorder_internal.run_statements(ARRAY(
-        SELECT s FROM inorder_internal.unnotify_statements(relation) AS s), caller);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_create(

@@ -31,7 +31,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/dlt.md", "import dlt"): "needs dlt: script/engines",
     ("docs/feed-operations.md", "feed"): "test_feeds",
     ("docs/feed-waiting.md", "while True:"): "a loop without end, of calls that other examples have",
-    ("docs/feed-waiting.md", "import psycopg"): "test_feed_notify",
     ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
     ("docs/generate.md", "inorder generate uuid-v1 --count 217M --until 2019-07-28 --out v1.txt"): MINUTES,
     ("docs/results/queues-18.md", "bench run"): "needs the harness of job queues, and an hour",

@@ -45,11 +45,10 @@ FAULTS = (
     ("sql/feed/enable.sql", r"'(is not [^']*)'", "column … of table … {}"),
     ("src/ports/files.c", FAULT, "table … {} after the snapshot of this transaction was taken"),
     ("src/ports/guard.c", FAULT, 'trigger "…" {}'),
-    ("src/ports/notify.c", r'refuse\((?:psprintf\()?"(.*)"', "{}"),
     ("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),
 )
 AROUND = {
-    "…", "table … …", "column … of table … …", 'trigger "…" …', "cannot read … by transactions: it …",
+    "table … …", "column … of table … …", 'trigger "…" …', "cannot read … by transactions: it …",
     "table … … after the snapshot of this transaction was taken", "… after the snapshot of this transaction was taken",
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ REGRESS = (
     "sequence_keys", "time_keys", "v7", "xact", "snapshot", "feed", "guard", "feed_partitions", "feed_prepare",
     "feed_changes", "exact_count", "feed_rights", "feed_owner", "feed_path", "feed_hidden", "feed_state", "feed_whole",
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
-    "feed_wait", "feed_notify", "feed_retention", "feed_lag", "feeds", "changes",
+    "feed_wait", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
 # Only script/test --long runs these on the SQL edition, whose own bodies the others call, too. Of the first kind,
 # pg_regress leaves out the same on another version of the server.

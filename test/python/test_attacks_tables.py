@@ -682,7 +682,7 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
 
 
 OF_A_TABLE = (
-    "feed_enable", "feed_disable", "feed_rebase", "feed_unnotify", "feed_passed", "feed_passed_partitions",
+    "feed_enable", "feed_disable", "feed_rebase", "feed_passed", "feed_passed_partitions",
     "reader_start", "exact_count", "exact_count_start", "exact_count_fold", "exact_count_stop",
 )  # fmt: skip
 OF_A_FEED = (
@@ -693,7 +693,6 @@ OF_A_FEED = (
 )  # fmt: skip
 CALLS = (
     "SELECT feed_create('f', 'alice.t')",
-    "SELECT feed_notify('alice.t', 'c')",
     *(f"SELECT {name}('alice.t')" for name in OF_A_TABLE),
     *(f"SELECT feed_{name}('a', {arguments}owner => 'alice')" for name, arguments in OF_A_FEED),
     "SELECT * FROM feed_read('a', null::evil.t, 1, 'alice')",
@@ -742,7 +741,7 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
         assert value(bob, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
         assert value(bob, "SELECT count(*) FROM feeds") == 2
         for call in CALLS:
-            if re.search("'alice'|able|notify|rebase|(?<!reader)_st", call):
+            if re.search("'alice'|able|rebase|(?<!reader)_st", call):
                 assert refusal(bob, call.replace("evil.t", "alice.t")) == "42501", call
         assert value(alice, "SELECT count(*) FROM feed_read('a', null::alice.t)") == 2
         execute(alice, "SELECT feed_grant('a', 'bob')", "INSERT INTO alice.t (n) VALUES (3)")
@@ -756,7 +755,6 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
 
 OWN_CALLS = (
     "SELECT feed_enable('alice.t')",
-    "SELECT feed_notify('alice.t')",
     "SELECT feed_create('b', 'alice.t')",
     "SELECT * FROM feed_peek('a', null::alice.t, 1)",
     "SELECT * FROM feed_read('a', null::alice.t, 1)",

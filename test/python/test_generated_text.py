@@ -85,7 +85,6 @@ LOG = (
 STATEMENTS = (
     "(SELECT string_agg(s, ';') FROM inorder_internal.guard_statements(t) AS s)",
     "(SELECT string_agg(s, ';') FROM inorder_internal.unguard_statements(t.relation) AS s)",
-    "(SELECT string_agg(s, ';') FROM inorder_internal.notify_statements(t.relation, 'it''s') AS s)",
     "(SELECT string_agg(s, ';') FROM inorder_internal.index_statements(t.relation, 'm''ore', 'brin') AS s)",
     """(SELECT string_agg(s, ';') FROM inorder_internal.feed_prepare(10, 'o."not yet"', 'm''ore', 'brin') AS s)""",
     "inorder_internal.base_statement(t, 281474976710655)",

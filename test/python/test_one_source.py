@@ -25,7 +25,6 @@ OF_PORTS = {
     "Try again in a new transaction.",
     "cannot run several statements over one batch",
     "columns of … were changed after this query began",
-    "feed_notify() makes the right triggers.",
     "must be owner of feed … or of its table",
     "partitions of … were attached, detached or changed while it was read",
     "row_type must be null::…, not of type …",
@@ -34,8 +33,6 @@ OF_PORTS = {
     "the statement does not read the batch",
     "timestamp … is outside the range of version-7 UUIDs",
     "transaction … has used up its keys",
-    "trigger \"…\" has … arguments instead of a channel",
-    "trigger \"…\" is not for each statement",
     "uuid … is not of version …",
 }  # fmt: skip
 # Names of errors and settings, and formats that say nothing by themselves.

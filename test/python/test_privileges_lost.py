@@ -56,8 +56,6 @@ OF_OWNERS = {
     "feed_enable": "SELECT feed_enable('s.t')",
     "feed_disable": "SELECT feed_disable('s.t')",
     "feed_rebase": "SELECT feed_rebase('s.t')",
-    "feed_notify": "SELECT feed_notify('s.t')",
-    "feed_unnotify": "SELECT feed_unnotify('s.t')",
     "exact_count_start": "SELECT exact_count_start('s.t')",
     "changes_enable": "SELECT changes_enable('s.t')",
     "changes_resync": "SELECT changes_resync('s.t')",

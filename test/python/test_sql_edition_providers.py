@@ -90,7 +90,7 @@ def test_it_works_with_what_it_names(
         "SET search_path = public, inorder",
         "CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY HASH (id)",
         "CREATE TABLE events_0 PARTITION OF events FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
-        "SELECT feed_create('f', 'events'), exact_count_start('events'), feed_notify('events')",
+        "SELECT feed_create('f', 'events'), exact_count_start('events')",
         "INSERT INTO events (n) VALUES (1), (2)", "CREATE SEQUENCE s",
         "SELECT uuid_v7_nextval(), uuid_time_nextval(), uuid_sequence_nextval('s')",
     ):  # fmt: skip
@@ -137,7 +137,8 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
 @pytest.mark.server
 @pytest.mark.parametrize(("name", "statement"), [
     ("pg_control_system", "REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC"),
-    ("pg_locks, pg_notify", "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC"),
+    ("pg_locks, pg_table_is_visible",
+     "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_table_is_visible FROM PUBLIC"),
     ("wal_level must be set to 'logical'", AURORA),
 ])  # fmt: skip
 def test_a_server_that_lacks_what_it_names_is_refused(
