@@ -118,16 +118,13 @@ DECLARE
     stride bigint;
 BEGIN
     IF NOT isempty(whole) THEN
-        SELECT s.numbers, s.rows INTO numbers, rows FROM inorder_internal.sample(t, whole) AS s;
-        IF numbers IS NULL THEN
-            amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(t, b, whole), false, caller);
-            -- Of 10,000 rows at even distances the numbers are known: so much may the parts differ.
-            stride := amount / 10000 + 1;
-            SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
-            FROM (SELECT n AS number, count(*) * stride AS rows
-                  FROM unnest(inorder_internal.as_caller(t, inorder_internal.numbers_query(
-                      t, b, whole, stride), false, caller)::bigint[]) AS n GROUP BY n) AS s;
-        END IF;
+        amount := inorder_internal.count_as_caller(t, inorder_internal.count_query(t, b, whole), false, caller);
+        -- Of 10,000 rows at even distances the numbers are known: so much may the parts differ.
+        stride := amount / 10000 + 1;
+        SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
+        FROM (SELECT n AS number, count(*) * stride AS rows
+              FROM unnest(inorder_internal.as_caller(t, inorder_internal.numbers_query(
+                  t, b, whole, stride), false, caller)::bigint[]) AS n GROUP BY n) AS s;
     END IF;
     -- The batch begins and ends with a part of a transaction.
     FOREACH one IN ARRAY ARRAY[b.resumed, nullif(b.cut, b.resumed)] LOOP
@@ -276,6 +273,6 @@ COMMENT ON FUNCTION @extschema@.reader_split(regclass, @extschema@.feed_batch, i
 'Divide a batch into parts of about equal numbers of rows, also inside of large transactions, to be read in parallel '
 'by reader_batch_rows. Each row of the batch is in exactly one part. Returns fewer parts if there are too few rows, or '
 'if no key distinguishes the rows of a transaction. Continue with reader_advance(position, batch), of the batch '
-'itself. Reads the index on the transaction number, but not the rows; of a BRIN index the rows, twice.
+'itself. Reads the index on the transaction number twice, and the rows that VACUUM has not seen.
 Range: parts 1 to 10000. Errors: invalid_parameter_value (parts), feature_not_supported for a batch in the order of a '
 'column, and those of reader_batch_rows.';

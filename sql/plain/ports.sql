@@ -136,8 +136,6 @@ RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)
                    + (SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(i.indexrelid)), 0) FROM pg_index AS i
                       WHERE i.indrelid = c.oid))::bigint
         FROM unnest(inorder_internal.tree((t).relation)::oid[]) AS c(oid));
----- sample: sql IMMUTABLE
-RETURN ROW(NULL::bigint[], NULL::bigint[]);
 ---- unchanged_members: plpgsql STABLE keys SET @pinned@
 BEGIN
     IF inorder_internal.members(t) IS DISTINCT FROM known THEN

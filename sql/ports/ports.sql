@@ -120,12 +120,6 @@ CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, n
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Of some transactions those of rows at even distances, and how many rows each stands for; nulls if no index shows it.
-CREATE FUNCTION inorder_internal.sample(
-    t inorder_internal.feed_table, transactions int8multirange, OUT numbers bigint[], OUT rows bigint[]
-)
-AS 'MODULE_PATHNAME', 'sample_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
 -- The members of a table that were proved; error unless they are still the same.
 CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, known @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
