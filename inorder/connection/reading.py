@@ -161,7 +161,7 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The number of transactions that have ended since, and an estimate of their rows if there is one."""
+        """The number of transactions that have ended since, and of their rows, at most 10,000, if it is known."""
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
 

@@ -23,7 +23,7 @@ from inorder.text import print_text
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 
-    Rows are an estimate from the statistics of ANALYZE. Shows the feeds that the role may see: all of them to members
+    Rows are counted up to 10,000. Shows the feeds that the role may see: all of them to members
     of pg_monitor. With --watch it reconnects when the server restarts.
     """
     if out is not None:

@@ -13,6 +13,7 @@ Row = dict[str, Any]  # a row of the query feeds
 LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
 LEAST_CELL = 10
 DROPPED = "(dropped)"  # the table
+COUNTED = 10_000  # rows; of more the view does not say how many
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
@@ -22,7 +23,7 @@ GAUGES = {
     "lag_seconds": "Seconds since a reader was last given all committed rows; 0 if all are read.",
     "polled_seconds": "Seconds since a reader last asked for rows; polls that find nothing count once a minute.",
     "moved_seconds": "Seconds since the position last moved, or since the feed was created.",
-    "backlog_rows_estimated": "Estimated number of rows that the feed has not read; exact if 0 and caught up.",
+    "backlog_rows": "Rows that the feed has not read, counted up to 10000; no sample if that is not known.",
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
     "unfinished_batch": "Number of the unfinished batch, of several workers the first.",
     "worker_batches": "Unfinished batches of workers.",
@@ -88,8 +89,13 @@ def lag(row: Row) -> str:
 
 
 def rows_text(row: Row) -> str:
-    count = row["backlog_rows_estimated"]
-    return "0" if row["caught_up"] else "?" if count is None else f"~{count:,}"
+    """The rows that are unread, as far as they are counted.
+
+    >>> [rows_text({"caught_up": False, "backlog_rows": count}) for count in (1200, 10_000, None)]
+    ['1,200', '10,000+', '?']
+    """
+    count = row["backlog_rows"]
+    return "0" if row["caught_up"] else "?" if count is None else f"{count:,}" + "+" * (count >= COUNTED)
 
 
 def unfinished(row: Row) -> str:

@@ -147,7 +147,7 @@ class Driver:
         def of(name: str) -> dict[str, int]:
             transactions, rows = self.reader(name).backlog(kept[name].position)
             found = {"backlog_transactions": transactions}
-            return found if rows is None else found | {"backlog_rows_estimated": rows}
+            return found if rows is None else found | {"backlog_rows": rows}
 
         return self.each(kept, of)
 

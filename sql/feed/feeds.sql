@@ -8,7 +8,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
     moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
-    backlog_rows_estimated bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
+    backlog_rows bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
     blocked_shares bigint
 );
 
@@ -39,7 +39,7 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
-        t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions)) AS b
+        t, inorder_internal.without(CASE WHEN s.is_small THEN p.position END, u.transactions), false) AS b
         ON s.is_small AND t.relation IS NOT NULL AND inorder_internal.lacks(t) IS NULL
     -- What the next function that is called will remove, is gone already: see sweep().
     WHERE inorder_internal.may_see(caller, f)
@@ -105,7 +105,7 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
        f.unfinished_batch, f.batch_pid, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
        CASE WHEN f.caught_up THEN '0'::interval
             ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
-       f.backlog_transactions, f.backlog_rows_estimated, h.writers,
+       f.backlog_transactions, f.backlog_rows, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
        h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares
 FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
@@ -138,8 +138,9 @@ COMMENT ON COLUMN @extschema@.feeds.lag IS
 'reader was given were committed since, or before the feed was created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read; null if position is null';
-COMMENT ON COLUMN @extschema@.feeds.backlog_rows_estimated IS
-'estimated number of their rows in this table, from the statistics of ANALYZE; 0 if caught up';
+COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
+'number of their rows in this table, counted by its index up to 10000: that many mean 10000 or more. Of a transaction, or a set '
+'in the order of a column, that was read in part all rows count. Null where caught_up is null for other reasons';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS

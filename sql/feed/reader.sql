@@ -142,13 +142,13 @@ END $$;
 
 CREATE FUNCTION inorder_internal.reader_backlog(
     caller oid, relation regclass, from_position @extschema@.feed_position,
-    OUT transactions bigint, OUT rows_estimated bigint
+    OUT transactions bigint, OUT rows bigint
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
-    SELECT b.transactions, b.rows INTO transactions, rows_estimated
-    FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position) AS b;
+    SELECT b.transactions, b.rows INTO transactions, rows
+    FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position, true) AS b;
 END $$;
 
 CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)
@@ -333,12 +333,13 @@ Range: timeout 0 to 1 second. Errors: null_value_not_allowed, invalid_parameter_
 
 CREATE FUNCTION @extschema@.reader_backlog(
     relation regclass, from_position @extschema@.feed_position,
-    OUT transactions bigint, OUT rows_estimated bigint
+    OUT transactions bigint, OUT rows bigint
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_backlog(regclass, @extschema@.feed_position) IS
 'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
-'an estimate of their rows from statistics: 0 if the btree index shows that there are none, null with more than 1,000 '
-'ranges. Does not read rows, so the estimate is as good as the last ANALYZE.
+'of their rows, counted by the index up to 10000: that many mean 10000 or more. Of a transaction, or a set in the order '
+'of a column, that was read in part all rows count. rows is null if the table is locked, or there are too many ranges '
+'and partitions.
 Errors: those of reader_next_batch for the table and the position, except for attached partitions, which are not '
 'looked for.';

@@ -96,17 +96,19 @@ CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numb
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Whether a table has a row of one of some transactions, for any role, by its btree indexes; null if it has none, or if
--- there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or read.
-CREATE FUNCTION inorder_internal.has_unread(t inorder_internal.feed_table, numbers int8multirange)
-RETURNS boolean
+-- The number of rows of some transactions, at most 10,000, for any role, by the btree indexes of a table; null if it has
+-- none, or if there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or
+-- read. asked: the caller named the table, which it may read.
+CREATE FUNCTION inorder_internal.unread_rows(
+    t inorder_internal.feed_table, numbers int8multirange, asked boolean
+) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF t.ordered AND (inorder_internal.is_plain(t.relation)
                       OR cardinality(inorder_internal.tree(t.relation)) <= 1000) THEN
         -- For the owner of the state, from whom nothing is hidden.
         RETURN inorder_internal.count_by_index(
-            inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 1) > 0;
+            inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
     END IF;
     RETURN NULL;
 END $$;

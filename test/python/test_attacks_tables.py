@@ -604,7 +604,7 @@ def test_the_view_feeds_plans_nothing(dsn: str) -> None:
         execute(mallory, "INSERT INTO evil.t (n) VALUES (1)")
     for user in ("postgres", *MONITORS):
         with connect(f"{dsn} user={user}") as looker:
-            assert value(looker, "SELECT backlog_rows_estimated > 0 FROM feeds") is True
+            assert value(looker, "SELECT backlog_rows > 0 FROM feeds") is (None if TESTED == "sql" else True)
 
 
 def check_state(session: Connection, statement: str) -> None:

@@ -49,7 +49,7 @@ SELECT * FROM feed_retry_batch('f', :c);
 UPDATE inorder_internal.worker_batch SET set_aside = now() WHERE number = :c;
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
-SELECT worker_batches, set_aside, unfinished_batch, backlog_rows_estimated FROM feeds;
+SELECT worker_batches, set_aside, unfinished_batch, backlog_rows FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
 SELECT number FROM feed_take_batch('f', 'b', 2);
 -- Tried again.
