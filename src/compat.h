@@ -66,20 +66,15 @@
 #endif
 
 /*
- * 18 has generated columns that are computed when they are read, refers to what is
- * grouped by through an entry of its own in the range table, and no longer says
- * whether a query is run once only.
+ * 18 has generated columns that are computed when they are read, and refers to what is
+ * grouped by through an entry of its own in the range table.
  */
 #if PG_VERSION_NUM >= 180000
 #define has_computed_columns(columns) ((columns)->constr != NULL && (columns)->constr->has_generated_virtual)
 #define group_expressions(rte) ((rte)->rtekind == RTE_GROUP ? (rte)->groupexprs : NIL)
-#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
-#define RUN_ARGUMENTS query, direction, count
 #else
 #define has_computed_columns(columns) false
 #define group_expressions(rte) NIL
-#define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool once
-#define RUN_ARGUMENTS query, direction, count, once
 #endif
 
 #endif							/* INORDER_COMPAT_H */

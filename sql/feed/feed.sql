@@ -512,7 +512,7 @@ COMMENT ON FUNCTION @extschema@.feed_read(text, anyelement, int, regrole) IS
 Requires the privileges to move the feed and to read its table. Range: max_rows 1 to 2147483647; a transaction whose '
 'rows no key distinguishes is returned as a whole. Errors: undefined_object, insufficient_privilege, '
 'datatype_mismatch, object_not_in_prerequisite_state (unfinished batch, restored table or feed, attached partition, '
-'row security), feature_not_supported (LIMIT, EXISTS, a cursor, or SELECT INTO, that would lose rows), '
+'row security), feature_not_supported (LIMIT, EXISTS or a cursor, that would lose rows), '
 'serialization_failure (the table or its partitions changed since the snapshot or during the read; in REPEATABLE READ '
 'and SERIALIZABLE also after another reader).';
 

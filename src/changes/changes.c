@@ -22,7 +22,7 @@
 #include "ports/numbers.h"
 
 PG_FUNCTION_INFO_V1(changes_batch_rows);
-WATCHING_FUNCTION_INFO_V1(changes_read);
+PG_FUNCTION_INFO_V1(changes_read);
 
 /* The columns of the query and of the result: op, version, changed */
 #define CHANGE_COLUMNS 3
@@ -93,12 +93,11 @@ end_changes(DestReceiver *self)
 	MemoryContextDelete(((Composing *) self)->memory);
 }
 
-/* The rows of what was found, as the result of the calling function; returns how many */
-static uint64
+/* The rows of what was found, as the result of the calling function */
+static void
 return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
 {
 	Composing	composing = {{pass_change, begin_changes, end_changes, NULL, DestTuplestore}};
-	uint64		amount = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!found->query.null)
@@ -106,10 +105,9 @@ return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
 		composing.result = (ReturnSetInfo *) fcinfo->resultinfo;
 		composing.row = lookup_rowtype_tupdesc_copy(row_type, -1);
 		found->table.joined = DatumGetObjectId(found_column(found, "relation", OIDOID).value);
-		amount = query_into(&found->table, text_of(found->query), &composing.pub);
+		query_into(&found->table, text_of(found->query), &composing.pub);
 	}
 	check_ground(&found->table);
-	return amount;
 }
 
 /* changes_batch_rows(name text, number bigint, row_type anyelement, owner regrole) -> setof (op, version, changed) */
@@ -122,7 +120,7 @@ changes_batch_rows(PG_FUNCTION_ARGS)
 			value_of(ObjectIdGetDatum(row_type), OIDOID), value_of(CStringGetTextDatum("%s"), TEXTOID)
 	});
 
-	(void) return_changes(&found, fcinfo, row_type);
+	return_changes(&found, fcinfo, row_type);
 	make_seen_durable();
 	return (Datum) 0;
 }
@@ -131,14 +129,16 @@ changes_batch_rows(PG_FUNCTION_ARGS)
 Datum
 changes_read(PG_FUNCTION_ARGS)
 {
-	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-	FoundRows	found = look_up_rows("next_changes", 5, (Value[]) {
+	FoundRows	found;
+
+	check_caller(fcinfo);
+	found = look_up_rows("next_changes", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
 			value_of(ObjectIdGetDatum(row_type), OIDOID)
 	});
 
-	check_taken(fcinfo, return_changes(&found, fcinfo, row_type), wanted);
+	return_changes(&found, fcinfo, row_type);
 	if (!found.query.null)
 		move_over(&found, 1);
 	return (Datum) 0;

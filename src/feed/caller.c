@@ -1,107 +1,41 @@
 /*
  * caller.c
- *	  Who takes the rows of feed_read and changes_read, and whether all of them.
+ *	  Whether the caller of feed_read or changes_read takes all of its rows.
  *
  * These move the position over all rows that they return, before the first one
  * is taken: those that are never taken would be lost.  So a caller that
- * may stop early is refused, before anything is locked or moved: LIMIT or
- * EXISTS above the call, a cursor, and a caller that runs its query for so many
- * rows, as SELECT INTO of PL/pgSQL does.  A caller that takes all rows and
- * leaves some out (WHERE, a join, an aggregate) has said so.
+ * may stop early is refused, before anything is locked or moved, where the plan
+ * around the call or its portal shows that: LIMIT or EXISTS above the call, and a
+ * cursor.  A caller that takes all rows and leaves some out (WHERE, a join, an
+ * aggregate) has said so.
  *
- * How many rows a query is run for (a fetch size, SELECT INTO) is an argument of
- * ExecutorRun, and kept nowhere: only its hook sees it.  It is set when a session
- * looks up one of them, so no other session has it; it notes the run, and calls
- * what was there.  Which call of a plan this one is, is known by its expression, which
- * the executor does not copy.
+ * How many rows a query is run for (a fetch size, SELECT INTO) is shown by
+ * neither: docs/feed.md has a table of that.  Which call of a plan this one is, is
+ * known by its expression, which the executor does not copy.
  */
 #include "postgres.h"
 
-#include "executor/executor.h"
+#include "executor/execdesc.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
-#include "nodes/nodeFuncs.h"
+#include "nodes/plannodes.h"
 #include "tcop/pquery.h"
 #include "utils/lsyscache.h"
 #include "utils/portal.h"
 
-#include "compat.h"
 #include "feed/caller.h"
 
-#define WHAT_IS_LOST "The position moves over all rows that %s returns, also over those that are not fetched."
-
-/* A query being run, in one that runs it */
-typedef struct Run
-{
-	QueryDesc  *query;
-	uint64		count;			/* rows that are taken; 0 for all */
-	struct Run *outer;
-} Run;
-
-/* How the rows of a call are taken; where they have several readers, the last of these holds */
-typedef enum Taken
-{
-	NOT_CALLED,
-	CUT_BY_EXISTS,
-	CUT_BY_LIMIT,
-	BY_CALLER,					/* as far as who runs the query takes its rows */
-	ALL_TAKEN
-} Taken;
-
-/* A look for a call among the children of a node */
+/* A look for a call in the plan of a statement, which its reader may take whole, or as far as the caller does */
 typedef struct Search
 {
+	PlannedStmt *statement;
 	Node	   *call;
-	PlanState  *parent;
-	Taken		taken;
+	Bitmapset  *searched;		/* subplans, by their number */
+	bool		is_whole;
+	const char *cut;			/* where it is cut off, if it is */
 } Search;
 
-static Run *innermost = NULL;
-static ExecutorRun_hook_type next_run = NULL;
-
-static void
-note_run(RUN_PARAMETERS)
-{
-	Run			run = {query, count, innermost};
-
-	innermost = &run;
-	PG_TRY();
-	{
-		if (next_run != NULL)
-			next_run(RUN_ARGUMENTS);
-		else
-			standard_ExecutorRun(RUN_ARGUMENTS);
-	}
-	PG_FINALLY();
-	{
-		innermost = run.outer;
-	}
-	PG_END_TRY();
-}
-
-/* Once for each process: the server looks feed_read up again after any change of it, below the hooks of others by then */
-void
-watch_runs(void)
-{
-	static bool watching = false;
-
-	if (watching)
-		return;
-	watching = true;
-	next_run = ExecutorRun_hook;
-	ExecutorRun_hook = note_run;
-}
-
-/* A row that is tested again after a concurrent update has a state of its own, and the same plan. */
-static Run *
-run_of(const EState *state)
-{
-	Run		   *run = innermost;
-
-	while (run != NULL && run->query->plannedstmt != state->es_plannedstmt)
-		run = run->outer;
-	return run;
-}
+static void search_plan(Search *search, Plan *plan, const char *cut);
 
 static bool
 makes_call(const Plan *plan, const Node *call)
@@ -119,125 +53,98 @@ makes_call(const Plan *plan, const Node *call)
 	return false;
 }
 
-/* What passes through a node */
-static Taken
-through(const Plan *plan, Taken taken)
+/* What passes through a node: one that writes ends only with its last row, one number of all rows is known only after it. */
+static const char *
+through(const Plan *plan, const char *cut)
 {
-	if (taken != BY_CALLER)
-		return taken;
 	if (IsA(plan, Limit))
-		return CUT_BY_LIMIT;
-	/* A statement that writes ends only with its last row, one number of all rows only after it. */
+		return "below LIMIT, OFFSET or FETCH FIRST";
 	if (IsA(plan, ModifyTable) || (IsA(plan, Agg) && ((const Agg *) plan)->aggstrategy == AGG_PLAIN))
-		return ALL_TAKEN;
-	return BY_CALLER;
+		return NULL;
+	return cut;
 }
 
-static SubPlan *
-find_link(List *links, const PlanState *child)
+static void
+search_subplan(Search *search, int number, const char *cut)
+{
+	search->searched = bms_add_member(search->searched, number);
+	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
+}
+
+/* Subqueries that are run once: one of WITH is taken by those who scan it, unless it writes. */
+static void
+search_links(Search *search, List *links)
 {
 	ListCell   *cell;
 
 	foreach(cell, links)
 	{
-		SubPlanState *link = lfirst_node(SubPlanState, cell);
+		SubPlan    *link = lfirst_node(SubPlan, cell);
+		Plan	   *plan = list_nth(search->statement->subplans, link->plan_id - 1);
 
-		if (link->planstate == child)
-			return link->subplan;
+		if (link->subLinkType == CTE_SUBLINK && !IsA(plan, ModifyTable))
+			search->searched = bms_add_member(search->searched, link->plan_id);
+		else
+			search_subplan(search, link->plan_id, link->subLinkType == EXISTS_SUBLINK ? "in EXISTS" : NULL);
 	}
-	return NULL;
 }
 
-static bool
-has_parameter(Node *node, void *context)
+static void
+search_list(Search *search, List *plans, const char *cut)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param))
-		return ((Param *) node)->paramkind == PARAM_EXEC && list_member_int((List *) context, ((Param *) node)->paramid);
-	return expression_tree_walker(node, has_parameter, context);
-}
-
-/* A row is looked for among those of one call, which are kept: a join. */
-static bool
-is_join(const SubPlan *link, Node *call)
-{
-	return link->parParam != NIL && !has_parameter(call, link->parParam);
-}
-
-/* What passes from a subquery in an expression or in WITH to the node that it belongs to */
-static Taken
-over(const SubPlan *link, Node *call, Taken taken)
-{
-	if (link == NULL || taken != BY_CALLER)
-		return taken;
-	if (link->subLinkType == CTE_SUBLINK)
-		return NOT_CALLED;		/* but by those who scan it */
-	if (link->subLinkType == EXISTS_SUBLINK && !is_join(link, call))
-		return CUT_BY_EXISTS;
-	return ALL_TAKEN;			/* or a second row is an error */
-}
-
-/* The tree of a plan is bounded by the stack; a WITH may be scanned any number of times. */
-static bool
-search_below(PlanState *state, void *context)
-{
-	Search	   *search = (Search *) context;
-	Search		below = {search->call, state, NOT_CALLED};
-	SubPlan    *link = search->parent == NULL ? NULL : find_link(search->parent->initPlan, state);
-
-	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
-	if (link == NULL && search->parent != NULL)
-		link = find_link(search->parent->subPlan, state);
-	if (makes_call(state->plan, search->call))
-		below.taken = BY_CALLER;
-	else
-		(void) planstate_tree_walker(state, search_below, &below);
-	if (IsA(state, CteScanState))
-		(void) search_below(((CteScanState *) state)->cteplanstate, &below);
-	search->taken = Max(search->taken, over(link, search->call, through(state->plan, below.taken)));
-	return search->taken == ALL_TAKEN;
-}
-
-static Taken
-how_taken(PlanState *state, Node *call)
-{
-	Search		search = {call, NULL, NOT_CALLED};
-
-	(void) search_below(state, &search);
-	return search.taken;
-}
-
-/* A call in a statement of WITH that writes, which is run to its end, perhaps after all runs of the query */
-static Taken
-how_written(EState *state, Node *call)
-{
-	Taken		taken = NOT_CALLED;
 	ListCell   *cell;
 
-	foreach(cell, state->es_auxmodifytables)
-		taken = Max(taken, how_taken((PlanState *) lfirst(cell), call));
-	return taken;
+	foreach(cell, plans)
+		search_plan(search, (Plan *) lfirst(cell), cut);
 }
 
-static bool
-is_run_by_portal(const QueryDesc *query)
+/* The tree of a plan is bounded by the stack; a query of WITH may be scanned any number of times. */
+static void
+search_plan(Search *search, Plan *plan, const char *cut)
 {
-	return ActivePortal != NULL && ActivePortal->queryDesc == query;
+	if (plan == NULL)
+		return;
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	if (makes_call(plan, search->call))
+	{
+		search->is_whole = search->is_whole || cut == NULL;
+		search->cut = cut;
+		return;
+	}
+	cut = through(plan, cut);
+	search_links(search, plan->initPlan);
+	search_plan(search, outerPlan(plan), cut);
+	search_plan(search, innerPlan(plan), cut);
+	if (IsA(plan, SubqueryScan))
+		search_plan(search, ((SubqueryScan *) plan)->subplan, cut);
+	else if (IsA(plan, CteScan))
+		search_subplan(search, ((CteScan *) plan)->ctePlanId, cut);
+	else if (IsA(plan, Append))
+		search_list(search, ((Append *) plan)->appendplans, cut);
+	else if (IsA(plan, MergeAppend))
+		search_list(search, ((MergeAppend *) plan)->mergeplans, cut);
+	else if (IsA(plan, CustomScan))
+		search_list(search, ((CustomScan *) plan)->custom_plans, cut);
+}
+
+/* A subquery in an expression is run for a value, to its end; the inner ones have the lower numbers. */
+static void
+search_statement(Search *search)
+{
+	search_plan(search, search->statement->planTree, NULL);
+	for (int number = list_length(search->statement->subplans); number > 0; number--)
+		if (!bms_is_member(number, search->searched))
+			search_subplan(search, number, NULL);
 }
 
 /* EXECUTE makes a portal that no one sees, and the loops of procedural languages pin theirs. */
 static bool
-is_cursor(const QueryDesc *query)
+is_cursor(const EState *state)
 {
-	return is_run_by_portal(query) && ActivePortal->name[0] != '\0' && ActivePortal->visible && !ActivePortal->portalPinned;
-}
-
-static bool
-is_loop(const QueryDesc *query)
-{
-	return is_run_by_portal(query) && ActivePortal->portalPinned;
+	return ActivePortal != NULL && ActivePortal->queryDesc != NULL &&
+		ActivePortal->queryDesc->plannedstmt == state->es_plannedstmt &&
+		ActivePortal->name[0] != '\0' && ActivePortal->visible && !ActivePortal->portalPinned;
 }
 
 static void
@@ -246,66 +153,31 @@ refuse(const char *reader, const char *where)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s cannot be called %s", reader, where),
-			 errdetail(WHAT_IS_LOST, reader),
+			 errdetail("The position moves over all rows that %s returns, also over those that are not fetched.", reader),
 			 errhint("Limit the rows by max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }
 
-static void
-refuse_count(const char *reader, uint64 taken)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg_plural("%s cannot be called where only %llu row is fetched",
-						   "%s cannot be called where only %llu rows are fetched",
-						   (unsigned long) taken, reader, (unsigned long long) taken),
-			 errdetail(WHAT_IS_LOST, reader),
-			 errhint("Fetch all rows, or let max_rows be at most %llu, as in %s(name, row_type, %llu).",
-					 (unsigned long long) taken, reader, (unsigned long long) taken)));
-}
-
-/* Refuse a caller that may not take all rows; else return how many it takes, 0 for all. */
-uint64
-rows_taken(FunctionCallInfo fcinfo, Value max_rows)
+/* Refuse a caller that may not take all rows. */
+void
+check_caller(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const char *reader = get_func_name(fcinfo->flinfo->fn_oid);
-	Run		   *run;
-	Taken		taken;
+	Search		search = {.call = fcinfo->flinfo->fn_expr};
+	EState	   *state;
 
 	if (result == NULL || !IsA(result, ReturnSetInfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
-	run = run_of(result->econtext->ecxt_estate);
-	taken = how_written(result->econtext->ecxt_estate, fcinfo->flinfo->fn_expr);
-	if (run != NULL)
-		taken = Max(taken, how_taken(run->query->planstate, fcinfo->flinfo->fn_expr));
-	if (taken == NOT_CALLED)
+	state = result->econtext->ecxt_estate;
+	search.statement = state->es_plannedstmt;
+	if (search.statement != NULL)
+		search_statement(&search);
+	if (!search.is_whole && search.cut == NULL)
 		refuse(reader, "where the query around it cannot be seen");
-	if (run != NULL && is_cursor(run->query))
+	if (is_cursor(state))
 		refuse(reader, "through a cursor");
-	if (taken == CUT_BY_LIMIT)
-		refuse(reader, "below LIMIT, OFFSET or FETCH FIRST");
-	if (taken == CUT_BY_EXISTS)
-		refuse(reader, "in EXISTS");
-	if (taken == ALL_TAKEN || is_loop(run->query))
-		return 0;
-	if (run->count > 0 && (max_rows.null || DatumGetInt32(max_rows.value) > (int64) run->count))
-		refuse_count(reader, run->count);
-	return run->count;
-}
-
-/* Rows of one transaction that no key distinguishes come together, whatever max_rows is. */
-void
-check_taken(FunctionCallInfo fcinfo, uint64 found, uint64 taken)
-{
-	const char *reader = get_func_name(fcinfo->flinfo->fn_oid);
-
-	if (taken > 0 && found > taken)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s has %llu rows where only %llu can be fetched", reader,
-						(unsigned long long) found, (unsigned long long) taken),
-				 errdetail(WHAT_IS_LOST, reader),
-				 errhint("Fetch all rows: those of a transaction that no key distinguishes, or of a table after a marker, come together, whatever max_rows is.")));
+	if (!search.is_whole)
+		refuse(reader, search.cut);
 }

@@ -24,7 +24,7 @@
 #include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(feed_peek);
-WATCHING_FUNCTION_INFO_V1(feed_read);
+PG_FUNCTION_INFO_V1(feed_read);
 PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
@@ -155,11 +155,11 @@ read_next(FoundRows *found, FunctionCallInfo fcinfo, bool moves)
 Datum
 feed_read(PG_FUNCTION_ARGS)
 {
-	uint64		wanted = rows_taken(fcinfo, argument_value(fcinfo, 2, INT4OID));
 	FoundRows	found;
-	uint64		amount = read_next(&found, fcinfo, true);
+	uint64		amount;
 
-	check_taken(fcinfo, amount, wanted);
+	check_caller(fcinfo);
+	amount = read_next(&found, fcinfo, true);
 	if (!found.query.null)
 		move_over(&found, amount);
 	return (Datum) 0;
