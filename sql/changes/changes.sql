@@ -152,7 +152,6 @@ CREATE FUNCTION inorder_internal.next_changes(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Not take_next(): whether changes may have gone past the log is looked at also where nothing has come to it.
     feed := inorder_internal.look_next(caller, name, owner, max_rows, true, true, false);
     t := feed.t;
     members := (feed.next).members;

@@ -69,28 +69,25 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A table that is counted, with the rows of the state that say so, of a table without partitions: see found_empty().
-CREATE FUNCTION inorder_internal.count_of_table(relation regclass, caller oid) RETURNS inorder_internal.taken
+-- A table that is counted; error unless the caller may read it, and there is a count.
+CREATE FUNCTION inorder_internal.counted(relation regclass, caller oid) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken;
+    t inorder_internal.feed_table;
 BEGIN
     IF inorder_internal.lock_readable(relation, caller) IS NOT TRUE THEN
         PERFORM inorder_internal.check_reader(caller, relation);
     END IF;
     -- A count remains correct after a restore: numbers of any server partition the rows.
-    SELECT caller, c.relation, e, ARRAY[c.tableoid, p.tableoid, e.tableoid],
-           CASE WHEN p.part IS NOT NULL THEN ARRAY[c.ctid, p.ctid, e.ctid] END, ARRAY[c.xmin, p.xmin, e.xmin]
-    INTO k.caller, k.relation, k.t, k.tables, k.places, k.writers
+    SELECT e.* INTO t
     FROM inorder_internal.counted_table AS c JOIN inorder_internal.feed_table AS e ON e.relation = c.relation
-    LEFT JOIN inorder_internal.count_part AS p ON p.relation = c.relation AND p.part = c.relation
-    WHERE c.relation = count_of_table.relation;
-    IF k.relation IS NULL THEN
+    WHERE c.relation = counted.relation;
+    IF t.relation IS NULL THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Its owner starts one by exact_count_start(%L).', relation);
     END IF;
-    RETURN k;
+    RETURN t;
 END $$;
 
 -- The tables that contain the rows; for each the transactions that are not counted, null if there is no valid stored
@@ -195,20 +192,17 @@ END $$;
 CREATE FUNCTION inorder_internal.exact_count(caller oid, relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    counted inorder_internal.taken;
-    t inorder_internal.feed_table;
+    t inorder_internal.feed_table := inorder_internal.counted(relation, caller);
+    counted inorder_internal.feed_state;
     members inorder_internal.next_found.members%TYPE;
     k record;
     wanted boolean[];
-    asked text := concat(caller, ' count ', relation::oid);
-    amount bigint := inorder_internal.found_empty(asked, true);
-    is_new boolean := amount < 0;
+    amount bigint := inorder_internal.known_count(t, caller);
 BEGIN
-    IF amount >= 0 THEN
+    IF amount IS NOT NULL THEN
         RETURN amount;
     END IF;
-    counted := inorder_internal.count_of_table(relation, caller);
-    t := inorder_internal.locked(counted.t, caller);
+    t := inorder_internal.locked(t, caller);
     members := inorder_internal.seen_members(relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
     wanted := inorder_internal.leaves_with(t, k.leaves, k.others);
@@ -217,11 +211,10 @@ BEGIN
                        t, caller, k.leaves, k.others, k.stored, wanted), false, caller)
                    ELSE k.stored END;
     members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
-    IF is_new AND cardinality(k.leaves) = 1 THEN
-        counted.at_position.members := members;
-        counted.at_position.transactions := inorder_internal.others(k.others[1])
-            + inorder_internal.ended_transactions(t.base);
-        is_new := inorder_internal.note_empty(asked, counted, amount);
+    IF cardinality(k.leaves) = 1 THEN
+        counted.position.members := members;
+        counted.position.transactions := inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
+        PERFORM inorder_internal.keep_count(relation, counted.position, amount);
     END IF;
     RETURN amount;
 END $$;
@@ -241,7 +234,7 @@ BEGIN
     WHERE p.relation = exact_count_fold.relation
       -- A subquery, so that the leaves are looked up once.
       AND NOT EXISTS (SELECT FROM unnest(inorder_internal.leaves(exact_count_fold.relation)) AS l WHERE l = p.part);
-    t := inorder_internal.locked((inorder_internal.count_of_table(relation, caller)).t, caller);
+    t := inorder_internal.locked(inorder_internal.counted(relation, caller), caller);
     FOR step IN SELECT * FROM inorder_internal.fold_steps(t, caller) LOOP
         folded := folded + step.more;
         IF step.more > 0 OR step.fewer_gaps THEN
@@ -266,7 +259,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     IF NOT EXISTS (SELECT FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation) THEN
-        PERFORM inorder_internal.count_of_table(relation, caller);
+        PERFORM inorder_internal.counted(relation, caller);
     END IF;
     DELETE FROM inorder_internal.count_part AS p WHERE p.relation = exact_count_stop.relation;
     DELETE FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_stop.relation;

@@ -392,7 +392,7 @@ CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.take_next(caller, name, owner, max_rows, NULL, true, false);
+    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, NULL, true, false);
     session oid;
 BEGIN
     IF (k.pending).transactions IS NULL AND NOT (k.next).has_rows THEN

@@ -1,12 +1,10 @@
 -- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
 
--- A feed as it is now, with the places of the rows that say so, in their tables, and the transactions that wrote them
--- (null if they are not known), and what follows its position.
+-- A feed as it is now, and what follows its position.
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
-    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, tables oid[], places tid[],
-    writers xid[], asked timestamptz, next inorder_internal.next_found
+    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz, next inorder_internal.next_found
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
@@ -135,14 +133,13 @@ BEGIN
                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
-               ARRAY[f.tableoid, s.tableoid, t.tableoid], ARRAY[f.ctid, s.ctid, t.ctid],
-               ARRAY[f.xmin, s.xmin, t.xmin], NULL::timestamptz, NULL::inorder_internal.next_found
+               NULL::timestamptz, NULL::inorder_internal.next_found
         INTO k
         FROM inorder_internal.feed AS f
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = look_at.relation
         -- Not n.*: each column takes a thousandth of the time of a read.
         CROSS JOIN LATERAL (SELECT n.position, n.batch, n.finished, n.pending, n.first_batch, n.polled, n.caught_up_at,
-                                   n.written_here, n.tableoid, n.ctid, n.xmin
+                                   n.written_here
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
         WHERE f.id = look_at.feed AND s.written_here AND inorder_internal.may_move(caller, f)
@@ -159,11 +156,6 @@ BEGIN
                                                              ELSE now() END;
     RETURN k;
 END $$;
-
--- A call found nothing new, but this: see found_empty(). Whether there are rows: no.
-CREATE FUNCTION inorder_internal.note_empty(asked text, k inorder_internal.taken, found bigint)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
 CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)

@@ -124,31 +124,6 @@ BEGIN
     RETURN k;
 END $$;
 
--- The same. Most looks find nothing, and most of those nothing that could have changed since the last one: these are
--- not made.
-CREATE FUNCTION inorder_internal.take_next(
-    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
-) RETURNS inorder_internal.taken
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    asked text := CASE WHEN moves THEN format('%s %s %s %s %s', caller, owner, max_rows, reads, name) END;
-    known bigint := inorder_internal.found_empty(asked, false);
-    k inorder_internal.taken;
-BEGIN
-    IF known >= 0 THEN
-        k.relation := known;
-        k.t.relation := k.relation::regclass;
-        k.t.ordered := false;  -- nobody asks
-        k.next.has_rows := false;
-        RETURN k;
-    END IF;
-    k := inorder_internal.look_next(caller, name, owner, max_rows, reads, moves, at_once);
-    IF known < 0 AND NOT (k.next).has_rows THEN
-        k.next.has_rows := inorder_internal.note_empty(asked, k, k.relation::bigint);
-    END IF;
-    RETURN k;
-END $$;
-
 -- What comes next of a feed, for a caller who reads the rows at once; if these come in order, perhaps by a query that
 -- is limited: see move_over().
 CREATE FUNCTION inorder_internal.next_rows(
@@ -158,7 +133,7 @@ CREATE FUNCTION inorder_internal.next_rows(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    feed := inorder_internal.take_next(caller, name, owner, max_rows, true, moves, in_order);
+    feed := inorder_internal.look_next(caller, name, owner, max_rows, true, moves, in_order);
     t := feed.t;
     members := (feed.next).members;
     is_limited := (feed.next).query IS NOT NULL;

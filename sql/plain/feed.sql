@@ -100,7 +100,7 @@ BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    k := inorder_internal.take_next(
+    k := inorder_internal.look_next(
         inorder_internal.caller(), name COLLATE "default", owner, max_rows, true, true, false);
     b := (k.next).batch;
     IF NOT (k.next).has_rows THEN

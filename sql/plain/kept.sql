@@ -20,13 +20,3 @@ BEGIN
     END IF;
     RETURN true;
 END
----- note_empty: plpgsql keys
-DECLARE
-    setting text := concat('inorder.empty_', hashtext(asked) & 15);
-    known text := current_setting(setting, true);
-BEGIN
-    -- Not if the look has made another call. $3 is found; FOUND is another.
-    PERFORM set_config(setting, $3 || substr(known, 3), false)
-    WHERE starts_with(known, '-1 ') AND right(known, length(asked) + 1) = ' ' || asked;
-    RETURN false;
-END

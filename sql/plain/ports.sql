@@ -86,22 +86,11 @@ RETURN NULL::boolean[];
 -- Where no transaction has ended there is no row to prove anything for.
 RETURN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
     AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base);
----- found_empty: plpgsql STABLE STRICT keys
-DECLARE
-    -- It has what a call found, when (tens of seconds), and a snapshot not newer than the one in which it looked. While no
-    -- transaction ends it finds that again. Not a count: it may be part of a parallel query, where no setting can be changed.
-    setting text := concat('inorder.empty_', hashtext(asked) & 15);
-    call text := concat(' ', (date_part('epoch', clock_timestamp()) / 10)::bigint, ' ', pg_current_snapshot(), ' ', asked);
-    known text := current_setting(setting, true);
-BEGIN
-    IF counts OR pg_current_xact_id_if_assigned() IS NOT NULL OR current_setting('transaction_isolation') <> 'read committed' THEN
-        RETURN NULL;
-    ELSIF substr(known, strpos(known, ' ')) = call THEN
-        RETURN split_part(known, ' ', 1)::bigint;
-    END IF;
-    PERFORM set_config(setting, '-1' || call, false);
-    RETURN -1;
-END
+---- known_count: sql IMMUTABLE
+RETURN NULL::bigint;
+---- keep_count: sql IMMUTABLE
+BEGIN ATOMIC
+END;
 ---- is_walked: sql IMMUTABLE
 RETURN false;
 ---- walked_cut: sql IMMUTABLE

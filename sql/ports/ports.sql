@@ -60,10 +60,13 @@ CREATE FUNCTION inorder_internal.is_idle(t inorder_internal.feed_table, p @extsc
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- What the same call found where nothing was new, if that was a few seconds ago at most and nothing is new (for a count
--- in the snapshot of the calling statement): the table of a feed, or a number of rows. -1 if that is not known; null if
--- it cannot be, since this transaction does not see all that have ended, or has written (empty.c).
-CREATE FUNCTION inorder_internal.found_empty(asked text, counts boolean) RETURNS bigint
+-- The number of rows of a table that is locked, if this session has counted them, and the snapshot of the calling
+-- statement sees no others; null if that is not known (counted.c).
+CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+-- This session has counted the rows of some transactions in a table.
+CREATE FUNCTION inorder_internal.keep_count(relation oid, counted @extschema@.feed_position, amount bigint) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).

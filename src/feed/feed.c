@@ -54,12 +54,11 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 	Oid			row_type = get_fn_expr_argtype(fcinfo->flinfo, argument);
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	/* A poll that is not made again has locked nothing: the table may be gone, too */
 	if (row_type != get_rel_type_id(table->oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("row_type must be null::%s, not of type %s", relation_name(table->oid),
-						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));	/* it may be gone */
+						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));
 	if (result != NULL && IsA(result, ReturnSetInfo) && !has_columns(row_type, result->expectedDesc))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

@@ -104,8 +104,8 @@ is_idle(Table *table, HeapTupleHeader position)
 							  (XactReadOnly || pages_used() - pages <= COSTLY_PAGES));
 }
 
-/* Or that the active snapshot sees all rows of the position, and no others, whatever their numbers are */
-static bool
+/* Whether it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
+bool
 has_no_other(Table *table, HeapTupleHeader position)
 {
 	Range		all = {0, XACT_NUMBER_MAX};
@@ -113,15 +113,6 @@ has_no_other(Table *table, HeapTupleHeader position)
 
 	return is_between(position, table, &read) && without(read, ended_numbers(table_base(table), false)).count == 0 &&
 		has_none(table, position, without((Numbers) {1, &all}, read), GetActiveSnapshot());
-}
-
-/* The same, of a table that was described before */
-bool
-is_idle_table(Datum description, Datum position, Oid reader, bool counts)
-{
-	Table		table = known_table(description, reader);
-
-	return (counts ? has_no_other : is_idle) (&table, DatumGetHeapTupleHeader(position));
 }
 
 /* is_idle(t feed_table, p feed_position, caller oid) -> boolean */

@@ -31,10 +31,6 @@ extern Numbers without(Numbers set, Numbers other);
 extern Numbers ended_numbers(int64 base, bool everywhere);
 extern void make_seen_durable(void);
 
-/* wait.c */
-extern uint64 ended_count(void);
-extern double now_ms(void);
-
 /* origin.c */
 extern TimeLineID timeline_here(void);
 extern void expect_timeline(TimeLineID timeline);

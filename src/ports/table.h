@@ -112,6 +112,6 @@ extern void note_parts(const Table *table, Value numbers, const bool *has);
 extern uint64 walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows);
 
 /* idle.c */
-extern bool is_idle_table(Datum description, Datum position, Oid reader, bool counts);
+extern bool has_no_other(Table *table, HeapTupleHeader position);
 
 #endif							/* INORDER_TABLE_H */

@@ -47,7 +47,7 @@ static uint64 ended_before;
 static double used_before;
 static double used_most;		/* CPU of the dearest look of this call, at most that of a usual one */
 
-uint64
+static uint64
 ended_count(void)
 {
 	uint64		count;
@@ -58,7 +58,7 @@ ended_count(void)
 	return count;
 }
 
-double
+static double
 now_ms(void)
 {
 	return GetCurrentTimestamp() / 1000.0;

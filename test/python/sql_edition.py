@@ -75,7 +75,6 @@ NOT_RUN_IN_PYTHON = {
     "test_cursors_of_psycopg": ALL_ROWS,
     "test_psql_with_fetch_count": ALL_ROWS,
     "test_the_first_read_of_a_session_is_seen": ALL_ROWS,
-    "test_hooks_are_set_once": ALL_ROWS,
     "test_a_feed_that_is_behind_comes_first": UNKNOWN,
     "test_what_is_saved_if_the_advice_is_followed": INSTALLED,
     "test_samples_for_prometheus": UNKNOWN,
@@ -93,11 +92,9 @@ NOT_RUN_IN_PYTHON = {
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
     "test_what_goes_past_a_log_to_which_nothing_comes": "changes_read",
     "test_a_table_is_dropped_while_it_is_read": "a statement of feed_apply begins when all rows are read",
-    "test_no_other_look_is_made": LOOKS,
     "test_no_other_count_is_made": LOOKS,
     "test_a_commit_of_others_costs_one_who_waits_no_look": LOOKS,
     "test_calls_execute_few_statements": LOOKS,
-    "test_a_call_that_found_nothing_is_not_made_again": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
 # Functions of the edition in which each name is qualified, since a setting would take time for each row.

@@ -1,4 +1,4 @@
-"""A poll or count that found nothing new finds nothing again until something has changed, which the next one sees."""
+"""A poll or count that found nothing new sees what has changed since, whatever that is."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -103,7 +103,7 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 
 
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
-    """Until polls find nothing without another look."""
+    """Until what the session keeps of a feed is kept."""
     for _ in range(3):
         execute(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None
@@ -138,108 +138,6 @@ def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role
     seen = poll(reader, "postgres")
     execute(fresh, "DROP OWNED BY noreader CASCADE", "DROP ROLE noreader")
     assert seen == "42501"
-
-
-def test_no_other_look_is_made(reader: Connection, fresh: Connection) -> None:
-    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
-    execute(reader, "SET track_functions = 'all'")
-    settle(reader, fresh, "reader")
-    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'look_next'"
-    execute(reader, "BEGIN")
-    before = value(reader, calls)
-    for _ in range(5):
-        execute(fresh, "SELECT pg_current_xact_id()")
-        assert poll(reader, "reader") is None
-    assert value(reader, calls) == before
-    execute(reader, "ROLLBACK")
-    execute(fresh, "INSERT INTO s.t DEFAULT VALUES")
-    assert poll(reader, "reader") == 1
-
-
-@pytest.mark.editions("sql")
-def test_no_other_look_is_made_while_no_transaction_ends(reader: Connection, fresh: Connection) -> None:
-    execute(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
-    execute(reader, "SET track_functions = 'all'")
-    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'look_next'"
-    looks = []
-    three = ["SELECT feed_apply('f', 'SELECT FROM batch')"] * 3
-    for begin, polls in (
-        ("SELECT 1", three), ("SELECT 1", ["SELECT feed_wait('f', '100 ms')"]), ("SELECT pg_current_xact_id()", three),
-        ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", three),
-    ):  # fmt: skip
-        settle(reader, fresh, "reader")
-        execute(reader, "BEGIN", begin)
-        before = int(str(value(reader, calls)))
-        execute(reader, *polls)
-        looks.append(int(str(value(reader, calls))) - before)
-        execute(reader, "ROLLBACK")
-    assert looks[0] <= 1 and looks[1] <= 2 and looks[2:] == [3, 3]  # one more each ten seconds
-    execute(fresh, "INSERT INTO s.t DEFAULT VALUES")
-    assert poll(reader, "reader") == 1
-
-
-@pytest.mark.editions("sql")
-def test_a_transaction_that_ends_while_a_call_looks(fresh: Connection, other: Connection) -> None:
-    asks = "SELECT inorder_internal.found_empty('call', false)"
-    notes = (
-        "SELECT inorder_internal.note_empty('call', inorder_internal.look_at(f.id, f.relation, 10, true), 5) "
-        "FROM inorder_internal.feed AS f WHERE f.name = 'g'"
-    )
-    for ends, found in ((True, -1), (False, 5)):
-        assert value(other, asks) == -1
-        if ends:
-            execute(fresh, "SELECT pg_current_xact_id()")
-        assert value(other, notes) is False
-        assert value(other, asks) == found
-
-
-def test_another_row_in_the_place_of_the_state(reader: Connection, fresh: Connection) -> None:
-    for _ in range(2):  # a version made by a HOT update: its place is free as soon as the next one has come
-        execute(fresh, "INSERT INTO s.t DEFAULT VALUES")
-        assert poll(reader, "reader") == 1
-    settle(reader, fresh, "reader")
-    place = (
-        "SELECT s.ctid::text FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed "
-    )
-    first = value(fresh, f"{place} WHERE f.name = 'f' AND f.owner = 'reader'::regrole")
-    execute(fresh, f"SELECT feed_seek('f', 'beginning'{FOR_READER})")
-    for _ in range(200):  # each version of the other feed's state takes a place that is free
-        if value(fresh, f"{place} WHERE f.name = 'g' ORDER BY s.seq DESC LIMIT 1") == first:
-            break
-        execute(fresh, "INSERT INTO s.other DEFAULT VALUES")
-        execute(fresh, "SELECT feed_apply('g', 'SELECT count(*) FROM batch')")
-    else:
-        pytest.fail(f"no other row has come to {first}")
-    assert poll(reader, "reader") == 1
-
-
-def test_another_row_of_the_same_transaction_in_the_place_of_the_state(reader: Connection, fresh: Connection) -> None:
-    """As VACUUM FULL may put it there."""
-    made = "BEGIN; SELECT feed_create('h', 's.t'), feed_create('i', 's.t'); SELECT feed_seek(name, 'now') FROM feeds "
-    execute(fresh, f"{made} WHERE name IN ('h', 'i'); COMMIT", "SELECT feed_grant(name, 'reader') FROM feeds "
-            "WHERE name IN ('h', 'i')", "VACUUM FULL inorder_internal.feed_state")  # fmt: skip
-    state = "SELECT f.name, s.ctid::text, s.xmin::text FROM inorder_internal.feed_state AS s "
-    both = f"{state} JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name IN ('h', 'i') ORDER BY s.ctid"
-    (first, place, writer), (other, *_) = fresh.execute(both.encode()).fetchall()
-    feed = str(first)
-    settle(reader, fresh, "postgres", feed)
-    execute(fresh, f"SELECT feed_seek('{feed}', 'beginning')", "VACUUM FULL inorder_internal.feed_state")
-    assert (other, place, writer) in fresh.execute(both.encode()).fetchall()
-    assert poll(reader, "postgres", feed) == 1
-
-
-@pytest.mark.usefixtures("reader")
-def test_a_transaction_that_ends_while_the_last_ones_are_counted(fresh: Connection, other: Connection) -> None:
-    """What the caller has seen was looked for before they were counted."""
-    settle(other, fresh, "postgres")
-    execute(fresh, "INSERT INTO s.parts (n) VALUES (1)")
-    assert poll(other, "postgres") == 1
-    settle(other, fresh, "postgres")
-    execute(fresh, "SELECT pg_advisory_lock(1)")
-    asked = "concat(10, ' ', 'postgres'::regrole::oid, '  t f', pg_advisory_xact_lock_shared(1))"
-    with blocked(execute, other, f"SELECT inorder_internal.found_empty({asked}, false)"):
-        execute(fresh, "INSERT INTO s.parts (n) VALUES (1)", "SELECT pg_advisory_unlock(1)")
-    assert poll(other, "postgres") == 1
 
 
 def test_a_commit_of_others_costs_one_who_waits_no_look(reader: Connection, fresh: Connection) -> None:

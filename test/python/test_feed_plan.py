@@ -246,45 +246,6 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
     assert {name: count for name, count in found.items() if not 0 < count <= STEPS[name][1]} == {}
 
 
-def statements(connection: Connection, seen: list[str], query: str) -> tuple[object, int]:
-    seen.clear()
-    found = scalar(connection, query)
-    return found, sum(re.search(r"Query Text: \S", text) is not None for text in seen) - 1
-
-
-def test_a_call_that_found_nothing_is_not_made_again(cluster: Cluster) -> None:
-    """While no transaction ends, nothing can have changed: rows, the feed, privileges."""
-    seen: list[str] = []
-    read, nothing = "SELECT count(*) FROM feed_read('quiet', null::quiet)", (0, 0)
-    with connect(cluster.dsn) as connection, connect(cluster.dsn) as other:
-        execute(connection, "CREATE ROLE quiet_reader",
-                "CREATE TABLE quiet (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
-                "GRANT SELECT ON quiet TO quiet_reader", "SELECT feed_create('quiet', 'quiet')",
-                "SELECT feed_grant('quiet', 'quiet_reader')", EXPLAINED)  # fmt: skip
-        connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
-        for _ in range(3):  # the first one writes when it was asked
-            scalar(connection, read)
-        assert statements(connection, seen, read) == nothing
-        # In a transaction of its own it sees what it wrote, and so it looks.
-        connection.execute("BEGIN; INSERT INTO quiet DEFAULT VALUES")
-        assert statements(connection, seen, read)[1] > 0
-        connection.execute("COMMIT")
-        assert scalar(connection, read) == 1
-        scalar(connection, read)
-        other.execute("BEGIN; INSERT INTO quiet DEFAULT VALUES")
-        assert statements(connection, seen, read) == nothing
-        other.execute("COMMIT")
-        assert scalar(connection, read) == 1
-        owned = read.replace("null::quiet", f"null::quiet, owner => '{connection.info.user}'")
-        connection.execute("SET ROLE quiet_reader")
-        for _ in range(3):
-            assert scalar(connection, owned) == 0
-        other.execute("SELECT feed_revoke('quiet', 'quiet_reader')")
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            scalar(connection, owned)
-        execute(connection, "RESET ROLE", "SELECT feed_drop('quiet')", "DROP TABLE quiet", "DROP ROLE quiet_reader")
-
-
 @pytest.mark.editions
 def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
     """Of a function with a polymorphic argument PL/pgSQL keeps a compiled copy for each row type."""
