@@ -28,7 +28,7 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.key_base(pg_node_tree, oid[]) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.key_base(pg_node_tree, oid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;

@@ -98,8 +98,7 @@ CREATE FUNCTION inorder_internal.keep_table(t inorder_internal.feed_table) RETUR
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The statements found our functions by their names.
-    IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t))
-       OR EXISTS (SELECT FROM inorder_internal.spread_statements(t.relation)) THEN
+    IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
         t.written_here := true;  -- not restored: it has lost the guard since a statement ago
         PERFORM inorder_internal.say_unguarded(t);
     END IF;

@@ -191,18 +191,18 @@ BEGIN
 END
 ---- make_durable: plpgsql VOLATILE keys
 DECLARE
-    -- At once from version 17 on, before that when this transaction commits, which the trigger keep_commit sees to where the
-    -- transaction gives a batch away.
     at_once boolean := current_setting('server_version_num')::int >= 170000;
 BEGIN
-    -- Once in a transaction, if that is for its end or it has one snapshot. Its time says which one it is.
-    IF pg_is_in_recovery() OR current_setting('inorder.durable', true) = now()::text
-                              AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
+    -- If the transaction gives a batch away, its commit flushes, which the trigger keep_commit sees to. Otherwise at once from
+    -- version 17 on, before that by the commit; once in a transaction, if that is for its end or it has one snapshot. Its
+    -- time says which one it is.
+    IF keeps_commit OR pg_is_in_recovery()
+       OR current_setting('inorder.durable', true) = now()::text
+          AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
         RETURN true;
     ELSIF at_once THEN
         EXECUTE 'SELECT pg_catalog.pg_logical_emit_message(false, ''inorder'', ''''::pg_catalog.text, true)';
-    -- Before 17 only a commit flushes: that of this transaction then waits for all that came before.
-    ELSIF NOT keeps_commit THEN
+    ELSE
         PERFORM pg_current_xact_id(), pg_logical_emit_message(false, 'inorder', ''::text),
                 inorder_internal.force_commit();
     END IF;

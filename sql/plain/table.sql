@@ -44,6 +44,19 @@ BEGIN ATOMIC
                                            relation, q.call))) AS d(name, definition);
 END;
 
+---- key_base: plpgsql keys
+DECLARE
+    -- With the schema in it, which nobody but who installed inorder has. A bigint is written '5'::bigint, a smaller number
+    -- that was converted (5)::bigint.
+    called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
+                    JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
+    written text := pg_get_expr(expression, 0::oid);
+    rest text := CASE WHEN starts_with(written, called) THEN substr(written, length(called) + 1) END;
+BEGIN
+    RETURN CASE WHEN rest = '()' THEN 0
+                ELSE substring(rest, concat('^[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?',
+                                            '(?:::(?:bigint|integer))?[)]$'))::bigint END;
+END
 ---- guarded: plpgsql keys
 BEGIN
     -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.

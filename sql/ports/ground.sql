@@ -55,7 +55,7 @@ DECLARE
         CROSS JOIN LATERAL inorder_internal.index_of(t.relation, a.attnum, t.ordered) AS i
         WHERE a.attrelid = t.relation::oid AND a.attname = t.key_column AND NOT a.attisdropped AND g.stands
           AND (NOT t.is_generated OR t.base = (
-              SELECT inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) FROM pg_attrdef AS d
+              SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
     -- As it is now: the look at the guard may have waited for who dropped the table or hid rows.

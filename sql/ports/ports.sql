@@ -156,7 +156,7 @@ CREATE FUNCTION inorder_internal.this_session() RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
--- kept, the commit of this one. True.
+-- kept, the commit of this one, which then flushes both. True.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -98,20 +98,10 @@ BEGIN
     END IF;
 END $$;
 
--- The base of an expression that calls one of the functions without an argument (0) or with a constant; null for any
--- other expression. Does not evaluate the expression.
-CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, functions oid[]) RETURNS bigint
-LANGUAGE sql STABLE
--- By its tree, and then by its text. A bigint is written '5'::bigint, a smaller number that was converted (5)::bigint.
-RETURN CASE
-    WHEN functions = '{}'::oid[] OR expression::text !~ format(
-         '^[{]FUNCEXPR :funcid (%s) '::text, array_to_string(functions, '|'::text)) THEN NULL::bigint
-    WHEN expression::text ~ ' :args <> '::text AND expression::text !~ ' :args [(]'::text THEN 0::bigint
-    WHEN expression::text ~ '[{](VAR|SUBLINK|PARAM|OPEXPR|CASE) '::text
-      OR expression::text ~ ' :constisnull true '::text THEN NULL::bigint
-    ELSE substring(pg_get_expr(expression, 0::oid),
-                   concat('^[^()]*[(](?:base => )?''?[(]?''?(-?[0-9]{1,18})''?[)]?',
-                          '(?:::(?:bigint|integer|smallint))?[)]$'))::bigint END;
+-- The base of an expression that calls a function without an argument (0) or with a constant; null for any other
+-- expression. Does not evaluate the expression.
+CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Columns whose default or generation expression returns transaction numbers, and the base of each.
 CREATE FUNCTION inorder_internal.key_columns(relation regclass) RETURNS TABLE (attnum smallint, base bigint)
@@ -120,12 +110,11 @@ BEGIN ATOMIC
     SELECT k.attnum, k.base
     FROM (SELECT a.attnum, inorder_internal.key_base(d.adbin,
               CASE WHEN a.atttypid = 'uuid'::regtype AND a.attgenerated = ''
-                   THEN ARRAY['@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid]
+                   THEN '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid
                    WHEN a.atttypid = 'bigint'::regtype AND a.attgenerated = ''
-                   THEN ARRAY['@extschema@.xact_id(bigint)'::regprocedure::oid]
+                   THEN '@extschema@.xact_id(bigint)'::regprocedure::oid
                    WHEN a.atttypid = 'bigint'::regtype AND a.attgenerated = 's'
-                   THEN ARRAY['@extschema@.xact_id_generated(bigint)'::regprocedure::oid]
-                   ELSE '{}'::oid[] END) AS base
+                   THEN '@extschema@.xact_id_generated(bigint)'::regprocedure::oid END) AS base
           FROM pg_attribute AS a JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
           WHERE a.attrelid = relation AND NOT a.attisdropped) AS k
     WHERE k.base BETWEEN 0 AND 281474976710655;
@@ -571,7 +560,7 @@ BEGIN
         FROM unnest(inorder_internal.tree(t.relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'
         LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
         LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
-        WHERE inorder_internal.key_base(d.adbin, ARRAY[inorder_internal.generator()]) IS DISTINCT FROM t.base
+        WHERE inorder_internal.key_base(d.adbin, inorder_internal.generator()) IS DISTINCT FROM t.base
         ORDER BY c.oid LIMIT 1;
     END IF;
 END $$;

@@ -27,6 +27,9 @@ extern Numbers numbers_of(const MultirangeType *set);
 extern Datum numbers_datum(Numbers set);
 extern Numbers without(Numbers set, Numbers other);
 
+/* wait.c */
+extern uint64 ended_count(void);
+
 /* snapshot.c */
 extern Numbers ended_numbers(int64 base, bool everywhere);
 extern void make_seen_durable(void);

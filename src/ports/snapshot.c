@@ -200,9 +200,10 @@ make_seen_durable(void)
 Datum
 make_durable_here(PG_FUNCTION_ARGS)
 {
-	if (!is_snapshot_durable())
-		flush_wal();
-	if (PG_GETARG_BOOL(0))
+	/* The commit of a transaction that has written flushes what came before it, too */
+	if (PG_GETARG_BOOL(0) && TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ForceSyncCommit();
+	else if (!is_snapshot_durable())
+		flush_wal();
 	PG_RETURN_BOOL(true);
 }

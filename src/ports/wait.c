@@ -47,7 +47,7 @@ static uint64 ended_before;
 static double used_before;
 static double used_most;		/* CPU of the dearest look of this call, at most that of a usual one */
 
-static uint64
+uint64
 ended_count(void)
 {
 	uint64		count;

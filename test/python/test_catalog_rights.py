@@ -37,7 +37,6 @@ MAKES = (
     "SELECT feed_create('shares', 'app.t', partition_by => 'n', shares => 2)",
     "SELECT feed_create('g', 'app.g'), feed_create('p', 'app.p'), feed_create('w', 'app.t')",
     "SELECT exact_count_start(t) FROM unnest('{app.t,app.g,app.p}'::regclass[]) AS t",
-    "SELECT feed_notify('app.t'), feed_notify('app.p', 'there')",
     "INSERT INTO app.t (n) SELECT generate_series(1, 9)",
     "INSERT INTO app.p (n) VALUES (1)",
     "SELECT exact_count_fold('app.t'), exact_count('app.t')",
@@ -137,7 +136,7 @@ def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Con
         f"AND p.pronamespace::regnamespace::text {OF_OTHERS} "
         "AND has_function_privilege('made_stranger', p.oid, 'EXECUTE') ORDER BY 1",
     )
-    assert [name for name in found if name != "changes_trigger"] == ["feed_guard", "feed_notify_trigger"]
+    assert [name for name in found if name != "changes_trigger"] == ["feed_guard"]
 
 
 OURS = "('inorder_internal', 'inorder_text')"
@@ -218,11 +217,11 @@ OF_OUR_NAMES = """
 
 def test_triggers_of_our_names_are_ours(catalog: Connection) -> None:
     found = [name for name in names(catalog, OF_OUR_NAMES) if "_changes_" not in name]
-    assert {name.rpartition(" ")[2] for name in found} == {"feed_guard", "feed_notify_trigger"}
+    assert {name.rpartition(" ")[2] for name in found} == {"feed_guard"}
 
 
-TAKEN = ("zz_inorder_guard", "zz_inorder_update", "zz_inorder_truncate", "inorder_notify")
-ENABLE = "SELECT feed_enable('app.taken'), feed_notify('app.taken')"
+TAKEN = ("zz_inorder_guard", "zz_inorder_update", "zz_inorder_truncate")
+ENABLE = "SELECT feed_enable('app.taken')"
 
 
 def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Connection) -> None:
@@ -242,7 +241,7 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
         if not ends[name]:
             assert not [found for found in names(catalog, OF_OUR_NAMES) if "theirs" in found], name
         run(catalog, "ROLLBACK")
-    assert ends == dict.fromkeys(TAKEN, "") | {"inorder_notify": DUPLICATE}
+    assert ends == dict.fromkeys(TAKEN, "")
     # Of a partition that came later nothing is dropped first.
     partition = "CREATE TABLE app.p_2 PARTITION OF app.p FOR VALUES IN (2)"
     made = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"

@@ -268,6 +268,23 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 
 @pytest.mark.editions
+def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
+    """By the commit, which covers the transactions of the batch, too; now and then the server does so before."""
+    before = []
+    fresh.execute("SELECT feed_create('one', 'events')")
+    with connect(fresh.info.dsn) as writer:
+        writer.execute("SET synchronous_commit = off")
+        for _ in range(20):
+            writer.execute("INSERT INTO events (n) VALUES (1)")
+            end = scalar(writer, "SELECT pg_current_wal_insert_lsn()")
+            with fresh.transaction():
+                fresh.execute("SELECT feed_take_batch('one', 'worker')")
+                before.append(scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end))
+            assert scalar(fresh, "SELECT pg_current_wal_flush_lsn() >= %s", end)
+    assert False in before
+
+
+@pytest.mark.editions
 def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
     begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT reader_start('events')")
     with connect(fresh.info.dsn) as writer:

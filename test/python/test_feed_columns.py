@@ -205,3 +205,24 @@ def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connect
     place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="stands after the key"):
         run(fresh, f"SELECT reader_next_batch('t', {place})")
+
+
+# The base of a default; none if it is not a call with a constant, whatever number it would make.
+BASES = {
+    "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
+    "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,
+    "xact_id(NULL)": None, "xact_id(2 + 3)": None, "xact_id('5'::numeric::bigint)": None, "xact_id(five())": None,
+    "xact_id(5) + 0": None, "coalesce(xact_id(5), 1)": None, "id.xact_id(5)": None, "five()": None, "5": None,
+    "NULL": None,
+}  # fmt: skip
+
+
+def test_the_base_of_a_default(fresh: Connection) -> None:
+    run(fresh, "CREATE FUNCTION five() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
+        "CREATE SCHEMA id", "CREATE FUNCTION id.xact_id(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1'",
+        "CREATE TABLE t (xact bigint)")  # fmt: skip
+    found = {}
+    for default in BASES:
+        run(fresh, f"ALTER TABLE t ALTER xact SET DEFAULT {default}")
+        found[default] = scalar(fresh, "SELECT min(base) FROM inorder_internal.key_columns('t')")
+    assert found == BASES

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import psycopg
 import pytest
 from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation

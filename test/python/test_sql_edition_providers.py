@@ -137,8 +137,8 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
 @pytest.mark.server
 @pytest.mark.parametrize(("name", "statement"), [
     ("pg_control_system", "REVOKE EXECUTE ON FUNCTION pg_catalog.pg_control_system() FROM PUBLIC"),
-    ("pg_locks, pg_table_is_visible",
-     "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_table_is_visible FROM PUBLIC"),
+    ("pg_locks, pg_relation_filenode",
+     "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_relation_filenode FROM PUBLIC"),
     ("wal_level must be set to 'logical'", AURORA),
 ])  # fmt: skip
 def test_a_server_that_lacks_what_it_names_is_refused(

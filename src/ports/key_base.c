@@ -1,0 +1,64 @@
+/*
+ * key_base.c
+ *	  The base of an expression that makes transaction numbers.
+ *
+ * It is a call of one function, without an argument or with a constant.  It is
+ * looked at as a tree, and never evaluated: it is of the owner of a table.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "nodes/nodes.h"
+#include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+PG_FUNCTION_INFO_V1(key_base);
+
+/* The number that a constant of one of the types of integers is; false if it is another one, or null */
+static bool
+is_number(const Const *constant, int64 *number)
+{
+	if (constant->constisnull)
+		return false;
+	if (constant->consttype == INT8OID)
+		*number = DatumGetInt64(constant->constvalue);
+	else if (constant->consttype == INT4OID)
+		*number = DatumGetInt32(constant->constvalue);
+	else
+		return false;
+	return true;
+}
+
+/* The same of an argument, which may have a name, and be converted to a bigint by the server */
+static bool
+is_constant(Node *argument, int64 *number)
+{
+	if (IsA(argument, NamedArgExpr))
+		argument = (Node *) ((NamedArgExpr *) argument)->arg;
+	if (IsA(argument, FuncExpr))
+	{
+		FuncExpr   *conversion = (FuncExpr *) argument;
+
+		if (conversion->funcid != F_INT8_INT4)
+			return false;
+		argument = linitial(conversion->args);
+	}
+	return IsA(argument, Const) && is_number((Const *) argument, number);
+}
+
+/* key_base(expression pg_node_tree, function oid) -> bigint: null if it is not a call of this function alone */
+Datum
+key_base(PG_FUNCTION_ARGS)
+{
+	FuncExpr   *call = stringToNode(TextDatumGetCString(PG_GETARG_DATUM(0)));
+	int64		base = 0;
+
+	if (call == NULL || !IsA(call, FuncExpr) || call->funcid != PG_GETARG_OID(1))
+		PG_RETURN_NULL();
+	if (call->args != NIL && !is_constant(linitial(call->args), &base))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(base);
+}
