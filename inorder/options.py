@@ -1,5 +1,6 @@
 """What options take, each with its range and its message; those of several commands; which go together."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +133,14 @@ class Sections(click.Command):
 
 
 def confirmed(question: str, to_stderr: bool = False) -> None:
-    if not click.confirm(question, err=to_stderr):
+    """Ask before something is removed; where nobody can be asked, an error that names the option."""
+    try:
+        agreed = click.confirm(question, err=to_stderr)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise InputError("nothing was removed: nobody can be asked without a terminal; HINT: --yes") from None
+    if not agreed:
         raise InorderError("nothing was removed")
 
 

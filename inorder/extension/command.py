@@ -12,7 +12,7 @@ from inorder.extension.building import build_into, source_folder
 from inorder.extension.placing import place, removable_files, remove
 from inorder.groups import Group
 from inorder.installations import Installation, target_installation
-from inorder.options import FILE, FOLDER, confirmed, option
+from inorder.options import FILE, FOLDER, confirmed, dsn_option, option
 
 pg_config_option = option(
     "--pg-config", type=FILE, metavar="FILE", help="pg_config of the server.  [default: PG_CONFIG, or that of the only "
@@ -70,15 +70,21 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
 
 @extension.command(epilog="Example: inorder extension uninstall --yes")
 @pg_config_option
+@dsn_option(" of the server, whose databases must not use the library any more")
 @option("--yes", is_flag=True, help="Do not ask.")
-def uninstall(pg_config: Path | None, yes: bool) -> None:
+def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
     """Remove the extension's files from the server's folders, by sudo where these cannot be written to.
 
     Run DROP EXTENSION inorder in each database before: without the library, tables whose keys or guards call it take
-    no rows. Prints the files.
+    no rows. Databases that use it are an error, if the server can be asked; else that is said. Prints the files.
     """
+    # Loads the driver, which the other commands do not need.
+    from inorder.extension.users import require_unused  # noqa: PLC0415
+
     server = target_installation(pg_config)
     files = removable_files(server)
+    for unknown in require_unused(server, dsn):
+        click.echo(f"inorder: {unknown}", err=True)
     if not yes:
         confirmed(f"Remove inorder from {server.name}, {server.sharedir}?", to_stderr=True)
     remove(files)

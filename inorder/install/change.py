@@ -1,16 +1,18 @@
 """What ``inorder install`` writes: it installs, upgrades and removes an edition, each in one transaction."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from psycopg import sql
 
+from inorder.connection.database import literal
 from inorder.errors import InputError
 from inorder.install import edition
 from inorder.install.edition import made
 from inorder.install.offer import SQL, C, Installed
 from inorder.install.target import Target
 from inorder.install.update import update
-from inorder.text import listed
+from inorder.text import listed, one_line
 
 Row = dict[str, Any]
 
@@ -37,44 +39,60 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """What is lost, a line each; an error if something of the user's would fail afterwards."""
-    what = f"{installed} cannot be removed"
-    refuse_others(target, installed, what)
+    """What is lost, a line each; an error with all that of the user's would fail afterwards, and what ends that."""
     dependents = target.dependents(installed)
-    refuse(dependents, what)
-    columns = given_values(dependents)
-    if kept := [item for item in columns if item["is_inherited"] or not drop_columns]:
-        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept), "; ")
-        raise InputError(
-            f"{what}: an INSERT would store null in these columns, or fail if they are NOT NULL: {names}\n"
-            "HINT: give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION "
-            "keeps the values), or drop it; --drop-columns drops all of them"
-        )
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
-    if used := [row["described"] for row in callers if row["is_used"]]:
-        raise InputError(
-            f"{what}: functions that triggers, defaults or views of yours use call it: {listed(used)}\n"
-            "HINT: change these functions, or drop them"
-        )
+    columns = given_values(dependents)
+    obstacles = [
+        *of_others(target, installed), *of_dependents(dependents, installed), *of_columns(columns, drop_columns),
+        *of_callers([row["described"] for row in callers if row["is_used"]]),
+    ]  # fmt: skip
+    if obstacles:
+        found = [f"DETAIL:  {one_line(what)}\nHINT:  {one_line(hint)}" for what, hint in obstacles]
+        raise InputError("\n".join([f"{installed} cannot be removed", *found]))
     return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]
 
 
-def refuse_others(target: Target, installed: Installed, what: str) -> None:
-    """An error if the schemas of the SQL edition, which are dropped as a whole, have what is not inorder's."""
+Obstacles = Iterator[tuple[str, str]]  # what is in the way, and what removes that
+
+
+def of_others(target: Target, installed: Installed) -> Obstacles:
+    """The schemas of the SQL edition, which are dropped as a whole, may have what is not inorder's."""
     schemas = target.own_schemas(installed)
-    rows = target.rows("install_others", schemas=schemas, names=made(target.sources)) if schemas else []
-    if rows:
-        raise InputError(
-            f"{what}: its schema has what is not inorder's: {listed(row['described'] for row in rows)}\n"
-            "HINT: move it into another schema, or drop it"
+    if schemas and (rows := target.rows("install_others", schemas=schemas, names=made(target.sources))):
+        names = listed(row["described"] for row in rows)
+        yield f"its schema has what is not inorder's: {names}", "move it into another schema, or drop it"
+
+
+def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
+    others = [item for item in dependents if item["kind"] not in ON_TABLES]
+    logged = [item for item in others if item["described"].startswith("trigger zz_inorder_changes_")]
+    if logged:
+        tables = sorted({item["relation_name"] for item in logged})
+        calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
+        yield f"these depend on it: {listed(item['described'] for item in logged)}", calls
+    if rest := [item["described"] for item in others if item not in logged]:
+        yield f"these depend on it: {listed(rest)}", "drop or change them first"
+    if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
+        yield f"the role must own {listed(foreign)}", "connect as the owner, or as a member of that role"
+
+
+def of_columns(columns: list[Row], drop_columns: bool) -> Obstacles:
+    if kept := [item for item in columns if item["is_inherited"] or not drop_columns]:
+        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept), "; ")
+        yield (
+            f"an INSERT would store null in these columns, or fail if they are NOT NULL: {names}",
+            "give each a default of its own (of a generated column ALTER TABLE … ALTER COLUMN … DROP EXPRESSION keeps "
+            "the values), or drop it; --drop-columns drops all of them",
         )
 
 
-def refuse(dependents: list[Row], what: str) -> None:
-    if others := [item["described"] for item in dependents if item["kind"] not in ON_TABLES]:
-        raise InputError(f"{what}: these depend on it: {listed(others)}; HINT: drop or change them first")
-    if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
-        raise InputError(f"{what}: the role must own {listed(foreign)}, or be a member of the role that does")
+def of_callers(used: list[str]) -> Obstacles:
+    if used:
+        yield (
+            f"functions that triggers, defaults or views of yours use call it: {listed(used)}",
+            "change these functions, or drop them",
+        )
 
 
 def given_values(dependents: list[Row]) -> list[Row]:

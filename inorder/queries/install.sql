@@ -330,3 +330,11 @@ WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_e
        OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
                    JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
                    WHERE d.datname = pg_catalog.current_database()))
+
+-- library_databases: The databases that can be connected to, and the version of the server.
+SELECT pg_catalog.array_agg(d.datname::pg_catalog.text ORDER BY d.datname), pg_catalog.current_setting('server_version_num')
+FROM pg_catalog.pg_database AS d WHERE d.datallowconn
+
+-- library_used: Whether a function of this database is in the library of the extension.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_language AS l ON l.oid = p.prolang
+               WHERE l.lanname = 'c' AND p.probin ~ '(^|/)inorder(\.so)?$')

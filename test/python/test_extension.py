@@ -84,14 +84,21 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
     modes = {path.suffix: oct(path.stat().st_mode & 0o777) for path in new}
     assert modes == {".so": "0o755", ".sql": "0o644", ".control": "0o644"}
     assert psql(bare, STATEMENTS) == printed(STATEMENTS)
+    uninstall = ("extension", "uninstall", "--pg-config", pg_config)
+    used = inorder(*uninstall, "--yes", "--dsn", bare.dsn, folder=tmp_path)
+    assert used.returncode == 2 and "these databases still use the library: postgres\n" in used.stderr
+    assert installed_below(bare.folder / "server") == before | new
     assert psql(bare, REMOVAL) == printed(REMOVAL)
 
-    asked = inorder("extension", "uninstall", "--pg-config", pg_config, folder=tmp_path)
-    assert asked.returncode == 130 and installed_below(bare.folder / "server") == before | new
-    removed = inorder("extension", "uninstall", "--yes", "--pg-config", pg_config, folder=tmp_path)
-    assert removed.returncode == 0 and {Path(line) for line in removed.stdout.splitlines()} == new
+    asked = inorder(*uninstall, "--dsn", "host=/nowhere", folder=tmp_path)
+    assert asked.returncode == 2 and installed_below(bare.folder / "server") == before | new
+    assert "whether a database uses it is unknown: " in asked.stderr and "HINT: --yes" in asked.stderr
+    removed = inorder(*uninstall, "--yes", "--dsn", bare.dsn, folder=tmp_path)
+    assert (removed.returncode, removed.stderr) == (0, "") and {
+        Path(line) for line in removed.stdout.splitlines()
+    } == new
     assert installed_below(bare.folder / "server") == before
-    again = inorder("extension", "uninstall", "--yes", "--pg-config", pg_config, folder=tmp_path)
+    again = inorder(*uninstall, "--yes", folder=tmp_path)
     assert again.returncode == 2 and "is not installed" in again.stderr
 
 

@@ -127,7 +127,7 @@ def test_what_depends_on_it_is_not_removed(tool: Tool, empty: Connection) -> Non
     rows(empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in tool.install("--uninstall", "--yes", code=2)
     rows(empty, "DROP VIEW public.v")
-    assert tool.run("install", "--uninstall").returncode == 130  # its input has ended
+    assert tool.install("--uninstall", code=2).endswith("without a terminal; HINT: --yes\n")  # its input has ended
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "install", "--uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | tool.environment,
@@ -145,7 +145,8 @@ def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
     refused = tool.install("--uninstall", "--yes", "--drop-columns", code=2)
     assert "these depend on it: " in refused and "trigger zz_inorder_changes_insert on table public.t" in refused
-    rows(empty, "SELECT inorder.changes_disable('public.t')")
+    (call,) = re.findall("^HINT:  (SELECT .*changes_disable.*;)$", refused, re.M)
+    rows(empty, call)
     tool.install("--uninstall", "--yes", "--drop-columns")
 
 
@@ -171,7 +172,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
     refused = tool.install("--uninstall", "--yes", code=2)
     for column in ("id of public.events", "xact of public.log", "xact of public.parted_1", "x of public.made"):
         assert refused.count(f"column {column}: ") == 1
-    assert "log_1" not in refused and "HINT: give each a default of its own" in refused
+    assert "log_1" not in refused and "HINT:  give each a default of its own" in refused
     rows(
         empty, *INSERTS, "ALTER TABLE public.events ALTER COLUMN id SET DEFAULT gen_random_uuid()",
         "ALTER TABLE public.log ALTER COLUMN xact SET DEFAULT 0", "ALTER TABLE public.made DROP COLUMN x",
@@ -222,6 +223,27 @@ def test_functions_that_inserts_call_are_not_broken(tool: Tool, empty: Connectio
     assert "use call it: function public.f()\n" in tool.install("--uninstall", "--yes", code=2)
     rows(empty, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
     assert "what function public.f() calls of it" in tool.install("--uninstall", "--yes")
+
+
+@pytest.mark.server
+def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) -> None:
+    tool.install("--edition", SQL)
+    rows(
+        empty, "SET ROLE edition_owner", "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
+        "CREATE TABLE public.t (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",
+        'CREATE TABLE public."B\'s" (id int PRIMARY KEY)', "SELECT inorder.changes_enable('public.\"B''s\"')",
+        "CREATE TABLE inorder.mine (n int)",
+        "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql "
+        "AS 'BEGIN NEW.id := inorder.uuid_xact_nextval(); RETURN NEW; END'",
+        "CREATE TRIGGER t BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()",
+    )  # fmt: skip
+    refused = tool.install("--uninstall", "--yes", code=2)
+    for named in (
+        "its schema has what is not inorder's: table inorder.mine\nHINT:  move it", "these depend on it: view public.v\nHINT:  drop or change",
+        "column id of public.t: default, ", "functions that triggers, defaults or views of yours use call it",
+        "\nHINT:  SELECT inorder.changes_disable('public.\"B''s\"');\n",
+    ):  # fmt: skip
+        assert named in refused, named
 
 
 @pytest.mark.server
