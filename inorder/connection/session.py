@@ -7,7 +7,7 @@ from typing import LiteralString
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inorder.connection.database import ServerRow, connect_as_user, one_row, query
 from inorder.connection.patience import patiently
@@ -71,8 +71,9 @@ class Session:
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self.connection.deferrable = False
             self.schema_name, is_standby = self.extension()
-            # A standby refuses the words READ WRITE, and then says better what it cannot do.
-            self.connection.read_only = None if is_standby else not writes
+            if is_standby and writes:
+                raise InputError(f"this server is a standby, and this is done on the primary\n{self.hint()}")
+            self.connection.read_only = not writes
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
@@ -86,6 +87,14 @@ class Session:
         if row is None:
             raise InputError(absence(self.connection.info.dbname, other))
         return row[0], row[1]
+
+    def hint(self) -> str:
+        """The server that a standby follows, if this role may see it."""
+        row = self.connection.execute(query("sender")).fetchone()
+        settings = conninfo_to_dict(str(row[2])) if row and row[2] else {}
+        host, port = (row[0], row[1]) if row and row[0] else (settings.get("host"), settings.get("port", "5432"))
+        followed = f", which may be host={one_line(str(host))} port={port}" if host else ""
+        return f"HINT:  Connect to the primary{followed}. With several hosts in --dsn: target_session_attrs=read-write."
 
     def cancel(self) -> None:
         self.connection.cancel()

@@ -338,3 +338,9 @@ FROM pg_catalog.pg_database AS d WHERE d.datallowconn
 -- library_used: Whether a function of this database is in the library of the extension.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_language AS l ON l.oid = p.prolang
                WHERE l.lanname = 'c' AND p.probin ~ '(^|/)inorder(\.so)?$')
+
+-- sender: The server that this standby receives WAL from, and the connection string for it; null what the role may not
+-- see.
+SELECT w.sender_host, w.sender_port,
+       (SELECT s.setting FROM pg_catalog.pg_settings AS s WHERE s.name OPERATOR(pg_catalog.=) 'primary_conninfo')
+FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_stat_wal_receiver AS w ON true

@@ -239,7 +239,8 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
     )  # fmt: skip
     refused = tool.install("--uninstall", "--yes", code=2)
     for named in (
-        "its schema has what is not inorder's: table inorder.mine\nHINT:  move it", "these depend on it: view public.v\nHINT:  drop or change",
+        "its schema has what is not inorder's: table inorder.mine\nHINT:  move it",
+        "these depend on it: view public.v\nHINT:  drop or change",
         "column id of public.t: default, ", "functions that triggers, defaults or views of yours use call it",
         "\nHINT:  SELECT inorder.changes_disable('public.\"B''s\"');\n",
     ):  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -11,9 +12,10 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
+import preloaded
 from conftest import SETTINGS, scalar
 from standby import Standby
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -403,3 +405,21 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 assert scalar(reader, ended, number) is False
                 reader.execute("COMMIT")
                 assert scalar(reader, ended, number) is True  # it was lost with the primary
+
+
+@pytest.mark.parametrize(
+    "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "events", "--fold")]
+)
+def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """As the WAL receiver says, or its settings; a role that may see neither is only told what to do."""
+    environment = two.server.environment()
+    two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
+    two.catch_up()
+    try:
+        for role, named in (("postgres", two.primary.info.host), ("nobodys", "the primary. With several hosts")):
+            done = preloaded.run(command, tmp_path, environment | {"PGUSER": role}, PATIENCE)
+            said = done.stderr.decode()
+            assert (done.returncode, done.stdout) == (2, b"") and "this server is a standby, and " in said
+            assert "\nHINT:  Connect to the primary" in said and named in said
+    finally:
+        two.primary.execute("DROP OWNED BY nobodys; DROP ROLE nobodys")

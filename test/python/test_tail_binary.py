@@ -3,9 +3,12 @@
 import os
 from functools import partial
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection
 
+from conftest import scalar
+from ground import run
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
 
@@ -59,6 +62,23 @@ def test_a_file_is_a_whole_one_after_each_run(fresh: Connection, tail: Tail) -> 
     with fresh.cursor().copy("COPY again FROM STDIN (FORMAT binary)") as copy:
         copy.write((tail.folder / "out").read_bytes())
     assert fresh.execute("TABLE events EXCEPT TABLE again").fetchall() == []
+
+
+@pytest.mark.parametrize("form", ["csv", "binary"])
+def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, tail: Tail, form: str) -> None:
+    """COPY takes no value of a generated column, and CREATE TABLE … (LIKE …) makes a plain column of it."""
+    run(fresh, "CREATE TABLE g (xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, "
+               "twice int GENERATED ALWAYS AS (2 * n) STORED, PRIMARY KEY (n))", "CREATE INDEX ON g (xact)",
+        "SELECT feed_enable('g')", "INSERT INTO g (n) VALUES (1), (2)", "CREATE TABLE copy (LIKE g)")  # fmt: skip
+    written = tail.written("g", "--position", "p", "--format", form)
+    options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT binary"
+    with fresh.cursor().copy(f"COPY copy FROM STDIN ({options})".encode()) as copy:
+        copy.write(written)
+    assert fresh.execute("SELECT n, twice FROM copy ORDER BY n").fetchall() == [(1, 2), (2, 4)]
+    assert scalar(fresh, "SELECT count(*) FROM (TABLE g EXCEPT TABLE copy) AS others") == 0
+    run(fresh, "TRUNCATE copy", "CREATE TABLE anew (LIKE g INCLUDING GENERATED)")
+    with pytest.raises(psycopg.Error), fresh.cursor().copy(f"COPY anew FROM STDIN ({options})".encode()) as copy:
+        copy.write(written)
 
 
 def test_killed_at_any_moment_a_file_has_each_row_once(fresh: Connection, tail: Tail) -> None:
