@@ -13,14 +13,16 @@ import pyarrow as pa
 from adbc_driver_postgresql import StatementOptions, dbapi
 from psycopg import sql
 
-from inorder.arrow.types import Field, fields_of, select_list
+from inorder.arrow.types import Field, fields_of, select_list, text_or_null
 from inorder.arrow.values import converted
 from inorder.connection.database import ServerRow, completed, query
 from inorder.connection.patience import changed
 from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
+from inorder.connection.unsent import named
 from inorder.errors import on_error
 
+UNCHECKED = "SQL_ASCII"  # the encoding of a server that takes any bytes for text
 BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in memory several times
 
 
@@ -117,9 +119,15 @@ class ArrowReader:
         )
 
     def rows(self, session: Session, table: Table, question: Question) -> Generator[pa.RecordBatch, None, None]:
-        with as_of_the_session(), on_error(self.close):
+        asked = list[sql.Composable]()
+
+        def remembered(connection: Connection) -> sql.Composable:
+            asked.append(question(connection))
+            return asked[-1]
+
+        with named(session, table, asked), as_of_the_session(), on_error(self.close):
             connection, fields = self.begun(session, table)
-            yield from read(connection, fields, question, table.oid, table.shown, self.hint)
+            yield from read(connection, fields, remembered, table.oid, table.shown, self.hint)
             connection.commit()
 
     def empty(self, session: Session, table: Table) -> pa.RecordBatch:
@@ -136,7 +144,9 @@ class ArrowReader:
             self.close()
             connection, columns = self.columns_in(session, table)
         connection.columns[table.oid] = columns
-        return connection, self.fields(columns)
+        fields = self.fields(columns)
+        is_unchecked = session.connection.info.parameter_status("server_encoding") == UNCHECKED
+        return connection, list(map(text_or_null, fields)) if is_unchecked and self.hint is None else fields
 
     def columns_in(self, session: Session, table: Table) -> tuple[Connection, list[TableColumn]]:
         for ended in [known for known in self.connections if known.connection.closed]:

@@ -115,6 +115,23 @@ def part_of(column: TableColumn) -> pa.DataType | None:
     return found and found[0]
 
 
+# Whether a value as text is UTF-8, by its bytes in hex.
+IS_UTF8 = (
+    "pg_catalog.encode(pg_catalog.convert_to(pg_catalog.format('%s', {column}), 'SQL_ASCII'), 'hex') "
+    "OPERATOR(pg_catalog.~) '^([0-7].|(c[2-9a-f]|d.)[89ab].|e0[ab].[89ab].|e[1-9a-cef]([89ab].){{2}}|ed[89].[89ab].|"
+    "f0[9ab].([89ab].){{2}}|f[1-3]([89ab].){{3}}|f48.([89ab].){{2}})*$'"
+)
+
+
+def text_or_null(field: Field) -> Field:
+    """A field that is null where its text is none, of a server that takes any bytes for text."""
+    kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+    is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
+    if not is_text or field.expression == FIELDS:
+        return field
+    return replace(field, expression=f"CASE WHEN {IS_UTF8} THEN {field.expression} END")
+
+
 def select_list(fields: Sequence[Field]) -> sql.Composed:
     parts = [(field.expression, field.name) for field in fields]
     parts += [(field.extra, field.name) for field in fields if field.extra]

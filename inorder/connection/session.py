@@ -1,6 +1,6 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import LiteralString
@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inorder.connection.database import ServerRow, connect_as_user, one_row, query
 from inorder.connection.patience import patiently
-from inorder.connection.stream import Rows, Stream
+from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.text import one_line
 
@@ -176,19 +176,6 @@ def same_server(session: Session) -> str:
         session.dsn, host=info.host, port=info.port, target_session_attrs="any", dbname=info.dbname, user=info.user,
         **address,
     )  # fmt: skip
-
-
-def rows_of(stream: Stream) -> Generator[Rows, None, None]:
-    """The rows; what the server says about one that it cannot make text of does not say that."""
-    try:
-        yield from stream.blocks()
-    except (psycopg.errors.ProgramLimitExceeded, psycopg.errors.InternalError_) as error:
-        if error.sqlstate == "54000" or "invalid memory alloc request size" in str(error):
-            raise InorderError(
-                f"{explained(error)}\nHINT:  A row that is read must have less than 1 GB as text, in which a byte of a "
-                "bytea takes two. --batch-rows 1 delivers the rows before it, unless an unfinished batch has them all."
-            ) from error
-        raise
 
 
 def may_pass(error: psycopg.Error) -> bool:

@@ -10,7 +10,8 @@ from psycopg import sql
 from inorder.connection.database import ServerRow, query
 from inorder.connection.patience import attempts
 from inorder.connection.reconnect import InUseError
-from inorder.connection.session import Session, Table, explained, rows_of
+from inorder.connection.session import Session, Table, explained
+from inorder.connection.unsent import rows_of
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
@@ -91,7 +92,7 @@ class FeedSource(Source):
             raise changed(self.session, self.table)
         text = self.form.copy(answer, rows)
         stream.send(self.session.message(text, sql.SQL("COMMIT")))
-        yield from rows_of(stream)
+        yield from rows_of(stream, self.session, self.table, rows)
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         assert isinstance(batch.batch, int)

@@ -9,8 +9,9 @@ from psycopg import sql
 
 from inorder.connection import patience
 from inorder.connection.database import query
-from inorder.connection.session import Session, Table, rows_of, same_server
+from inorder.connection.session import Session, Table, same_server
 from inorder.connection.stream import Stream
+from inorder.connection.unsent import rows_of
 from inorder.tail.formats import FORMATS, Format
 from inorder.tail.request import Request
 from inorder.tail.state import Json
@@ -77,9 +78,10 @@ def copied(
         answer = stream.begin()
     if not answer:
         raise changed(session, table)
-    text = form.copy(answer, sql.SQL(f"({(answer[0] or b'').decode()})"))
+    rows = sql.SQL(f"({(answer[0] or b'').decode()})")
+    text = form.copy(answer, rows)
     stream.send(session.message(text, again, sql.SQL("COMMIT")))
-    yield from rows_of(stream)
+    yield from rows_of(stream, session, table, rows)
     if stream.begin() != answer:
         raise changed(session, table)
 

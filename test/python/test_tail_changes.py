@@ -11,13 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 from inorder.connection.database import Connection, connect
-from inorder.connection.session import Session, rows_of
-from inorder.errors import InorderError
+from inorder.connection.session import Session
 from inorder.lab.server.cluster import Cluster
 from inorder.tail.formats import FORMATS
 from psycopg import sql
 
-from conftest import scalar
+from conftest import LONG_RUN, scalar
 from tail_runs import Tail, insert, numbers, read_until
 from waiting import PATIENCE, wait_for
 
@@ -99,7 +98,7 @@ def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation
     def read() -> list[bytes]:
         stream = session.held(table, FORMATS[output].wanted(table))
         stream.send(session.message(FORMATS[output].copy(stream.begin(), rows), sql.SQL("COMMIT")))
-        lines = b"".join(bytes(rows.content) for rows in rows_of(stream)).splitlines()
+        lines = b"".join(bytes(rows.content) for rows in stream.blocks()).splitlines()
         return [line.rstrip(b"}").replace(b":", b",").rpartition(b",")[2] for line in lines[FORMATS[output].frames :]]
 
     assert read() == [b"1", b"2", b"3"]
@@ -296,11 +295,18 @@ def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, outpu
     assert int(done.stderr) * 1024 < 2.2 * 2 * size + 100_000_000
 
 
-def test_a_row_of_more_than_a_gigabyte(fresh: Connection) -> None:
-    session = Session(fresh.info.dsn)
-    statement = sql.SQL("COPY (SELECT pg_catalog.repeat(pg_catalog.repeat('x', 1000000), 1100)) TO STDOUT").format()
-    with pytest.raises(
-        InorderError, match=r"requested length too large\nHINT:  A row that is read must have less than"
-    ):
-        next(rows_of(session.sent(statement)))
-    session.close()
+@pytest.mark.parametrize("source", ["table", "feed"])
+def test_a_row_of_more_than_a_gigabyte_as_text(tail: Tail, fresh: Connection, source: str) -> None:
+    """540 MB of bytea; the row is named, and binary has it."""
+    fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
+    fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")
+    for size in (1, 540_000_000, 1):
+        fresh.execute("INSERT INTO big (b) SELECT convert_to(repeat('x', %s), 'UTF8')", (size,))
+    reads = ("--feed", "f") if source == "feed" else ("big", "--position", "p")
+    key = scalar(fresh, "SELECT id FROM big WHERE length(b) > 1")
+    for form in ("json", "csv") if LONG_RUN else ("json",):
+        said = tail(*reads, "--format", form, "--exec", "cat > out", code=1)
+        assert f"\nDETAIL:  It is the row (id) = ({key}).\nHINT:  A row that is read must have less" in said
+    if source == "table" and LONG_RUN:
+        tail("big", "--position", "q", "--format", "binary", "--exec", "wc -c > size")
+        assert int((tail.folder / "size").read_text()) > 540_000_000

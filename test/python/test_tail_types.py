@@ -5,17 +5,21 @@ In Arrow and Parquet they are read by DuckDB, in binary and CSV by PostgreSQL, i
 
 import datetime
 import io
+from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from uuid import UUID
 
 import duckdb
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from inorder.arrow.reader import ArrowReader
-from inorder.connection.database import Connection
+from inorder.connection.database import Connection, connect
 from inorder.connection.session import Session
+from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
 from ground import run
@@ -258,3 +262,37 @@ def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[
             list(reader.rows(session, table, question))
         (batch,) = reader.rows(session, table, question)
     assert batch.column("c").to_pylist() == [names[1], "bad" if names[1] == "good" else "fine"]
+
+
+@pytest.fixture
+def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
+    """A table in a database whose encoding takes any bytes for text, and has some that are none."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE unchecked ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+        with connect(f"{cluster.dsn} dbname=unchecked") as there:
+            there.execute("CREATE EXTENSION inorder; CREATE TYPE mood AS ENUM ('fine')")
+            there.execute("CREATE TABLE events (n int PRIMARY KEY, t text, list text[], body jsonb, m mood, "
+                          "xact bigint DEFAULT xact_id())")  # fmt: skip
+            there.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events')")
+            for row in (r"1, E'ok \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80', '{a}', '{}', 'fine'",
+                        r"2, E'\xe4', '{b}', '[1]', 'fine'", r"3, 'x', ARRAY[E'\xff'], '[2]', NULL"):  # fmt: skip
+                there.execute(f"INSERT INTO events VALUES ({row})".encode())
+        yield Tail(cluster, tmp_path, "unchecked")
+        admin.execute("DROP DATABASE unchecked WITH (FORCE)")
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "binary", "arrow", "parquet"])
+def test_bytes_that_are_no_text(unchecked: Tail, form: str) -> None:
+    parquet = ("--directory", "d") if form == "parquet" else ()
+    read = ("events", "--position", "p", "--format", form, *parquet)
+    said = unchecked(*read, code=1)
+    assert (
+        "\nDETAIL:  It is column t of the row (n) = (2).\nHINT:  The server does not convert text (its encoding" in said
+    )
+
+
+def test_bytes_that_are_no_text_as_null(unchecked: Tail) -> None:
+    unchecked("events", "--position", "p", "--format", "parquet", "--directory", "d", "--misfits", "null")
+    (file,) = unchecked.folder.glob("d/*.parquet")
+    rows = [[row[name] for name in ("n", "t", "list", "m")] for row in pq.read_table(file).to_pylist()]
+    assert rows == [[1, "ok ä € 😀", ["a"], "fine"], [2, None, ["b"], "fine"], [3, "x", None, None]]

@@ -1,0 +1,100 @@
+"""The row of a batch that a server cannot send: it is looked for when the rows could not be read, and named."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import psycopg
+from psycopg import sql
+
+from inorder.connection.database import query
+from inorder.connection.reading import columns_of
+from inorder.connection.session import Session, Table, explained
+from inorder.connection.stream import Rows, Stream
+from inorder.text import listed
+
+NO_TEXT = ("22021", "22P05")  # bytes that are no text of the server's encoding, or that UTF-8 has not
+AS_TEXT = sql.SQL("pg_catalog.format('%s', e.{})")
+LARGE = (
+    "A row that is read must have less than 1 GB as text, in which a byte of a bytea takes two. --format binary, arrow "
+    "and parquet deliver it if it has less in binary form. --batch-rows 1 delivers the rows before it, unless an "
+    "unfinished batch has them all."
+)
+NO_LETTERS = (
+    "The server does not convert text (its encoding is {encoding}), and these bytes are not UTF-8. --format arrow and "
+    "parquet deliver the row with --misfits null: the value is null."
+)
+
+
+def is_too_large(error: psycopg.Error) -> bool:
+    return error.sqlstate == "54000" or (
+        isinstance(error, psycopg.errors.InternalError_) and "invalid memory alloc request size" in str(error)
+    )
+
+
+@contextmanager
+def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
+    """An error that names the row, where one of these rows cannot be sent: by its key, and by the column of no text.
+
+    ``rows`` ends with what stands in FROM for them.
+    """
+    try:
+        yield
+    except (psycopg.errors.ProgramLimitExceeded, psycopg.errors.InternalError_, psycopg.DataError) as error:
+        if not (is_too_large(error) or error.sqlstate in NO_TEXT) or not rows:
+            raise
+        encoding = session.connection.info.parameter_status("server_encoding")
+        hint = LARGE if is_too_large(error) else NO_LETTERS.format(encoding=encoding)
+        place = where(session, table, rows[-1], has_columns=not is_too_large(error))
+        failure = explained(error)
+        raise type(failure)(f"{failure}{place}\nHINT:  {hint}") from error
+
+
+def where(session: Session, table: Table, rows: sql.Composable, has_columns: bool) -> str:
+    """A line that says in which row, and in which column if that can be; "" if it cannot be asked any more."""
+    with suppress(psycopg.Error):
+        columns = columns_of(session.rows(query("reader_columns"), table=table.oid))
+        place = first_unsent(session, table, rows)
+        names = [column.name for column in columns if has_columns and not is_sent(session, rows, place, column.name)]
+        column = f"column {listed(names)} of " if names else ""
+        keys = [column.name for column in columns if column.is_key]
+        values = [sent(session, rows, place, name) for name in keys]
+        key = f"the row ({listed(keys)}) = ({listed(values)})" if keys else f"row {place + 1:,} of the batch"
+        return f"\nDETAIL:  It is {column}{key}."
+    return ""
+
+
+def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
+    """How many of the rows the server sends before the one that it cannot."""
+    text = query("tail_rows").format(columns=sql.SQL("e.*"), rows=rows, options=sql.SQL("FORMAT csv"))
+    count = 0
+    try:
+        for block in session.held(table, text).blocks():
+            count += len(block)
+    except (psycopg.errors.ProgramLimitExceeded, psycopg.errors.InternalError_, psycopg.DataError):
+        return count
+    finally:
+        session.connection.rollback()
+    return count
+
+
+def sent(session: Session, rows: sql.Composable, place: int, name: str) -> str:
+    """A value of a row as text: no cast of a user's is called."""
+    value = AS_TEXT.format(sql.Identifier(name))
+    with session.transaction():
+        found = session.connection.execute(
+            sql.SQL("SELECT {} FROM {} AS e OFFSET {} LIMIT 1").format(value, rows, sql.Literal(place))
+        ).fetchone()
+    return str(found[0]) if found else ""
+
+
+def is_sent(session: Session, rows: sql.Composable, place: int, name: str) -> bool:
+    try:
+        sent(session, rows, place, name)
+    except psycopg.DataError:
+        return False
+    return True
+
+
+def rows_of(stream: Stream, session: Session, table: Table, rows: sql.Composable) -> Generator[Rows, None, None]:
+    with named(session, table, [rows]):
+        yield from stream.blocks()
