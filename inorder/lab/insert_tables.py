@@ -6,7 +6,7 @@ What experiments that insert have in common; none of it knows which one runs.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,8 +36,9 @@ MOST_CLIENTS = 90
 # Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
 FILL_BATCH = 250_000
 
-# Heap and index of a uuid key with random keys' free space, as measured at 10 M rows; and the WAL of its fill.
-TABLE_BYTES_PER_ROW = 83
+# Heap and index of a key with random keys' free space, as measured at 10 M rows; and the WAL of its fill.
+UUID_BYTES_PER_ROW = 83
+CHAR_BYTES_PER_ROW = 141
 FILL_WAL_PER_ROW = 170
 
 # What a fast machine inserts, with bigint and 8 sessions on 4 cores.
@@ -60,10 +61,14 @@ def fill_workers() -> int:
     return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
 
 
-def bytes_needed(tables: int, rows: int, turns: int, seconds: int, inserts: int | None) -> int:
+def row_bytes(kind: KeyKind) -> int:
+    return CHAR_BYTES_PER_ROW if kind.column.startswith("char(32)") else UUID_BYTES_PER_ROW
+
+
+def bytes_needed(kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None) -> int:
     """Each measurement (``turns``) adds rows to its table. The WAL of the fill is kept up to max_wal_size."""
     added = turns * (inserts or seconds * INSERT_ROWS_PER_SECOND)
-    return tables * (rows + added) * TABLE_BYTES_PER_ROW + min(tables * rows * FILL_WAL_PER_ROW, FILL_WAL)
+    return (rows + added) * sum(map(row_bytes, kinds)) + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL)
 
 
 def load_of(clients: int, threads: int, seconds: int, inserts: int | None) -> pgbench.Load:

@@ -24,7 +24,7 @@ from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.hosts import SERVER_BYTES, ThrowAwayHost, require_room
-from inorder.lab.insert_tables import InsertTables
+from inorder.lab.insert_tables import InsertTables, row_bytes
 from inorder.lab.instruments.counters import CheckpointMarks
 from inorder.lab.instruments.pgbench import PERCENTILES, Load
 from inorder.lab.keys import FORERUNNERS, INDEX_KINDS, KEY_KINDS, PACKED, PRIMARY, KeyKind
@@ -330,6 +330,16 @@ def test_a_failing_fill_ends_all_others(server: Installation) -> None:
         assert counts[0] == counts[1] and counts[0] is not None and int(str(counts[0][0])) < 100 * ROWS
 
 
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["random", "random_char", "time60_char", "random_char_plain"])
+def test_a_table_needs_what_was_reckoned(server: Installation, kind: str) -> None:
+    with Cluster(server) as cluster:
+        tables = InsertTables(ThrowAway(cluster), {kind: KEY_KINDS[kind]}, Small(2**26), 1)
+        (filled,) = tables.fill(50_000)
+        size = filled.metrics["table_bytes"] + filled.metrics["index_bytes"]
+        assert 0.8 < size / 50_000 / row_bytes(KEY_KINDS[kind]) < 1.1  # the density of leaves comes and goes in waves
+
+
 def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free: dict[Path, int] = {}
     monkeypatch.setattr("inorder.lab.server.temporary.shutil.disk_usage",
@@ -348,6 +358,8 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # as turns add to them
         require_room(insert, replace(plan, rows=(1000,), tablespace="", inserts=None, rounds=6, seconds=100))
+    with pytest.raises(InputError, match=r"100,000,000 rows of 1 key kinds need about 29\.1 GB"):
+        require_room(insert, replace(plan, kinds=("random_char",), tablespace=""))
 
 
 @pytest.mark.server

@@ -22,7 +22,7 @@ def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
 def first_rows(experiment: LookupExperiment, kind: str) -> int:
     """How many rows are the first of their page: too few to stand for all."""
     with experiment.target.connect() as session:
-        return int(scalar(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192"))
+        return int(str(scalar(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192")))
 
 
 @pytest.mark.server

@@ -35,7 +35,8 @@ def test_only_in_the_regime_of_the_study_does_a_claim_not_hold(
     judge: Callable[[Estimate], Answer], against: float, counted: bool
 ) -> None:
     rounds = 1 if counted else 6
-    found = Estimate(against, *((None, None) if counted else (against, against)), rounds)
+    end = None if counted else against
+    found = Estimate(against, end, end, rounds)
     assert claim(judge, counted=counted).answer(found) is Answer.OPEN
     assert claim(judge, counted=counted, as_there=True).answer(found) is Answer.NOT
 

@@ -77,9 +77,9 @@ class NoiseExperiment(Experiment[NoisePlan]):
 
     @classmethod
     def room(cls, plan: NoisePlan) -> tuple[int, str]:
-        tables = len(plan.copies())
-        needed = bytes_needed(tables, plan.rows, plan.rounds, plan.seconds, plan.inserts)
-        return needed, f"{plan.rows:,} rows of {tables} tables"
+        tables = plan.copies()
+        needed = bytes_needed(tables.values(), plan.rows, plan.rounds, plan.seconds, plan.inserts)
+        return needed, f"{plan.rows:,} rows of {len(tables)} tables"
 
     @cached_property
     def tables(self) -> InsertTables:

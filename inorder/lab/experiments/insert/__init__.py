@@ -22,9 +22,9 @@ class InsertExperiment(Experiment[InsertPlan]):
 
     @classmethod
     def room(cls, plan: InsertPlan) -> tuple[int, str]:
-        rows, tables = max(plan.rows), len(plan.variants)
-        needed = bytes_needed(tables, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
-        return needed, f"{rows:,} rows of {tables} key kinds"
+        rows, kinds = max(plan.rows), [KEY_KINDS[name] for name in plan.variants]
+        needed = bytes_needed(kinds, rows, plan.rounds * len(plan.clients), plan.seconds, plan.inserts)
+        return needed, f"{rows:,} rows of {len(kinds)} key kinds"
 
     @classmethod
     def index_folder(cls, plan: InsertPlan) -> str:
