@@ -24,7 +24,7 @@
 /*
  * 16 lets input functions, and taking a name apart, report an error without raising
  * it; 15 only raises.  And it asks about privileges on every kind of object by one
- * function.
+ * function, and finds out when it is needed how a row is changed for a partition.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -32,11 +32,13 @@
 #define qualified_name_list(name) stringToQualifiedNameList(name, NULL)
 #define may_execute(function) (object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #define may_use_schema(schema, role) (object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE) == ACLCHECK_OK)
+#define root_to_partition(partition, estate) ExecGetRootToChildMap(partition, estate)
 #else
 #define ereturn(context, dummy, rest) ereport(ERROR, rest)
 #define qualified_name_list(name) stringToQualifiedNameList(name)
 #define may_execute(function) (pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
 #define may_use_schema(schema, role) (pg_namespace_aclcheck(schema, role, ACL_USAGE) == ACLCHECK_OK)
+#define root_to_partition(partition, estate) ((partition)->ri_RootToPartitionMap)
 #endif
 
 /*

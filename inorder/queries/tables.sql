@@ -30,14 +30,21 @@ LOCK TABLE {table} IN ACCESS SHARE MODE
 -- hold_type: Nobody changes the columns of a table until the transaction ends.
 LOCK TABLE ONLY {table} IN ACCESS SHARE MODE
 
--- log_of_changes: The log of the changes of a table: its number is the argument of the triggers that write it.
+-- log_of_changes: The log of the changes of a table: the triggers that write it name it by its number, and it names the
+-- table in turn.
 SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
-FROM pg_catalog.pg_trigger AS g
-JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) pg_catalog.substring(
-    pg_catalog.encode(g.tgargs, 'escape'), '^[0-9]+')::pg_catalog.oid
+FROM pg_catalog.pg_class AS t
+JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) t.oid
+    AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
+JOIN pg_catalog.pg_class AS c ON c.relowner OPERATOR(pg_catalog.=) t.relowner
+    AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) pg_catalog.split_part(
+        pg_catalog.encode(g.tgargs, 'escape'), '\000', 1)
+JOIN pg_catalog.pg_trigger AS m ON m.tgrelid OPERATOR(pg_catalog.=) c.oid
+    AND m.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes'
+    AND pg_catalog.split_part(pg_catalog.encode(m.tgargs, 'escape'), '\000', 1)
+        OPERATOR(pg_catalog.=) t.oid::pg_catalog.text
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-WHERE g.tgrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
-  AND g.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes_insert'
+WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
 -- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
 -- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the

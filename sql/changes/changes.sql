@@ -38,21 +38,24 @@ BEGIN
 END $$;
 
 -- Parts of the query for changes, in which k has the keys, and x the rows e that are there for them: the keys in the
--- log, with texts that distinguish equal ones; the conditions that a row has a key, is there, has exactly this key; the
--- columns of a row in the table, as x takes them, as x has them, and of one that is gone: its key. Equal keys have one
--- row, which comes once.
+-- log, with texts that distinguish equal ones; the conditions that a key has no null, a row has a key, is there, has
+-- exactly this key; the columns of a row in the table, as x takes them, as x has them, and of one that is gone: its
+-- key. Equal keys have one row, which comes once.
 CREATE FUNCTION inorder_internal.changes_parts(
     relation regclass, log regclass,
-    OUT unnested text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text, OUT is_same text,
-    OUT columns text, OUT taken text, OUT present text, OUT gone text, OUT once text
+    OUT unnested text, OUT is_key text, OUT texts text, OUT different text, OUT is_equal text, OUT is_there text,
+    OUT is_same text, OUT columns text, OUT taken text, OUT present text, OUT gone text, OUT once text
 )
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
     -- A marker has null instead of arrays, and is a row all the same. Bytes sort faster than texts.
-    SELECT string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN pg_catalog.array_append(b.%1$I, NULL) '
-                             'ELSE b.%1$I END) AS c%2$s', of_log[k.place], k.place), ', ' ORDER BY k.place),
+    SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
+                  string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
+                                    'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
+                                    of_log[k.place], k.place), ', ' ORDER BY k.place)),
+           string_agg(format('e.c%s IS NOT NULL', k.place), ' AND '),
            string_agg(format(', pg_catalog.concat(e.c%1$s) COLLATE pg_catalog."C" AS t%1$s', k.place), '')
                FILTER (WHERE NOT k.is_exact),
            string_agg(concat('e.c', k.place,
@@ -62,7 +65,8 @@ BEGIN
            format('e.%I IS NOT NULL', min(k.name) FILTER (WHERE k.place = 1)),
            string_agg(format('pg_catalog.concat(e.%I) COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) k.t%s',
                              k.name, k.place), ' AND ') FILTER (WHERE NOT k.is_exact)
-    INTO unnested, texts, different, is_equal, is_there, is_same FROM inorder_internal.changed_key(relation) AS k;
+    INTO unnested, is_key, texts, different, is_equal, is_there, is_same
+    FROM inorder_internal.changed_key(relation) AS k;
     SELECT string_agg(format('e.%I', a.attname), ', ' ORDER BY a.attnum),
            string_agg(format('e.%I AS e%s', a.attname, a.attnum), ', ' ORDER BY a.attnum),
            string_agg(format('x.e%s', a.attnum), ', ' ORDER BY a.attnum),
@@ -89,9 +93,10 @@ BEGIN
 END $$;
 
 -- The query for changes, by that for the rows of a batch of the log: what is to be done with a row, the version of the
--- snapshot, and the columns of the row in this form. After a marker all rows come; otherwise those that are deleted
--- come first, since a sink may take a key that was deleted, and the one that is there now, for equal. Keys are sorted,
--- and each is looked up by the index, whatever the planner thinks of their number.
+-- snapshot, and the columns of the row in this form. Roles that write into the table may have put keys there by hand:
+-- one with a null is none. After a marker all rows come; otherwise those that are deleted come first, since a sink may
+-- take a key that was deleted, and the one that is there now, for equal. Keys are sorted, and each is looked up by the
+-- index, whatever the planner thinks of their number.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -106,8 +111,9 @@ DECLARE
     there text := format('%L::pg_catalog.int8', inorder_internal.version_of(ended, true));
 BEGIN
     RETURN concat(
-        'WITH k AS MATERIALIZED (SELECT DISTINCT ON (', p.different, ') e.*', p.texts, ' FROM (SELECT ', p.unnested,
-        ' FROM (', keys, ') AS b) AS e), m AS MATERIALIZED (SELECT FROM k WHERE k.c1 IS NULL), ',
+        'WITH k AS MATERIALIZED (SELECT DISTINCT ON (e.is_marker, ', p.different, ') e.*', p.texts, ' FROM (SELECT ',
+        p.unnested, ' FROM (', keys, ') AS b) AS e WHERE e.is_marker OR ', p.is_key,
+        '), m AS MATERIALIZED (SELECT FROM k WHERE k.is_marker), ',
         'x AS MATERIALIZED (SELECT k.*, ', p.taken, ', ', p.is_there, ' AS is_there, ',
         concat_ws(' AND ', p.is_there, p.is_same), ' AS is_same FROM k LEFT JOIN LATERAL (SELECT e.* FROM ', source,
         ' WHERE ', typed, p.is_equal, ' OFFSET 0) AS e ON true WHERE NOT EXISTS (SELECT FROM m)) ',

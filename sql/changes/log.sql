@@ -1,10 +1,10 @@
 -- The log of a table that is updated and deleted from: the keys of the rows that changed, which feeds read.
 --
--- Triggers write it (logging_triggers()), on the table and on each of its partitions, by one function for each table,
--- which has the name and schema of the log. The columns of a log are known by their places, since a key may have
--- columns of any name: the transaction number, the primary key, the kind of the change. A row has up to 32 keys of a
--- statement, as an array for each column: what a row and its place in the index cost would be most of the price. A row
--- without keys is a marker: whatever the table had before, it now has the rows that it has.
+-- Triggers write it (logging_triggers()), on the table and on each of its partitions, as the role that changes rows:
+-- changes_trigger(), or in the SQL edition one function for each table. The columns of a log are known by their places,
+-- since a key may have columns of any name: the transaction number, the primary key, the kind of the change. A row has
+-- up to 32 keys of a statement, as an array for each column: what a row and its place in the index cost would be most
+-- of the price. A row without keys is a marker: whatever the table had before, it now has the rows that it has.
 
 -- A type, such as that of a column, as text of a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
@@ -47,28 +47,21 @@ BEGIN
         THEN format('has a column of type %s in its primary key, whose values others may compare', type) END);
 END $$;
 
--- What writes a log has its name. In PL/pgSQL, as all that each read calls: SQL with a query is planned anew each time.
-CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (SELECT p.oid FROM pg_class AS c
-            JOIN pg_proc AS p ON p.proname = c.relname AND p.pronamespace = c.relnamespace AND p.pronargs = 0
-            WHERE c.oid = log AND c.relkind IN ('r', 'p'));
-END $$;
-
--- The number of the log, which is the first argument of the triggers, since names may be swapped.
-CREATE FUNCTION inorder_internal.log_number(arguments bytea) RETURNS text
+-- The OID that is the first argument of a trigger; null if there is none.
+CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
-RETURN substring(encode(arguments, 'escape'::text), '^[0-9]+'::text);
+RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if it has none.
+-- The log of a table; null if it has none. Whoever may make triggers on a table may name any log there. So the log must
+-- name the table in turn, and belong to its owner.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    log oid := (SELECT inorder_internal.log_number(g.tgargs)::oid FROM pg_trigger AS g
-                WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
 BEGIN
-    RETURN CASE WHEN inorder_internal.logging_function(log) IS NOT NULL THEN log END;
+    RETURN (SELECT l.oid FROM pg_class AS c
+            JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'zz_inorder_changes_insert'
+            JOIN pg_class AS l ON l.oid = inorder_internal.named_by(g.tgargs) AND l.relowner = c.relowner
+            JOIN pg_trigger AS m ON m.tgrelid = l.oid AND m.tgname = 'zz_inorder_changes'
+            WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid);
 END $$;
 
 -- The columns of a log in order, their types, and those that the log of a table has.
@@ -102,8 +95,8 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- What a table was when its changes began to be logged: other columns, triggers or partitions may have let some go past
--- the log. Names and statistics do not matter.
+-- What a table was when its changes began to be logged: another key, other columns, triggers or partitions may have let
+-- some go past the log. Statistics, and the name of the table, do not matter.
 CREATE FUNCTION inorder_internal.fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -118,71 +111,44 @@ BEGIN
                 SELECT concat_ws(' ', 'trigger', g.tgname, g.tgenabled, g.tgfoid, g.xmin) FROM pg_trigger AS g
                 JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname WHERE g.tgrelid = m.oid
                 UNION ALL
+                SELECT concat_ws(' ', 'key', k.place, k.name) FROM inorder_internal.changed_key(relation) AS k
+                WHERE m.oid = relation
+                UNION ALL
                 SELECT concat_ws(' ', 'below', i.inhparent, i.xmin) FROM pg_inherits AS i WHERE i.inhrelid = m.oid)
                 AS v(version));
 END $$;
 
--- What the function that logs changes looks at first. If the log that the triggers name was dropped or renamed, another
--- role may have put a table in its place; if it was given away without the function, its triggers would run as the
--- owner of this one. Of another table of the owner, on which others may have made a trigger, nothing is logged: its
--- types may have casts that they made.
-CREATE FUNCTION inorder_internal.logging_checks(relation regclass, log regclass) RETURNS text
-LANGUAGE sql STABLE
-RETURN format('    PERFORM FROM pg_catalog.pg_class AS c
-    WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
-        AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) TG_ARGV[0]
-        AND pg_catalog.pg_get_userbyid(c.relowner) OPERATOR(pg_catalog.=) current_user;
-    IF NOT FOUND THEN
-        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''insufficient_privilege'';
-    ELSIF TG_RELID OPERATOR(pg_catalog.<>) %3$L::pg_catalog.oid AND NOT EXISTS (
-        SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a(relation)
-        WHERE a.relation::pg_catalog.oid OPERATOR(pg_catalog.=) %3$L::pg_catalog.oid) THEN
-        RETURN NEW;
-    END IF;
-'::text, log, 'table % is not the log of the changes of %'::text, relation::oid);
-
--- The body of the function that logs the changes of a table, as it has to be now. It runs as the owner of table and
--- log: whatever settings its caller has, nothing is found by the search_path, or runs that others made.
-CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    columns name[] := (inorder_internal.log_columns(relation, log)).names;
-    target text := format('INSERT INTO %s (%s)', log, (SELECT string_agg(quote_ident(c), ', ')
-                                                       FROM unnest(columns[2:]) AS c));
-    pieces text := '(pg_catalog.row_number() OVER () OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog./) 32';
-    keys record;
-BEGIN
-    SELECT string_agg(format(CASE WHEN k.is_exact THEN 'e.%1$I AS c%2$s' ELSE
-                                 'e.%1$I AS c%2$s, pg_catalog.concat(e.%1$I) COLLATE pg_catalog."C" AS t%2$s' END,
-                             k.name, k.place), ', ' ORDER BY k.place) AS texts,
-           string_agg(format('pg_catalog.array_agg(k.c%s)', k.place), ', ' ORDER BY k.place) AS arrays,
-           string_agg(format('ARRAY[OLD.%1$I, NEW.%1$I]', k.name), ', ' ORDER BY k.place) AS changed
-    INTO keys FROM inorder_internal.changed_key(relation) AS k;
-    RETURN concat('
-#variable_conflict use_column
-BEGIN
-    -- Made by inorder for ', inorder_internal.fingerprint(relation), '.
-', inorder_internal.logging_checks(relation, log), format(
-'    IF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
-        %s VALUES (%s, ''U'');
-        RETURN NEW;
-', target, keys.changed), (
-    SELECT string_agg(format('    ELSIF TG_OP OPERATOR(pg_catalog.=) %L::pg_catalog.text THEN
-        %s;
-', t.event, CASE t.event WHEN 'TRUNCATE' THEN inorder_internal.marker_statement(log, columns, t.kind)
-            ELSE format('%s SELECT %s, %L::pg_catalog."char" FROM (SELECT c.*, %s AS piece FROM (%s) AS c) AS k '
-                        'GROUP BY k.piece', target, keys.arrays, t.kind, pieces, (
-                SELECT string_agg(format('SELECT %s FROM %s AS e', keys.texts, r), ' UNION ' ORDER BY r)
-                FROM unnest('{new_rows, old_rows}'::text[]) AS r WHERE strpos(t.referencing, r) > 0)) END), '')
-    FROM inorder_internal.logging_triggers() AS t WHERE t.event <> 'MOVE'), '    END IF;
-    RETURN NULL;
-END
-');
-END $$;
+-- A marker is a row with one of these kinds of change: the owner has asked for it, or somebody has truncated the table.
+CREATE FUNCTION inorder_internal.is_marker() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN 'OPERATOR(pg_catalog.=) ANY (''{R,T}''::pg_catalog."char"[])'::text;
 
 CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], kind text) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
+
+-- The trigger that marks a log, in the extension, fires for nothing: the guard refuses TRUNCATE.
+CREATE FUNCTION inorder_internal.mark_event(log regclass) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT'::text, log);
+
+CREATE FUNCTION inorder_internal.mark_function() RETURNS text
+LANGUAGE sql STABLE
+RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
+
+-- The statement that makes a table the log of another one, as that is now: the trigger that names it.
+CREATE FUNCTION inorder_internal.mark_statement(relation regclass, log regclass) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('CREATE %s TRIGGER zz_inorder_changes %s EXECUTE FUNCTION %s(%L, %L)'::text, 'OR REPLACE'::text,
+              inorder_internal.mark_event(log), inorder_internal.mark_function(), relation::oid,
+              inorder_internal.fingerprint(relation));
+
+-- Whether the triggers of a table call what writes its log. In the extension that is one function in C.
+CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN true;
+END $$;
 
 -- Whether all changes of a table since it was last read are in its log, if the log is what it was. Its key has the
 -- types of the table's: comparing values of others would run what their owner has made.
@@ -191,8 +157,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_iden
 DECLARE
     log regclass := inorder_internal.log_of(relation);
 BEGIN
-    RETURN coalesce((SELECT p.prosrc = inorder_internal.logging_body(relation, log) FROM pg_proc AS p
-                     WHERE p.oid = inorder_internal.logging_function(log)), false)
+    RETURN EXISTS (SELECT FROM pg_trigger AS m WHERE m.tgrelid = log AND m.tgname = 'zz_inorder_changes'
+                   -- The arguments end with zeros, which are written as four characters.
+                   AND substring(encode(m.tgargs, 'escape'), '^[0-9]+.000(-?[0-9]+).000$')
+                       = inorder_internal.fingerprint(relation)::text)
+       AND inorder_internal.is_written(relation, log)
        AND inorder_internal.log_problem(relation) IS NULL
        AND (SELECT c.types = c.wanted FROM inorder_internal.log_columns(relation, log) AS c);
 END $$;

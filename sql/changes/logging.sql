@@ -1,20 +1,14 @@
 -- Logging the changes of a table: what its owner calls.
 
--- Error unless the caller is the owner of a table whose changes can be logged; also if who owns its schema could not be
--- its owner: he could put a table of his in the place of the log, into which the triggers' function then writes as the
--- owner of the table.
+-- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     problem text := inorder_internal.log_problem(relation);
-    owner oid;
-    keeper oid;  -- of the schema
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
 BEGIN
     PERFORM inorder_internal.check_local(relation);
-    SELECT c.relowner, CASE WHEN n.nspowner = 'pg_database_owner'::regrole THEN d.datdba ELSE n.nspowner END
-    INTO owner, keeper FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace, pg_database AS d
-    WHERE c.oid = relation AND d.datname = current_database();
-    -- The function of the triggers runs as who makes it: as nobody whom the owner of the table could not be.
+    -- The log then belongs to the role that makes it, and its owner must be that of the table.
     IF owner <> caller THEN
         RAISE 'the changes of table % can be logged by its owner only', relation
         USING ERRCODE = 'insufficient_privilege',
@@ -29,15 +23,6 @@ BEGIN
                           WHEN problem LIKE '% type %'
                           THEN 'The types are those of numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'Tables can that are permanent, and have no children but partitions.' END;
-    -- Since 16 a member may be granted neither the privileges of a role nor to become it.
-    ELSIF NOT pg_has_role(keeper, owner, CASE WHEN current_setting('server_version_num')::int >= 160000
-                                              THEN 'USAGE, SET, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END) THEN
-        RAISE 'role % owns the schema of table %, and could replace its log',
-              quote_ident(inorder_internal.role_name(keeper)), relation
-        USING ERRCODE = 'insufficient_privilege',
-              HINT = format('Put the table into a schema of its owner, or GRANT %s TO %s.',
-                            quote_ident(inorder_internal.role_name(owner)),
-                            quote_ident(inorder_internal.role_name(keeper)));
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
@@ -73,20 +58,49 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT g.* FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
     JOIN pg_class AS o ON o.oid = g.tgrelid JOIN pg_class AS c ON c.oid = relation::oid AND c.relowner = o.relowner
-    WHERE inorder_internal.log_number(g.tgargs) = log::oid::text AND g.tgparentid = 0::oid
+    WHERE inorder_internal.named_by(g.tgargs) = log::oid AND g.tgparentid = 0::oid
       AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[]);
 END;
+
+-- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
+-- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
+-- owner of the state.
+CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    strange record;
+BEGIN
+    SELECT g.tgname AS name, g.tgrelid::regclass AS relation, f.proowner AS owner INTO strange
+    FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = g.tgrelid
+    JOIN pg_roles AS r ON r.oid = f.proowner
+    WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal AND NOT r.rolsuper
+      AND f.proowner <> c.relowner
+      AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function()
+    ORDER BY g.tgname LIMIT 1;
+    IF FOUND THEN
+        RAISE 'trigger "%" of table % calls a function of role "%"', strange.name, strange.relation,
+              inorder_internal.role_name(strange.owner)
+        USING ERRCODE = 'insufficient_privilege', DETAIL = 'It would run as each role that changes the logged table.',
+              HINT = format('DROP TRIGGER %I ON %s', strange.name, strange.relation);
+    END IF;
+    SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO strange FROM pg_rewrite AS r
+    WHERE r.ev_class = ANY (inorder_internal.tree(log)::oid[]) ORDER BY r.rulename LIMIT 1;
+    IF FOUND THEN
+        RAISE 'table % has a rule "%"', strange.relation, strange.name
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It could keep changes from the log.',
+              HINT = format('DROP RULE %I ON %s', strange.name, strange.relation);
+    END IF;
+END $$;
 
 -- Error unless a table is a log of the changes of another one, or can be.
 CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns record := inorder_internal.log_columns(relation, log);
-    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation);
     other regclass;
 BEGIN
-    -- Of another role it would have triggers of his, which the function of the log then fires as the owner.
-    IF owner <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
+    IF (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation)
+       <> (SELECT c.relowner FROM pg_class AS c WHERE c.oid = log) THEN
         RAISE 'table % does not belong to the owner of %', log, relation
         USING ERRCODE = 'insufficient_privilege', HINT = 'Rename that table; then call changes_enable() again.';
     ELSIF columns.types <> columns.wanted THEN
@@ -95,13 +109,7 @@ BEGIN
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
               HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
     END IF;
-    IF EXISTS (SELECT FROM pg_proc AS p JOIN pg_class AS c ON c.relname = p.proname AND c.relnamespace = p.pronamespace
-               WHERE c.oid = log AND p.pronargs = 0
-                 AND (p.proowner <> owner OR strpos(p.prosrc, 'Made by inorder for') = 0
-                      AND log IS DISTINCT FROM inorder_internal.log_of(relation))) THEN
-        RAISE 'function %() exists, and does not log the changes of %', log, relation
-        USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
-    END IF;
+    PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
     -- One that had the name before is no longer logged.
     SELECT g.tgrelid INTO other FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
@@ -112,29 +120,36 @@ BEGIN
     END IF;
 END $$;
 
--- The statement that makes the function which logs the changes of a table.
-CREATE FUNCTION inorder_internal.function_statement(relation regclass, log regclass) RETURNS text
+-- Error if the function that writes a log cannot have its name. In the extension there is none.
+CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
--- Of the caller, who owns it. SECURITY DEFINER, so that writers need no privileges on the log.
-RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS %L'::text,
-              'OR REPLACE'::text, log, inorder_internal.logging_body(relation, log));
+RETURN NULL::void;
 
--- The statements that take from other roles what would let them run code as the owner of a log: triggers on it, and its
--- function as a trigger of their tables, whose types have casts of theirs. Default privileges may give both.
+-- The statements that let roles write a log by what they write into the table, and those that undo it. In the extension
+-- none are needed.
+CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT NULL::text WHERE false;
+END;
+
+CREATE FUNCTION inorder_internal.unwriting_statements(relation regclass, log regclass) RETURNS SETOF text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT NULL::text WHERE false;
+END;
+
+-- The statements that take TRIGGER on a log from other roles, to whom default privileges may have given it: code of
+-- theirs would run as whoever changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT format('REVOKE %s FROM %s CASCADE'::text, o.granted, CASE
+    SELECT format('REVOKE TRIGGER ON %s FROM %s CASCADE'::text, c.oid::regclass, CASE
                WHEN a.grantee = 0::oid THEN 'PUBLIC'::text
                ELSE quote_ident(inorder_internal.role_name(a.grantee)) END)
-    FROM (SELECT format('TRIGGER ON %s'::text, c.oid::regclass) AS granted, 'TRIGGER'::text AS privilege,
-                 c.relowner AS owner, c.relacl AS acl
-          FROM pg_class AS c WHERE c.oid = ANY (inorder_internal.tree(log)::oid[])
-          UNION ALL
-          SELECT format('EXECUTE ON FUNCTION %s()'::text, log), 'EXECUTE'::text, p.proowner,
-                 coalesce(p.proacl, acldefault('f'::"char", p.proowner))
-          FROM pg_proc AS p WHERE p.oid = to_regprocedure(concat(log, '()'::text))::oid) AS o
-    CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.privilege_type = o.privilege AND a.grantee <> o.owner;
+    FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+    WHERE c.oid = ANY (inorder_internal.tree(log)::oid[]) AND a.privilege_type = 'TRIGGER'::text
+      AND a.grantee <> c.relowner;
 END;
 
 -- The statements that make the triggers, also those that are there; and drop those of tables that no longer belong to
@@ -176,7 +191,10 @@ BEGIN
             inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
             inorder_internal.check_loggable(caller, relation);
     log_name := inorder_internal.log_name(relation);
-    log := coalesce(inorder_internal.log_of(relation), to_regclass(log_name));
+    -- One that does not fit a new key is given up by renaming it.
+    SELECT k.log INTO log FROM inorder_internal.log_of(relation) AS k(log)
+    CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted;
+    log := coalesce(log, to_regclass(log_name));
     IF log IS NULL THEN
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.log_statement(relation, log_name)], caller);
         log := log_name::regclass;
@@ -187,14 +205,18 @@ BEGIN
     ELSIF NOT marks AND inorder_internal.is_logged(relation) THEN
         RETURN log;
     END IF;
-    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller);
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.revoke_statements(log) AS s
+        UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The triggers are those that the function is made for. Meanwhile nobody made one, which a superuser then replaced.
-    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.function_statement(relation, log)], caller),
+    -- What the table is with its triggers; then nobody has come between.
+    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.mark_statement(relation, log)], caller),
             inorder_internal.check_log(relation, log);
+    IF NOT inorder_internal.is_logged(relation) THEN
+        RAISE 'the log of the changes of % is not as changes_enable() makes it', relation
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
+    END IF;
     RETURN log;
 END $$;
 
@@ -215,9 +237,8 @@ BEGIN
         SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g
         JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
         WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0)
-        || ARRAY(SELECT format('DROP FUNCTION %s()', k.log) FROM inorder_internal.log_of(relation) AS k(log)
-                 WHERE k.log IS NOT NULL
-                   AND NOT EXISTS (SELECT FROM inorder_internal.strange_triggers(relation, k.log))), caller);
+        || ARRAY(SELECT s FROM inorder_internal.log_of(relation) AS k(log)
+                 CROSS JOIN LATERAL inorder_internal.unwriting_statements(relation, k.log) AS s), caller);
 END $$;
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
@@ -230,7 +251,7 @@ COMMENT ON FUNCTION @extschema@.changes_enable(regclass) IS
 The owner itself only, with CREATE on the schema. Takes SHARE ROW EXCLUSIVE until the end of the transaction. Errors: '
 'insufficient_privilege, undefined_table, wrong_object_type (a table that is not permanent, inherits, is a partition, '
 'receives rows of a subscription, or has foreign partitions), object_not_in_prerequisite_state (no primary key, a type '
-'of its columns, row security, another table of the name), duplicate_table, duplicate_function, '
+'of its columns, row security, another table of the name, a rule on it), duplicate_table, duplicate_function, '
 'feature_not_supported (distributed by Citus), active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void

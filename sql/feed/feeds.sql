@@ -112,7 +112,8 @@ FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
 'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
 'that it may read, and all feeds to members of pg_monitor.';
-COMMENT ON COLUMN @extschema@.feeds.relation IS 'its table; null if that was dropped: such a feed is shown as long as it has unfinished batches';
+COMMENT ON COLUMN @extschema@.feeds.relation IS
+'its table; null if that was dropped: such a feed is shown as long as it has unfinished batches';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
 'column in whose order rows of the transactions that have ended are delivered; null for the order of transactions';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'whether no batch ends inside a transaction';

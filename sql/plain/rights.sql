@@ -92,8 +92,8 @@ END $$;
 -- AFTER: with a BEFORE trigger each UPDATE computes written_here anew, also one that leaves a restored position as it is.
 CREATE TRIGGER keep_state AFTER UPDATE ON inorder_internal.feed_state
 FOR EACH ROW EXECUTE FUNCTION inorder_internal.keep_state();
--- Triggers of the state need no EXECUTE when they fire, and nobody makes others of their functions. What was made here may
--- have other default privileges.
+-- Triggers of the state need no EXECUTE when they fire, and nobody makes others of their functions. Owners make those of
+-- logs, which ask for nothing but privileges. What was made here may have other default privileges.
 DO $$
 DECLARE
     given record;
@@ -101,7 +101,8 @@ BEGIN
     FOR given IN SELECT p.oid::regprocedure AS function, a.grantee
                  FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
                  WHERE p.pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> p.proowner
-                   AND (a.grantee <> 0 OR p.prorettype = 'trigger'::regtype) LOOP
+                   AND (a.grantee <> 0 OR p.prorettype = 'trigger'::regtype
+                                          AND p.proname NOT IN ('check_writer', 'check_marker')) LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', given.function,
                        CASE given.grantee WHEN 0 THEN 'PUBLIC' ELSE given.grantee::regrole::text END);
     END LOOP;

@@ -2,30 +2,26 @@
  * logging.c
  *	  The trigger that logs the changes of a table.
  *
- * What it does is said by a function in PL/pgSQL of the table's owner, which has the
- * name of the log (sql/changes/log.sql), and runs a plan for each statement.  Most
- * logs are as changes_enable() makes them.  A row of such a log meets nothing but
- * the guard, which wants the number of this transaction, and the index of the
- * primary key: no code that a user made.  So it is written here, straight from the
- * rows of the statement, and nobody needs another role for that.  For any other
- * log, for TRUNCATE, and for a row that moves to another partition, that function is
- * called.
+ * It writes the keys of the rows of a statement into the log, a table of the same
+ * owner, as COPY writes rows: through the executor, which fires the guard of the log,
+ * finds the partition and fills the indexes.  All of that runs as the role that writes
+ * into the table.  That role needs no privilege on the log, because it reads nothing
+ * there and chooses nothing: a key of a row that it may write is all that it adds.
  *
- * Whoever may write into the table may not write into its log, so who makes a trigger
- * of this must be who owns the log: else it does not even get a lock.
+ * Anybody with the privilege TRIGGER on a table may make a trigger of this function.
+ * So a table is not taken for a log because the trigger names it: it must belong to the
+ * owner of the table, and have a trigger that names the table in turn.
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/tupconvert.h"
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "catalog/partition.h"
-#include "catalog/pg_am_d.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
+#include "executor/execPartition.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -35,9 +31,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
+#include "compat.h"
 #include "keys/uuid_datum.h"
 #include "ports/state.h"
 #include "ports/table.h"
@@ -47,32 +43,42 @@ PG_FUNCTION_INFO_V1(changes_trigger);
 /* So many keys has a row at most, so that it is seldom compressed, and readers can limit what they take */
 #define MOST_KEYS 32
 
+/* The trigger of a log that names its table; it fires for nothing, since the guard refuses TRUNCATE */
+#define MARK "zz_inorder_changes"
+
 typedef struct Log
 {
 	Relation	table;
-	Relation	index;
-	IndexInfo  *index_info;
 	int64		base;
 	char		op;
 	int			columns;		/* of the primary key of the other table */
 	int			numbers[INDEX_MAX_KEYS];	/* these columns */
 	ArrayBuildState *keys[INDEX_MAX_KEYS];	/* that wait to be written */
 	int			count;
+	EState	   *estate;
+	ResultRelInfo *target;
+	ModifyTableState *state;	/* where to look for partitions; null if the log has none */
+	PartitionTupleRouting *routing;
 	TupleTableSlot *row;
 	MemoryContext memory;		/* of that row */
 } Log;
 
+static Oid
+root_of(Relation table)
+{
+	Oid			number = RelationGetRelid(table);
+
+	return table->rd_rel->relispartition ? llast_oid(get_partition_ancestors(number)) : number;
+}
+
 static void
 refuse_log(Relation table)
 {
-	Oid			number = RelationGetRelid(table);
-	Oid			root = table->rd_rel->relispartition ? llast_oid(get_partition_ancestors(number)) : number;
-
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the owner of table %s has no log of its changes", relation_name(number)),
-			 errdetail("The log, or the function of its name, was dropped, renamed, restored, or given to another role."),
-			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root)))));
+			 errmsg("the owner of table %s has no log of its changes", relation_name(RelationGetRelid(table))),
+			 errdetail("The log was dropped, restored, changed, or given to another role."),
+			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
 }
 
 static bool
@@ -81,17 +87,46 @@ is_empty(Tuplestorestate *rows)
 	return rows == NULL || tuplestore_tuple_count(rows) == 0;
 }
 
-/* The log that the trigger names by its number, as the name may lead to another one for a while; locked */
+static Oid
+oid_argument(const Trigger *trigger, int number)
+{
+	return trigger->tgnargs > number ? (Oid) strtoul(trigger->tgargs[number], NULL, 10) : InvalidOid;
+}
+
+/* Whether the owner of a log, or who may make triggers on it, has made it the log of a table */
+static bool
+is_log_of(Relation log, Oid table, Oid function)
+{
+	TriggerDesc *all = log->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if (trigger->tgfoid == function && strcmp(trigger->tgname, MARK) == 0)
+			return oid_argument(trigger, 0) == table;
+	}
+	return false;
+}
+
+/*
+ * The log that the trigger names by its number, as the name may lead to another one for
+ * a while; locked.  Null if it is no log of this table: a partition that was detached
+ * may go on without, and nothing that others make a trigger of gets into a log.
+ */
 static Relation
 open_log(TriggerData *data)
 {
 	Oid			owner = data->tg_relation->rd_rel->relowner;
-	Oid			number = data->tg_trigger->tgnargs > 0 ? (Oid) strtoul(data->tg_trigger->tgargs[0], NULL, 10) : InvalidOid;
+	Oid			number = oid_argument(data->tg_trigger, 0);
 	Relation	log = owner_of_table(number) == owner ? try_table_open(number, RowExclusiveLock) : NULL;
 
 	if (log == NULL || log->rd_rel->relowner != owner)
 		refuse_log(data->tg_relation);
-	return log;
+	if (is_log_of(log, root_of(data->tg_relation), data->tg_trigger->tgfoid))
+		return log;
+	table_close(log, RowExclusiveLock);
+	return NULL;
 }
 
 static Form_pg_attribute
@@ -100,74 +135,135 @@ key_column(const Log *log, TupleDesc row, int i)
 	return TupleDescAttr(row, log->numbers[i] - 1);
 }
 
-/* Whether rows need no more than their columns, and these are those of a log for the table */
+/* The columns of a log: the key of the row, arrays of the primary key of the table, op; others are null */
 static bool
-is_plain_log(const Log *log, Relation table)
+has_columns_of_log(const Log *log, Relation table)
 {
-	Form_pg_class form = log->table->rd_rel;
 	TupleDesc	row = RelationGetDescr(log->table);
 	int			last = log->columns + 1;
-	/* The columns of a log: the key of the row, arrays of the primary key of the table, op */
-	bool		is_plain = log->columns > 0 && form->relkind == RELKIND_RELATION && !form->relispartition &&
-		form->relpersistence == RELPERSISTENCE_PERMANENT && !form->relrowsecurity && log->table->rd_rules == NULL &&
-		row->natts == last + 1 && (row->constr == NULL || row->constr->num_check == 0) &&
-		TupleDescAttr(row, 0)->atttypid == UUIDOID && TupleDescAttr(row, last)->atttypid == CHAROID;
+	bool		has = log->columns > 0 && row->natts > last && TupleDescAttr(row, 0)->atttypid == UUIDOID &&
+		TupleDescAttr(row, last)->atttypid == CHAROID;
 
-	for (int i = 0; is_plain && i <= last; i++)
-		is_plain = TupleDescAttr(row, i)->attgenerated == '\0';
-	for (int i = 0; is_plain && i < log->columns; i++)
+	for (int i = 0; has && i < log->columns; i++)
 	{
 		Form_pg_attribute from = log->numbers[i] > 0 && log->numbers[i] <= RelationGetNumberOfAttributes(table) ?
 			key_column(log, RelationGetDescr(table), i) : NULL;
 
 		/* A column that was dropped has no type, and nor have arrays of some others. */
-		is_plain = from != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
+		has = from != NULL && !TupleDescAttr(row, i + 1)->attisdropped &&
 			TupleDescAttr(row, i + 1)->atttypid == get_array_type(from->atttypid) &&
 			TupleDescAttr(row, i + 1)->atttypmod == from->atttypmod;
 	}
-	return is_plain;
+	return has;
 }
 
-/* The index of the primary key of a log, if it has no other one */
-static Relation
-open_only_index(Relation log)
+/*
+ * The key for which the trigger was made: a table that has another key meanwhile may have this one again when it is read.
+ * The trigger for rows that move is made for the partitioned table, and the server copies it to partitions, where the
+ * columns may have other numbers.
+ */
+static void
+find_columns(Log *log, TriggerData *data)
 {
-	List	   *indexes = RelationGetIndexList(log);
-	Relation	index;
-	Form_pg_index form;
+	Relation	table = data->tg_relation;
+	Trigger    *trigger = data->tg_trigger;
+	Oid			root = trigger->tgisclone ? root_of(table) : InvalidOid;
 
-	if (list_length(indexes) != 1)
-		return NULL;
-	index = index_open(linitial_oid(indexes), RowExclusiveLock);
-	form = index->rd_index;
-	if (form->indisprimary && form->indimmediate && form->indisready && form->indnatts == 1 &&
-		form->indkey.values[0] == 1 && index->rd_rel->relam == BTREE_AM_OID)
-		return index;
-	index_close(index, RowExclusiveLock);
-	return NULL;
+	log->columns = Min(trigger->tgnargs - 1, INDEX_MAX_KEYS);
+	for (int i = 0; i < log->columns; i++)
+	{
+		log->numbers[i] = atoi(trigger->tgargs[i + 1]);
+		if (OidIsValid(root))
+		{
+			char	   *name = get_attname(root, log->numbers[i], true);
+
+			log->numbers[i] = name != NULL ? get_attnum(RelationGetRelid(table), name) : InvalidAttrNumber;
+		}
+	}
+	if (!has_columns_of_log(log, table))
+		refuse_log(table);
+	log->base = guard_base(log->table);
 }
 
+/* As the server prepares to write rows that come by logical replication (its worker.c) */
+static void
+begin_log(Log *log)
+{
+	log->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a row of a log", ALLOCSET_DEFAULT_SIZES);
+	log->estate = CreateExecutorState();
+	log->estate->es_output_cid = GetCurrentCommandId(true);
+	log->row = table_slot_create(log->table, &log->estate->es_tupleTable);
+	log->target = makeNode(ResultRelInfo);
+	InitResultRelInfo(log->target, log->table, 0, NULL, 0);
+	if (log->table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		log->state = makeNode(ModifyTableState);
+		log->state->ps.state = log->estate;
+		log->state->operation = CMD_INSERT;
+		log->state->resultRelInfo = log->target;
+		log->routing = ExecSetupPartitionTupleRouting(log->estate, log->table);
+	}
+	else
+		ExecOpenIndices(log->target, false);
+	AfterTriggerBeginQuery();
+}
+
+static void
+end_log(Log *log)
+{
+	AfterTriggerEndQuery(log->estate);
+	if (log->routing != NULL)
+		ExecCleanupTupleRouting(log->state, log->routing);
+	else
+		ExecCloseIndices(log->target);
+	ExecCloseResultRelations(log->estate);
+	ExecResetTupleTable(log->estate->es_tupleTable, false);
+	FreeExecutorState(log->estate);
+	MemoryContextDelete(log->memory);
+}
+
+/* The row, in the partition that it goes into */
+static TupleTableSlot *
+find_partition(Log *log, ResultRelInfo **target)
+{
+	TupleTableSlot *row;
+	TupleConversionMap *map;
+
+	if (log->routing == NULL)
+		return log->row;
+	*target = ExecFindPartition(log->state, log->target, log->routing, log->row, log->estate);
+	row = (*target)->ri_PartitionTupleSlot;
+	if (row == NULL)
+		row = (*target)->ri_PartitionTupleSlot = table_slot_create((*target)->ri_RelationDesc,
+																	&log->estate->es_tupleTable);
+	map = root_to_partition(*target, log->estate);
+	return map != NULL ? execute_attr_map_slot(map->attrMap, log->row, row) : ExecCopySlot(row, log->row);
+}
+
+/* Write the keys that wait; without any, the marker of TRUNCATE */
 static void
 write_row(Log *log)
 {
 	MemoryContext old = MemoryContextSwitchTo(log->memory);
 	TupleTableSlot *row = log->row;
-	pg_uuid_t	id;
+	ResultRelInfo *target = log->target;
 
 	CHECK_FOR_INTERRUPTS();
-	uuid_store(&id, next_xact_key(log->base));
-	ExecClearTuple(row);
-	memset(row->tts_isnull, false, sizeof(bool) * (log->columns + 2));
-	row->tts_values[0] = UUIDPGetDatum(&id);
+	ResetPerTupleExprContext(log->estate);
+	ExecStoreAllNullTuple(row);
+	row->tts_values[0] = uuid_datum(next_xact_key(log->base));
+	row->tts_isnull[0] = false;
 	for (int i = 0; i < log->columns; i++)
-		row->tts_values[i + 1] = makeArrayResult(log->keys[i], log->memory);
+	{
+		row->tts_isnull[i + 1] = log->keys[i] == NULL;
+		row->tts_values[i + 1] = log->keys[i] == NULL ? (Datum) 0 : makeArrayResult(log->keys[i], log->memory);
+	}
 	row->tts_values[log->columns + 1] = CharGetDatum(log->op);
-	ExecStoreVirtualTuple(row);
-	table_tuple_insert(log->table, row, GetCurrentCommandId(true), 0, NULL);
-	(void) index_insert(log->index, (Datum[]) {UUIDPGetDatum(&id)}, (bool[]) {false}, &row->tts_tid, log->table,
-						UNIQUE_CHECK_YES, false, log->index_info);
-	ExecClearTuple(row);
+	row->tts_isnull[log->columns + 1] = false;
 	MemoryContextSwitchTo(old);
+	row = find_partition(log, &target);
+	ExecSimpleRelationInsert(target, log->estate, row);
+	ExecClearTuple(log->row);
 	MemoryContextReset(log->memory);
 	memset(log->keys, 0, sizeof(log->keys));
 	log->count = 0;
@@ -248,54 +344,37 @@ log_keys(Log *log, TriggerData *data)
 		if (is)
 			log_key(log, present);
 	}
-	if (log->count > 0)
-		write_row(log);
 	ExecDropSingleTupleTableSlot(former);
 	ExecDropSingleTupleTableSlot(present);
 }
 
-/* False, and nothing is written, if that takes more than is known here */
-static bool
-log_changes(TriggerData *data, Relation table)
+static char
+kind_of_change(TriggerEvent event)
 {
-	Log			log = {.table = table, .columns = Min(data->tg_trigger->tgnargs - 1, INDEX_MAX_KEYS)};
-	Trigger		guard;
-
-	/* The key for which the trigger was made: what has another one meanwhile may have this again when it is read */
-	for (int i = 0; i < log.columns; i++)
-		log.numbers[i] = atoi(data->tg_trigger->tgargs[i + 1]);
-	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA || !has_only_guard(table, &guard, &log.base) ||
-		!is_plain_log(&log, data->tg_relation) || (log.index = open_only_index(table)) == NULL)
-		return false;
-	refuse_restored(RelationGetRelid(table), &guard, current_xact_number(log.base, "changes_trigger()"));
-	log.index_info = BuildIndexInfo(log.index);
-	log.op = TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 'I' : TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? 'U' : 'D';
-	log.row = table_slot_create(table, NULL);
-	log.memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a row of a log", ALLOCSET_DEFAULT_SIZES);
-	log_keys(&log, data);
-	MemoryContextDelete(log.memory);
-	ExecDropSingleTupleTableSlot(log.row);
-	index_close(log.index, NoLock);
-	return true;
+	return TRIGGER_FIRED_BY_INSERT(event) ? 'I' : TRIGGER_FIRED_BY_UPDATE(event) ? 'U' :
+		TRIGGER_FIRED_BY_DELETE(event) ? 'D' : 'T';
 }
 
-/* The function of the log, which the owner of table and log has made; it runs as he */
-static Datum
-call_function(TriggerData *data, Relation log)
+static void
+log_changes(TriggerData *data)
 {
-	LOCAL_FCINFO(call, 0);
-	FmgrInfo	function;
-	HeapTuple	tuple = SearchSysCache3(PROCNAMEARGSNSP, NameGetDatum(&log->rd_rel->relname),
-										PointerGetDatum(buildoidvector(NULL, 0)),
-										ObjectIdGetDatum(RelationGetNamespace(log)));
-	Form_pg_proc form = HeapTupleIsValid(tuple) ? (Form_pg_proc) GETSTRUCT(tuple) : NULL;
+	Log			log = {.table = open_log(data), .op = kind_of_change(data->tg_event)};
 
-	if (form == NULL || form->proowner != log->rd_rel->relowner || form->prorettype != TRIGGEROID)
-		refuse_log(data->tg_relation);
-	fmgr_info(form->oid, &function);
-	ReleaseSysCache(tuple);
-	InitFunctionCallInfoData(*call, &function, 0, InvalidOid, (Node *) data, NULL);
-	return FunctionCallInvoke(call);
+	if (log.table == NULL)
+		return;
+	find_columns(&log, data);
+	begin_log(&log);
+	if (TRIGGER_FIRED_FOR_ROW(data->tg_event))
+	{
+		log_key(&log, data->tg_trigslot);
+		log_key(&log, data->tg_newslot);
+	}
+	else if (log.op != 'T')
+		log_keys(&log, data);
+	if (log.count > 0 || log.op == 'T')
+		write_row(&log);
+	end_log(&log);
+	table_close(log.table, NoLock);
 }
 
 /* changes_trigger() -> trigger, with the number of the log as its argument, and those of the columns of the key */
@@ -303,20 +382,15 @@ Datum
 changes_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	Datum		result = PointerGetDatum(NULL);
-	Relation	log;
-	bool		has_rows;
+	TriggerEvent event = CALLED_AS_TRIGGER(fcinfo) ? data->tg_event : 0;
+	bool		is_of_statement = TRIGGER_FIRED_FOR_STATEMENT(event) && TRIGGER_FIRED_AFTER(event);
+	bool		is_of_move = TRIGGER_FIRED_FOR_ROW(event) && TRIGGER_FIRED_BEFORE(event) && TRIGGER_FIRED_BY_UPDATE(event);
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || TRIGGER_FIRED_BEFORE(data->tg_event) == TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) || !(is_of_statement || is_of_move))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("changes_trigger() must be called as a trigger after a statement, or before a row is updated")));
-	has_rows = TRIGGER_FIRED_FOR_STATEMENT(data->tg_event) && !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event);
-	if (has_rows && is_empty(data->tg_oldtable) && is_empty(data->tg_newtable))
-		return result;
-	log = open_log(data);
-	if (!has_rows || !log_changes(data, log))
-		result = call_function(data, log);
-	table_close(log, NoLock);
-	return result;
+	if (is_of_move || TRIGGER_FIRED_BY_TRUNCATE(event) || !is_empty(data->tg_oldtable) || !is_empty(data->tg_newtable))
+		log_changes(data);
+	return PointerGetDatum(is_of_move ? data->tg_newtuple : NULL);
 }

@@ -120,30 +120,21 @@ is_guard_function(Oid function)
 	return info.fn_addr == feed_guard;
 }
 
-/*
- * Whether no other trigger than the guard of a key, its first column, fires in a table for an INSERT.  A copy of it,
- * since the relation cache may be built anew, in which only its numbers count; and its base.
- */
-bool
-has_only_guard(Relation table, Trigger *guard, int64 *base)
+/* The base of keys in the first column of a table, by its guard; 0 if it has none, and nobody reads it */
+int64
+guard_base(Relation table)
 {
 	TriggerDesc *all = table->trigdesc;
-	int			found = 0;
 
 	for (int i = 0; all != NULL && i < all->numtriggers; i++)
 	{
 		Trigger    *trigger = &all->triggers[i];
 
-		if (!TRIGGER_FOR_INSERT(trigger->tgtype))
-			continue;
-		if (!is_guard_function(trigger->tgfoid) || trigger->tgenabled != TRIGGER_FIRES_ALWAYS ||
-			!TRIGGER_FOR_ROW(trigger->tgtype) || trigger->tgqual != NULL || trigger->tgnattr < 1 || trigger->tgattr[0] != 1)
-			return false;
-		*base = base_of(trigger);
-		*guard = *trigger;
-		found++;
+		if (TRIGGER_FOR_INSERT(trigger->tgtype) && TRIGGER_FOR_ROW(trigger->tgtype) && trigger->tgnattr > 0 &&
+			trigger->tgattr[0] == 1 && is_guard_function(trigger->tgfoid))
+			return base_of(trigger);
 	}
-	return found == 1;
+	return 0;
 }
 
 /* The trigger that names the columns */

@@ -81,7 +81,7 @@ extern void refuse_restored(Oid table, const Trigger *guard, uint64 transaction)
 
 /* guard.c */
 extern bool is_guard_function(Oid function);
-extern bool has_only_guard(Relation table, Trigger *guard, int64 *base);
+extern int64 guard_base(Relation table);
 extern void refuse_later_triggers(Oid table);
 
 /* files.c */

@@ -6,7 +6,8 @@ INSERT INTO people VALUES (1, 'n');
 SELECT changes_enable('people');
 SELECT attname, attnotnull, inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a WHERE attrelid = 'people_changes'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT tgrelid::regclass AS of, string_agg(concat(tgname, ' ', tgenabled), ', ' ORDER BY tgname) AS triggers FROM pg_trigger WHERE tgname ~ 'changes' GROUP BY tgrelid ORDER BY tgrelid::regclass::text;
-SELECT prosecdef, proowner::regrole = current_user::regrole AS is_mine, regexp_replace(replace(prosrc, quote_literal('people'::regclass::oid), quote_literal('people')), ' for -?\d+', ' for this table') AS body FROM pg_proc WHERE oid = 'people_changes()'::regprocedure;
+SELECT tgname, tgfoid::regproc AS calls FROM pg_trigger WHERE tgrelid = 'people_changes'::regclass AND tgname ~ 'changes|marker' ORDER BY tgname;
+SELECT prosecdef, proconfig, proowner::regrole = current_user::regrole AS is_mine, prosrc AS body FROM pg_proc WHERE proname = 'people_changes';
 
 -- Every statement, the keys that it had and has.
 INSERT INTO people VALUES (2, 's'), (3, 's');
