@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+from inorder.errors import InputError
 from inorder.lab.experiments.writers import ALONE, TOGETHER, WritersExperiment
 from inorder.lab.experiments.writers.forms import (
     BASELINE,
@@ -91,6 +93,13 @@ def test_one_session_writes_into_several_numbers_of_tables() -> None:
         ["one table", "1", ""], ["partition, trigger", "1", "2"], ["partition, trigger", "1", "512"]
     ]  # fmt: skip
     assert WritersExperiment.verdicts(result) == []
+
+
+def test_tables_need_a_form_that_has_several() -> None:
+    with pytest.raises(InputError, match="--tables needs one of the forms own_table, partition_application"):
+        WritersExperiment.completed(WritersPlan(forms=(BASELINE, LOCK), tables=(2,)), own=False)
+    plan = WritersPlan(forms=(BASELINE, OWN_TABLE), tables=(2,))
+    assert WritersExperiment.completed(plan, own=False).plan == plan
 
 
 def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:

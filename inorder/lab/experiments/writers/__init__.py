@@ -7,8 +7,9 @@ from statistics import median as middle
 from psycopg import sql
 
 from inorder.connection.database import Connection, execute, one_row, query
-from inorder.errors import InorderError
+from inorder.errors import InorderError, InputError
 from inorder.lab.analysis.figures import Row, median, median_of, per, ratios_of, to
+from inorder.lab.capabilities import Adapted
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.writers.forms import (
     ALONE_FORMS,
@@ -55,6 +56,12 @@ class WritersExperiment(Experiment[WritersPlan]):
     @classmethod
     def room(cls, plan: WritersPlan) -> tuple[int, str]:
         return plan.seconds * BYTES_PER_SECOND, f"the rows of {plan.seconds} s"
+
+    @classmethod
+    def completed(cls, plan: WritersPlan, own: bool) -> Adapted[WritersPlan]:
+        if plan.tables and not set(plan.forms) & set(TABLE_FORMS):
+            raise InputError(f"--tables needs one of the forms {', '.join(TABLE_FORMS)}")
+        return super().completed(plan, own)
 
     def prepare(self) -> None:
         """Much memory: the tables are new, and what is measured is how writers wait for one another."""
