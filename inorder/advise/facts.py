@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from inorder.connection.database import connect_as_user, identifier, query
+from inorder.connection.database import UserConnection, connect_as_user, identifier, query
 from inorder.connection.session import first_line, in_words
 from inorder.text import listed, plural
 from inorder.units import time_text
@@ -23,7 +23,7 @@ from inorder.units import time_text
 SETTINGS = sql.SQL(
     "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off; "
     "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on; "
-    "SET LOCAL enable_nestloop = off"  # of thousands of tables one is a scan for each, where statistics are old
+    "SET LOCAL enable_nestloop = off; "  # of thousands of tables one is a scan for each, where statistics are old
 )
 Part = TypeVar("Part")
 COUNTERS = ("inserted", "updated", "hot", "deleted")
@@ -133,8 +133,9 @@ class Facts:
 
 
 class Reader:
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: UserConnection) -> None:
         self.connection, self.unseen = connection, list[str]()
+        connection.settings = SETTINGS + query("session_settings")
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         connection.read_only = True
 
@@ -142,8 +143,6 @@ class Reader:
     def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
         """A transaction that writes nothing, waits for nobody for long, and finds the server's own objects only."""
         with self.connection.transaction(), self.connection.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(SETTINGS)
-            cursor.execute(query("session_settings"))
             yield cursor
 
     def rows(self, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from inorder.arrow.types import Field, fields_of, select_list, text_or_null
 from inorder.arrow.values import converted
-from inorder.connection.database import ServerRow, completed, query
+from inorder.connection.database import ServerRow, pinned, query
 from inorder.connection.patience import changed
 from inorder.connection.reading import TableColumn, columns_of
 from inorder.connection.session import Session, Table, same_server
@@ -33,7 +33,7 @@ class Connection:
     """
 
     def __init__(self, dsn: str) -> None:
-        self.connection = dbapi.connect(completed(dsn), autocommit=True)
+        self.connection = dbapi.connect(pinned(dsn), autocommit=True)
         with on_error(self.connection.close):
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}

@@ -204,7 +204,7 @@ class Moves:
                 return self.sessions[shard.group]
         session = on_node(coordinator, shard)
         with on_error(session.close):
-            session.connection.execute(session.message(session.begin("READ COMMITTED"), query("session_settings")))
+            session.enter()
         self.sessions[shard.group], self.keys[shard.group] = session, set()
         return session
 

@@ -1,6 +1,7 @@
 """Connections to a server, and the SQL files this package runs there."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -9,6 +10,8 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 
+from inorder.errors import InputError
+
 APPLICATION_NAME = "inorder"
 # Where nobody answers any more, and nobody says so, the kernel alone would wait for two hours; with these it is twenty
 # seconds, whether an answer is waited for or a connection. Milliseconds where libpq has them, else seconds.
@@ -16,6 +19,14 @@ SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
+# Where names are found. The server's own schema is named, so that nothing stands before it; that of temporary tables is
+# named last, since a path without it, as the empty one, has it first for tables and types: a table that a trigger made
+# in this session, or another client of a pooler, would be pg_class. No other schema is on it, not even behind: an
+# operator that fits its arguments better than each of the server's is chosen wherever it is.
+SEARCH_PATH = "pg_catalog, pg_temp"
+# Of sessions that begin with such a path: it was given by the client, or by who may change the role. The owner of the
+# database may change the others.
+TRUSTED_SOURCES = ("client", "user", "database user")
 # What nobody else may see of a connection string.
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
@@ -24,15 +35,101 @@ Connection = psycopg.Connection[ServerRow]
 
 
 def connect(dsn: str) -> Connection:
+    """A connection to a server of ours."""
     return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
 
 
-def connect_as_user(dsn: str) -> Connection:
+class UserConnection(psycopg.Connection[ServerRow]):
+    """A connection to the user's server. The search_path of role and database may lead to objects of others.
+
+    So each transaction begins with its settings, SEARCH_PATH among them, and a statement outside of one gets one. It is
+    no startup option, which poolers refuse, nor a setting of the session, which other clients of a pooler would get.
+    """
+
+    settings: sql.SQL | sql.Composed | None = None  # by statements that take no snapshot and qualify all names
+    keeps_path = False  # the session has one
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        is_outermost = self.is_idle
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if is_outermost and self.settings is not None:
+                super().execute(self.settings)
+            yield transaction
+
+    def execute(self, *statement: Any, **how: Any) -> psycopg.Cursor[ServerRow]:
+        if self.keeps_path or not self.is_idle:
+            return super().execute(*statement, **how)
+        with self.transaction():
+            return super().execute(*statement, **how)
+
+    @property
+    def is_idle(self) -> bool:
+        return self.info.transaction_status == pq.TransactionStatus.IDLE
+
+    def keep_path(self, statement: sql.SQL) -> None:
+        """Set the path of the session, for statements outside transactions: not behind a pooler in transaction mode."""
+        self.execute(statement)
+        self.keeps_path = True
+
+    def by_users_path(self, text: sql.SQL, name: str) -> Any:
+        """The number of a table. Its name alone is found by the user's path: the statement qualifies all others."""
+        with self.transaction(force_rollback=True):
+            self.execute("SET LOCAL search_path TO DEFAULT")
+            (number,) = one_row(self, text, (name,))
+        return number
+
+
+def connect_as_user(dsn: str) -> UserConnection:
     """An autocommit connection to the user's own server: what the string leaves out, libpq's environment says.
 
     Text is UTF-8 whatever the environment says, and nothing is prepared, so that a pooler may stand in between.
     """
-    return psycopg.connect(completed(dsn), autocommit=True, prepare_threshold=None)
+    connection = UserConnection.connect(completed(dsn), autocommit=True, prepare_threshold=None)
+    connection.settings = query("session_settings")
+    return connection
+
+
+def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
+    """The connection string with the path as an option of the session's start, after those that the user gave.
+
+    >>> with_path("dbname=shop options='-c geqo=off'")
+    "dbname=shop options='-c geqo=off -c search_path=pg_catalog,\\\\ pg_temp'"
+    """
+    options = given(dsn, ("options",)).get("options", "")
+    escaped = path.replace("\\", "\\\\").replace(" ", "\\ ")
+    return make_conninfo(dsn, options=f"{options} -c search_path={escaped}".strip())
+
+
+def pinned(dsn: str) -> str:
+    """The connection string for a driver that runs queries of its own as soon as it is connected.
+
+    The path is there before: by a startup option; where a pooler refuses that, or leaves it out, by a setting of the
+    role. A session of ours looks whether it is.
+    """
+    plain = completed(dsn)
+    refusal = "a pooler leaves it out"
+    try:
+        if has_path(with_path(plain)):
+            return with_path(plain)
+    except psycopg.OperationalError as error:
+        refusal = str(error).strip().rpartition("\n")[2]
+    if has_path(plain):  # also an error where no server answers
+        return plain
+    raise InputError(
+        f"search_path cannot be set at the start of a connection: {refusal}\n"
+        "HINT:  Arrow, Parquet, Spark and dlt need it before their driver's first query. Connect to the server itself, "
+        "or ALTER ROLE ... SET search_path = pg_catalog, pg_temp, and name tables with their schema."
+    )
+
+
+def has_path(dsn: str) -> bool:
+    """Whether sessions begin with SEARCH_PATH, and the owner of the database cannot change that."""
+    with closing(psycopg.connect(dsn, autocommit=True)) as session:
+        path, source = one_row(session, query("path_at_start"))
+    return path.replace(" ", "") == SEARCH_PATH.replace(" ", "") and source in TRUSTED_SOURCES
 
 
 def completed(dsn: str) -> str:

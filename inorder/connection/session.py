@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.connection.database import ServerRow, connect_as_user, one_row, query
+from inorder.connection.database import ServerRow, connect_as_user, query
 from inorder.connection.patience import patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
@@ -67,6 +67,7 @@ class Session:
         self.dsn = dsn
         self.first = sql.SQL("".join(f"{setting};\n" for setting in self.settings))
         self.connection = connect_as_user(dsn)
+        self.connection.settings = self.first + query("session_settings")
         with on_error(self.connection.close):
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self.connection.deferrable = False
@@ -105,8 +106,11 @@ class Session:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         with self.connection.transaction():
-            self.connection.execute(sql.Composed([self.first, query("session_settings")]))
             yield
+
+    def enter(self) -> None:
+        """Begin a transaction that stays open."""
+        self.sent(self.begin("READ COMMITTED"), query("session_settings")).begin()
 
     def statement(self, text: sql.SQL, **parts: object) -> sql.Composed:
         values = {name: part if isinstance(part, sql.Composable) else sql.Literal(part) for name, part in parts.items()}
@@ -127,7 +131,7 @@ class Session:
         return row
 
     def table(self, name: str) -> Table:
-        (oid,) = patiently(self.connection, lambda: one_row(self.connection, query("table_oid"), (name,)))
+        oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))
         rows = self.rows(query("table"), oid=oid)
         if not rows:
             raise InputError(f"table {name} does not exist")

@@ -26,17 +26,16 @@ SETTINGS = (
 
 class Target:
     def __init__(self, dsn: str, schema: str, lock_timeout: float) -> None:
-        self.schema, self.lock_timeout = schema, lock_timeout
+        self.schema = schema
         self.connection = connect_as_user(dsn)
+        self.connection.settings = sql.SQL(SETTINGS).format(sql.Literal(str(round(lock_timeout * 1000))))
         self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self.sources = sources.folder()
         self.version = edition.version(self.sources)
 
     @contextmanager
     def transaction(self, keep: bool = True) -> Iterator[None]:
-        wait_ms = str(round(self.lock_timeout * 1000))
         with self.connection.transaction(force_rollback=not keep):
-            self.connection.execute(sql.SQL(SETTINGS).format(sql.Literal(wait_ms)))
             yield
 
     def run(self, text: str | sql.SQL | sql.Composed) -> None:

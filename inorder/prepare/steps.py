@@ -89,6 +89,7 @@ class Preparation:
 
     def run(self) -> None:
         """All of them, or a word about what is done."""
+        self.session.connection.keep_path(query("session_path"))
         self.session.connection.execute(SETTINGS)
         self.require_privileges(self.statements())
         try:

@@ -41,7 +41,8 @@ SELECT count(*) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND %(name)s IN ('', application_name);
 
 -- own_search_path: Where the extensions are that the lab calls, and nothing else of the user's. Not a schema of a role
--- that the caller need not trust, as in extension_schema: functions beside theirs would run.
+-- that the caller need not trust, as in extension_schema, nor one in which such a role may create: functions and
+-- operators beside theirs would run.
 SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog',
            pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(n.nspname), ', ')), false)
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
@@ -51,7 +52,13 @@ JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) CASE
     WHEN n.nspowner OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END
 WHERE e.extname OPERATOR(pg_catalog.=) ANY ('{inorder,pgstattuple}'::pg_catalog.name[])
   AND n.nspname OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.name
-  AND (r.rolsuper OR r.oid OPERATOR(pg_catalog.=) c.oid OR r.oid OPERATOR(pg_catalog.=) d.datdba AND NOT c.rolsuper);
+  AND (r.rolsuper OR r.oid OPERATOR(pg_catalog.=) c.oid OR r.oid OPERATOR(pg_catalog.=) d.datdba AND NOT c.rolsuper)
+  AND NOT EXISTS (
+      SELECT FROM pg_catalog.aclexplode(n.nspacl) AS a
+      LEFT JOIN pg_catalog.pg_roles AS g ON g.oid OPERATOR(pg_catalog.=) a.grantee
+      WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE' AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+        AND NOT (coalesce(g.rolsuper, false) OR a.grantee OPERATOR(pg_catalog.=) c.oid
+                 OR a.grantee OPERATOR(pg_catalog.=) d.datdba AND NOT c.rolsuper));
 
 -- own_server: What the lab may see and do on a user's server. Nothing here needs a right; 15 and later.
 -- pg_stat_database.numbackends, not pg_stat_activity, which hides other roles' sessions.

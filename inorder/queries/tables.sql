@@ -46,6 +46,14 @@ JOIN pg_catalog.pg_trigger AS m ON m.tgrelid OPERATOR(pg_catalog.=) c.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
+-- path_at_start: The search_path with which a session begins, and who has set it. It is the session's first statement:
+-- each name is qualified, and the operator takes these types.
+SELECT s.setting, s.source FROM pg_catalog.pg_settings AS s
+WHERE s.name OPERATOR(pg_catalog.=) 'search_path'::pg_catalog.text
+
+-- session_path: The same path for the rest of a session.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+
 -- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
 -- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the
 -- session is idle. Nobody reads notices, which the driver of Arrow writes to the standard error of the process.

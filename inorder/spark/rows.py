@@ -22,6 +22,8 @@ from inorder.errors import InorderError, InputError, on_error
 from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
 
+# What the driver's libpq says, or psycopg, where no server answers.
+ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
 MISFIT = "Read the column as text, by schema() with {column!r} as string."
 LONGEST_LOOK = 0.1  # seconds between two looks at a standby before PostgreSQL 19
 HAS_WAIT_FOR_LSN = 190000
@@ -146,7 +148,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
 def may_pass(error: psycopg.Error) -> bool:
     """Whether the same may well succeed later: after a conflict, or where no server answers, or one that starts."""
     text = str(error)
-    if error.sqlstate is None and "Failed to connect" in text:
+    if error.sqlstate is None and any(word in text for word in ABSENT):
         return "FATAL" not in text or "the database system is" in text
     return error.sqlstate in CONFLICTS or "could not open relation with OID" in text
 

@@ -108,6 +108,19 @@ def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) 
                 assert ("evil" in path) == (user == "mallory")
 
 
+def test_the_laboratory_calls_nothing_in_a_schema_where_others_may_create(attacked: Cluster) -> None:
+    with database(attacked) as dsn, connect(dsn) as admin:
+        execute(admin, "CREATE SCHEMA open", "CREATE EXTENSION inorder SCHEMA open")
+        for statement, is_found in (
+            ("SELECT", True), ("GRANT USAGE ON SCHEMA open TO PUBLIC", True),
+            ("GRANT CREATE ON SCHEMA open TO mallory", False), ("REVOKE CREATE ON SCHEMA open FROM mallory", True),
+            ("GRANT CREATE ON SCHEMA open TO PUBLIC", False),
+        ):  # fmt: skip
+            execute(admin, statement)
+            with own_server(dsn) as path:
+                assert ("open" in path) == is_found, statement
+
+
 @contextmanager
 def own_server(dsn: str) -> Iterator[str]:
     """Where the laboratory looks for functions."""

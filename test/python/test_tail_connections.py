@@ -68,7 +68,11 @@ def test_reconnects_leave_no_connection(
 
 @pytest.fixture
 def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
-    """Runs through a pooler in transaction mode, which gives each transaction another of two sessions of the server."""
+    """Runs through a pooler in transaction mode, which gives each transaction another of two sessions of the server.
+
+    The role has the path that the driver of Arrow needs; the pooler would not take it from the client.
+    """
+    fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more="server_round_robin = 1\nmin_pool_size = 2\n") as port:
         tail = Tail(cluster, tmp_path)
         tail.environment |= {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
@@ -77,7 +81,7 @@ def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: P
 
 @pytest.mark.parametrize("output", FORMATS)
 def test_behind_a_pooler_each_row_comes_once(fresh: Connection, behind: Tail, output: str) -> None:
-    options = ["events", "--position", "p", "--format", output, "--batch-rows", "7"]
+    options = ["public.events", "--position", "p", "--format", output, "--batch-rows", "7"]
     options += ["--directory", "d"] if output == "parquet" else []
     for first in (1, 26):
         insert(fresh, 25, first)

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query
+from inorder.connection.database import SECRETS, Connection, connect_as_user, one_row, query, with_path
 from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError, InputError, on_error
 from inorder.installations import OLDEST_MAJOR, Installation
@@ -51,18 +51,21 @@ class OwnServer(Target):
         self.folder = Path()
         self.stack = ExitStack()
         self.variables: dict[str, str] = {}
+        self.path = ""
         self.found = self.capabilities()
         self.sees_wal, self.marks_checkpoints = self.found.sees_wal, self.found.sees_checkpoints
 
     @property
     def database(self) -> str:
-        return self.dsn
+        """The connection string, with the path that sessions here have."""
+        return with_path(self.dsn, self.path)
 
     def connect(self, **settings: str) -> Connection:
         """A session that finds the extensions, and nothing else of the user's by its bare name."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
         with on_error(connection.close):
-            connection.execute(query("own_search_path"))
+            connection.settings = None
+            connection.keep_path(query("own_search_path"))
         return with_settings(connection, settings)
 
     def capabilities(self) -> Capabilities:
@@ -72,6 +75,7 @@ class OwnServer(Target):
                 raise InputError(f"the server is too old: inorder needs PostgreSQL {OLDEST_MAJOR} or later")
             self.variables = {"PGHOST": info.host, "PGPORT": str(info.port), "PGUSER": info.user,
                               "PGDATABASE": info.dbname}  # fmt: skip
+            (self.path,) = one_row(connection, "SHOW search_path")
             row = one_row(connection, query("own_server"), {"schema": SCHEMA})
             settings = {str(name): str(value) for name, value in connection.execute(query("settings"))}
         return replace(Capabilities(*row), settings=settings)

@@ -13,7 +13,7 @@ from math import ceil
 
 import psycopg
 
-from inorder.connection.database import Connection, execute, identifier, one_row
+from inorder.connection.database import Connection, UserConnection, execute, identifier, one_row
 from inorder.lab.experiments.like.shape import Draw, Shape, ShapeColumn
 from inorder.lab.keys import SCHEMA
 
@@ -165,7 +165,7 @@ def moment(kind: str, seconds: str) -> str:
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
 
-def take_sample(target: Connection, theirs: Connection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
+def take_sample(target: Connection, theirs: UserConnection, draw: Draw, found: Shape, wanted: int, rows: int) -> Sample:
     columns = [*found.sampled, found.column(found.key)]
     listed = ", ".join(identifier(column.name) for column in columns)
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)

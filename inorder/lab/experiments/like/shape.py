@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from inorder.connection.database import Connection, ServerRow, connect_as_user, literal, one_row, query
+from inorder.connection.database import ServerRow, UserConnection, connect_as_user, literal, one_row, query
 from inorder.connection.session import in_words
 from inorder.errors import InputError
 from inorder.lab.keys import SCHEMA
@@ -22,10 +23,11 @@ CLOCK = re.compile(r"^\(?(now|clock_timestamp|statement_timestamp|transaction_ti
 WHOLE = ("smallint", "integer", "bigint")
 KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index",
          "I": "an index", "c": "a type", "t": "a TOAST table"}  # fmt: skip
-SETTINGS = """SET LOCAL search_path = ''; SET LOCAL row_security = off; SET LOCAL datestyle = ISO;
+SETTINGS = """SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off; SET LOCAL datestyle = ISO;
 SET LOCAL constraint_exclusion = off;
 SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex;
-SET LOCAL lock_timeout = '10s'; SELECT set_config(name, 'view, foreign-table', true)
+SET LOCAL lock_timeout = '10s'"""
+NO_VIEWS = """SELECT set_config(name, 'view, foreign-table', true)
 FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
 BLOCKS = 5000  # that are read of a large table: 40 MB
 
@@ -108,33 +110,34 @@ class Found:
 
 
 @contextmanager
-def source(dsn: str) -> Iterator[Connection]:
+def source(dsn: str) -> Iterator[UserConnection]:
     with in_words(), connect_as_user(dsn) as connection:
+        connection.settings = sql.SQL(SETTINGS)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         with connection.transaction():
             yield connection
 
 
-def resolved(connection: Connection) -> str:
+def resolved(connection: UserConnection) -> str:
     info = connection.info
     parts = {name: value for name, value in info.get_parameters().items() if name != "service"}
     return make_conninfo("", **(parts | ({"password": info.password} if info.password else {})))
 
 
-def rows(connection: Connection, name: str, oid: int) -> list[ServerRow]:
+def rows(connection: UserConnection, name: str, oid: int) -> list[ServerRow]:
     return connection.execute(query(name), {"table": oid}).fetchall()
 
 
-def table_oid(connection: Connection, name: str) -> int:
-    row = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (name,)).fetchone()
-    if row is None or row[0] is None:
+def table_oid(connection: UserConnection, name: str) -> int:
+    oid = connection.by_users_path(sql.SQL("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid"), name)
+    if oid is None:
         raise InputError(f"there is no table {name} in the database '{connection.info.dbname}'")
-    connection.execute(SETTINGS.encode())
-    return int(row[0])
+    connection.execute(NO_VIEWS.encode())
+    return int(oid)
 
 
-def read_table(connection: Connection, name: str, key: str, without: Sequence[str]) -> Found:
+def read_table(connection: UserConnection, name: str, key: str, without: Sequence[str]) -> Found:
     oid = table_oid(connection, name)
     ((kind, persistence, qualified, may_read, secured, _divided, own_bytes, blocks, all_bytes, inserted, updated, hot,
       deleted, foreign, triggers, fillfactor),) = rows(connection, "like_table", oid) or [(None,) * 16]  # fmt: skip
@@ -174,11 +177,11 @@ class Draw:
     def clause(self) -> str:
         return f"FROM {self.table} TABLESAMPLE SYSTEM ({self.percent}) REPEATABLE (1)"
 
-    def drawn(self, connection: Connection) -> int:
+    def drawn(self, connection: UserConnection) -> int:
         self.require_own(connection)
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
-    def require_own(self, connection: Connection) -> None:
+    def require_own(self, connection: UserConnection) -> None:
         """An error if others could let its reader run code, or lead its name elsewhere."""
         if others := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
             raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(others)}, who"
@@ -187,21 +190,21 @@ class Draw:
         if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
             raise InputError(f"{one_line(self.table)} was renamed meanwhile")
 
-    def row_count(self, connection: Connection) -> float:
+    def row_count(self, connection: UserConnection) -> float:
         rows = self.drawn(connection) * 100 / self.percent
         if not rows:
             raise InputError(f"{one_line(self.table)} has no rows, so that none can be like them")
         return rows
 
 
-def draw_of(connection: Connection, name: str) -> Draw:
+def draw_of(connection: UserConnection, name: str) -> Draw:
     oid = table_oid(connection, name)
     (row,) = rows(connection, "like_table", oid)
     return Draw(oid, str(row[2]), int(row[7]))
 
 
 def read_shape(
-    connection: Connection, oid: int, key: str, without: Sequence[str], fillfactor: int
+    connection: UserConnection, oid: int, key: str, without: Sequence[str], fillfactor: int
 ) -> tuple[Shape, list[str]]:
     columns, enums, renamed = read_columns(connection, oid, without)
     partitions = tuple(
@@ -250,7 +253,7 @@ def names(found: object) -> tuple[str, ...]:
 
 
 def read_columns(
-    connection: Connection, oid: int, without: Sequence[str]
+    connection: UserConnection, oid: int, without: Sequence[str]
 ) -> tuple[list[ShapeColumn], tuple[str, ...], Callable[[str], str]]:
     found, enums, types = rows(connection, "like_columns", oid), list[str](), dict[str, str]()
     if unknown := set(without) - {str(row[0]) for row in found}:

@@ -1,0 +1,144 @@
+"""Connections to the user's server: each is made in one place, where nothing of its search_path is left to others."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.connection.database import SEARCH_PATH, Connection, UserConnection, connect_as_user, has_path, with_path
+from inorder.connection.database import pinned as pinned_dsn
+from inorder.connection.session import Session
+from inorder.errors import InputError
+from inorder.lab.server.cluster import Cluster
+from psycopg.conninfo import conninfo_to_dict
+
+import pooler
+from conftest import scalar
+from sources import ROOT
+
+PACKAGE = ROOT / "inorder"
+# What connects, by whatever driver, and where it may stand: of the user's servers the first three.
+CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
+PLACES = {
+    ("connection/database.py", "connect_as_user"): "pinned in each transaction",
+    ("connection/database.py", "has_path"): "looks at its own path, and at nothing else",
+    ("arrow/reader.py", "__init__"): "pinned before",
+    ("connection/database.py", "given"): "leads nowhere",
+    ("connection/database.py", "connect"): "of throw-away servers",
+    ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
+}
+OWN = {"self.target.connect", "target.connect", "self.connect"}  # a Target's, made by one of those
+# Programs that connect, by the option that names the server, and drivers that this package does not use.
+PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
+DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg", "jdbc"}
+
+
+def calls(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.iter_child_nodes(tree):
+        inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        if isinstance(node, ast.Call):
+            yield function, node
+        yield from calls(node, inside)
+
+
+def connecting(path: Path) -> Iterator[str]:
+    """The functions in which one of the drivers connects, or what is called so is passed on."""
+    for function, call in calls(ast.parse(path.read_text(encoding="utf-8"))):
+        name = ast.unparse(call.func)
+        if name.rpartition(".")[2] in CONNECTS and name not in OWN and name not in ("connect", "reconnect"):
+            yield function
+
+
+def test_connections_are_made_in_these_places() -> None:
+    found = {
+        (str(path.relative_to(PACKAGE)), function) for path in PACKAGE.rglob("*.py") for function in connecting(path)
+    }
+    assert found == set(PLACES)
+
+
+def test_no_other_driver_and_no_other_program_connects() -> None:
+    loaded, named = set[tuple[str, str]](), set[tuple[str, str]]()
+    for path in PACKAGE.rglob("*.py"):
+        file = str(path.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
+                loaded |= {(file, module) for module in modules if module.split(".")[0].startswith("adbc")}
+                assert not DRIVERS & {module.split(".")[0] for module in modules}, file
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("program"):
+                values = [str(value.value) for value in node.args if isinstance(value, ast.Constant)]
+                named |= {(file, program) for program in PROGRAMS.intersection(values)}
+    assert {file for file, _ in loaded} == {"arrow/reader.py", "spark/rows.py"}
+    assert named == {("lab/targets/target.py", "pgbench")}  # to which with_path() gives the path
+
+
+@pytest.fixture
+def user(cluster: Cluster, fresh: Connection) -> Iterator[UserConnection]:
+    with connect_as_user(f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere -c geqo=off'") as connection:
+        yield connection
+
+
+@pytest.mark.server
+def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserConnection) -> None:
+    assert scalar(user, "SHOW search_path") == SEARCH_PATH
+    with user.transaction():
+        assert scalar(user, "SHOW search_path") == SEARCH_PATH
+    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # nothing lasts
+    assert scalar(user, "SHOW geqo") == "off"
+
+
+@pytest.mark.server
+def test_a_name_is_found_by_the_users_path_and_nothing_else(cluster: Cluster, fresh: Connection) -> None:
+    fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden (); CREATE TABLE public.pg_class ()")
+    oid = scalar(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
+    dsn = f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere'"
+    session = Session(dsn)
+    assert (session.table("hidden").oid, session.table("hidden").quoted) == (oid, "elsewhere.hidden")
+    with session.transaction():
+        session.table("hidden")
+        assert scalar(session.connection, "SHOW search_path") == SEARCH_PATH
+    session.close()
+
+
+@pytest.mark.server
+def test_a_driver_that_asks_at_once_gets_the_path_before(cluster: Cluster, fresh: Connection) -> None:
+    fresh.execute("ALTER DATABASE tail SET search_path = public")
+    dsn = f"{cluster.dsn} dbname=tail options='-c geqo=off'"
+    assert not has_path(dsn)
+    assert str(conninfo_to_dict(pinned_dsn(dsn))["options"]).startswith("-c geqo=off -c search_path=")
+    with psycopg.connect(pinned_dsn(dsn)) as session:
+        assert [scalar(session, f"SHOW {name}") for name in ("search_path", "geqo")] == [SEARCH_PATH, "off"]
+
+
+def pooled_dsn(port: int) -> str:
+    return f"host=127.0.0.1 port={port} user=postgres dbname=tail"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("more", ["", "ignore_startup_parameters = extra_float_digits,options\n"])
+def test_a_pooler_that_does_not_set_the_path_is_an_error(
+    cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
+) -> None:
+    """It refuses the option, or leaves it out. A path of the role helps; one of the database is its owner's."""
+    own = "ALTER {} SET search_path = pg_catalog, pg_temp"
+    with pooler.pooled(cluster, shared_folder, more=more) as port:
+        for setting in (None, own.format("DATABASE tail")):
+            if setting:
+                fresh.execute(setting.encode())
+            with pytest.raises(InputError, match="ALTER ROLE") as raised:
+                pinned_dsn(pooled_dsn(port))
+            assert ("unsupported startup parameter" if not more else "a pooler leaves it out") in str(raised.value)
+        fresh.execute(own.format("ROLE postgres IN DATABASE tail").encode())
+    with pooler.pooled(cluster, shared_folder, more=more) as port:  # whose sessions begin now
+        pinned_dsn(pooled_dsn(port))
+
+
+@pytest.mark.server
+def test_a_server_that_is_away_is_no_pooler(tmp_path: Path) -> None:
+    with pytest.raises(psycopg.OperationalError, match="connection"):
+        pinned_dsn(f"host={tmp_path} port=1")
+
+
+def test_the_path_is_the_last_option() -> None:
+    assert with_path("dbname=a", "a b, \\").endswith("options='-c search_path=a\\\\ b,\\\\ \\\\\\\\'")
