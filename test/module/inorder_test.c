@@ -8,9 +8,14 @@
 #include <unistd.h>
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/analyze.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
 
 #include "keys/entropy.c"
 #include "keys/uuid_datum.h"
@@ -25,6 +30,9 @@ PG_FUNCTION_INFO_V1(test_v7);
 PG_FUNCTION_INFO_V1(test_v1);
 PG_FUNCTION_INFO_V1(test_xact_capacity);
 PG_FUNCTION_INFO_V1(test_hold_commit);
+PG_FUNCTION_INFO_V1(test_captured);
+
+void		_PG_init(void);
 
 /* Draw words one by one; none may be found in the pool after it was handed out. */
 Datum
@@ -181,4 +189,83 @@ test_hold_commit(PG_FUNCTION_ARGS)
 	is_registered = true;
 	strlcpy(held_by, text_to_cstring(PG_GETARG_TEXT_PP(0)), sizeof(held_by));
 	PG_RETURN_VOID();
+}
+
+#define CAPTURING_SCHEMAS "capturing_"
+
+static post_parse_analyze_hook_type next_analyze_hook = NULL;
+
+/* A line of the server log for an object in a schema that captures names: what it is, and as whom. */
+static void
+report_captured(const char *qualified)
+{
+	if (strncmp(qualified, CAPTURING_SCHEMAS, strlen(CAPTURING_SCHEMAS)) == 0)
+		ereport(LOG, errmsg_internal("captured: %s as %s", qualified, GetUserNameFromId(GetUserId(), false)));
+}
+
+static bool
+report_captured_function(Oid function, void *context)
+{
+	if (function >= FirstNormalObjectId)
+		report_captured(format_procedure_qualified(function));
+	return false;
+}
+
+static void
+report_captured_relation(Oid relation)
+{
+	if (relation >= FirstNormalObjectId)
+		report_captured(quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+												   get_rel_name(relation)));
+}
+
+static bool
+captured_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, captured_walker, context, QTW_EXAMINE_RTES_BEFORE);
+	if (IsA(node, RangeTblEntry))
+	{
+		report_captured_relation(((RangeTblEntry *) node)->relid);
+		return false;
+	}
+	if (IsA(node, CoerceToDomain))
+		report_captured(format_type_be_qualified(exprType(node)));
+	check_functions_in_node(node, report_captured_function, context);
+	return expression_tree_walker(node, captured_walker, context);
+}
+
+/* Report functions, operators, domains and relations to which the names in a statement lead, before it runs. */
+static void
+report_captured_names(ParseState *state, Query *query, JumbleState *jumble)
+{
+	Node	   *utility = query->utilityStmt;
+
+	if (next_analyze_hook)
+		next_analyze_hook(state, query, jumble);
+	if (utility == NULL)
+		captured_walker((Node *) query, NULL);
+	else if (IsA(utility, CreateTableAsStmt))
+		captured_walker(((CreateTableAsStmt *) utility)->query, NULL);
+	else if (IsA(utility, DeclareCursorStmt))
+		captured_walker(((DeclareCursorStmt *) utility)->query, NULL);
+	else if (IsA(utility, ExplainStmt))
+		captured_walker(((ExplainStmt *) utility)->query, NULL);
+}
+
+/* Report that a function of this symbol was called, as which there may be any. */
+Datum
+test_captured(PG_FUNCTION_ARGS)
+{
+	report_captured_function(fcinfo->flinfo->fn_oid, NULL);
+	PG_RETURN_NULL();
+}
+
+void
+_PG_init(void)
+{
+	next_analyze_hook = post_parse_analyze_hook;
+	post_parse_analyze_hook = report_captured_names;
 }

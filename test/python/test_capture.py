@@ -1,0 +1,189 @@
+"""No name in a text of inorder leads to an object of another role, whatever the search_path of database and role is.
+
+Schemas of capture.py stand before and behind pg_catalog on the path of every session. Every public function, every
+writer of a table that inorder reads or logs, and every command of the tool runs there, as superuser, owner and reader.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Thread
+
+import psycopg
+import pytest
+from inorder.connection.database import connect
+from inorder.lab.server.cluster import Cluster
+from inorder.prepare import steps
+from inorder.spark.columns import types_of
+from inorder.spark.driver import Driver
+from inorder.spark.options import parsed
+
+from capture import BEFORE, BEHIND, NOT_MADE, make_schemas
+from captured import (
+    ALL,
+    ENABLE,
+    MAKE_TABLES,
+    MAY_CHANGE,
+    OWNER,
+    READER,
+    SUPERUSER,
+    WRITER,
+    World,
+    call_all,
+    database_settings,
+)
+from waiting import wait_for
+
+pytestmark = pytest.mark.server
+
+INSERTS = (
+    "INSERT INTO app.events (n, t) VALUES (1, 'a'), (2, 'b')", "INSERT INTO app.numbers (t) VALUES ('a'), ('b')",
+    "INSERT INTO app.parts (n, t) VALUES (1, 'a'), (2, 'b')", "INSERT INTO app.parts_1 (n, t) VALUES (1, 'c')",
+)  # fmt: skip
+COPY = "COPY app.events (n) FROM PROGRAM 'echo 3'"
+LOGGED = ("app.logged", "app.logged_indexed", "app.logged_parts")
+# Nothing in these is found by the path.
+CHANGES = (
+    "INSERT INTO {t} VALUES (101, 'a'), (102, 'b') ON CONFLICT DO NOTHING", "UPDATE {t} SET t = 'c'",
+    "MERGE INTO {t} USING (VALUES (true)) AS v(has) ON has WHEN MATCHED THEN UPDATE SET {k} = DEFAULT, t = 'd'",
+    "INSERT INTO {t} VALUES (103, 'a') ON CONFLICT ({k}) DO UPDATE SET t = 'e'", "UPDATE {t} SET {k} = DEFAULT",
+    "DELETE FROM {t}", "INSERT INTO {t} VALUES (104, 'a')", "TRUNCATE {t}", "INSERT INTO {t} VALUES (105, 'a')",
+)  # fmt: skip
+REFUSED = ("UPDATE app.events SET id = DEFAULT", "DELETE FROM app.numbers", "TRUNCATE app.parts")
+# Each with the roles that run it, and how it may end for some of them.
+COMMANDS = {
+    "tail app.events --position {p}": ALL, "tail app.events --position {p} --format csv --batch-rows 1": ALL,
+    "tail app.events --position {p} --format binary": ALL, "tail app.numbers --position {p} --order-by n": ALL,
+    "tail app.parts --position {p} --jobs 2": ALL, "tail app.events --position {p} --format arrow": ALL,
+    "tail app.parts --position {p} --format parquet --directory {p}d": ALL,
+    "tail app.logged --changes --position {p}": ALL, "tail app.logged --changes --position {p} --format arrow": ALL,
+    "tail --feed {r}_events_free": ALL, "tail --feed {r}_numbers_free --format csv": ALL,
+    "feeds": ALL, "feeds --format json": ALL, "feeds --format prometheus": ALL, "feeds --check 1h": ALL,
+    "count app.events": ALL, "count app.events --format json": ALL,
+    "count app.numbers --start": MAY_CHANGE, "count app.numbers --fold": MAY_CHANGE,
+    "count app.numbers --cron": MAY_CHANGE, "count app.numbers --stop": (OWNER,),
+    "prepare app.old --dry-run": MAY_CHANGE, "prepare app.old": MAY_CHANGE, "prepare app.old --undo": MAY_CHANGE,
+    "prepare app.old --undo --drop-column": MAY_CHANGE, "prepare app.changing --changes --feed {r}_c": (OWNER,),
+    "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --method btree": MAY_CHANGE,
+    "advise --least 1B --sample": ALL, "advise --format json": ALL, "advise --over 1s": ALL,
+    "install --check": ALL, "install --verify": (SUPERUSER,), "install --upgrade": (SUPERUSER,),
+}  # fmt: skip
+ENDS = {"feeds --check 1h": (0, 3)}
+# What prepare begins with, which would wait for the writer.
+ADD_COLUMN = (
+    "ALTER TABLE app.old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT inorder.xact_id()"
+)
+LABORATORY = (
+    "lab check id feed horizon --schedules 1 --load 0.1s",
+    "lab run insert --rows 2k --inserts 200 --rounds 1",
+)
+
+
+@pytest.fixture(scope="module")
+def traps(cluster: Cluster) -> str:
+    """A database to be copied, with the schemas, and nothing of inorder."""
+    with connect(cluster.dsn) as admin:
+        admin.execute("CREATE DATABASE capturing")
+    with connect(f"{cluster.dsn} dbname=capturing") as admin:
+        not_made = make_schemas(admin)
+        for role in (OWNER, READER, WRITER):
+            admin.execute(f"CREATE ROLE {role} LOGIN".encode())
+        admin.execute(f"CREATE SCHEMA app AUTHORIZATION {OWNER}".encode())
+    assert [one for one in not_made if not any(reason in one[1] for reason in NOT_MADE)] == []
+    return "capturing"
+
+
+@pytest.fixture
+def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> Iterator[World]:
+    name = f"captured_{edition_name}"
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {traps} STRATEGY file_copy".encode())
+        for statement in database_settings(name):
+            admin.execute(statement.encode())
+    made = World(cluster, name, tmp_path)
+    assert made.tool(SUPERUSER, f"install --edition {edition_name}")[0] == 0
+    made.run(OWNER, "SET search_path = pg_catalog", *MAKE_TABLES.split(";"), "RESET search_path", *ENABLE)
+    yield made
+    with connect(cluster.dsn) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def write(world: World) -> None:
+    """As a writer of tables of another role, and as their owner."""
+    changes = [change.format(t=table, k="id") for table in LOGGED for change in CHANGES]
+    for role in (WRITER, OWNER):
+        world.run(role, *INSERTS, *changes)
+    for statement in REFUSED:
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            world.run(WRITER, statement)
+
+
+def run_tool(world: World) -> None:
+    ended = {}
+    for number, (command, roles) in enumerate(COMMANDS.items()):
+        for role in roles:
+            code, said = world.tool(role, command.format(p=f"{role}_{number}", r=role))
+            if code not in ENDS.get(command, (0,)):
+                ended[command, role] = code, said
+    assert ended == {}
+
+
+def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build an index that an open transaction holds up, until its progress is said."""
+    monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
+    said = list[str]()
+    request = steps.Request("app.old", "xact", "btree", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
+    world.tool(OWNER, "prepare app.old --undo --drop-column")
+    with closing(world.session(OWNER)) as writer:
+        writer.execute(ADD_COLUMN.encode())
+        writer.execute("BEGIN; INSERT INTO app.old VALUES (1, 'a')")
+        builder = Thread(target=steps.prepare, args=(request, said.append))
+        builder.start()
+        wait_for(lambda: any(line.startswith("  ") for line in said))
+        writer.execute("COMMIT")
+        builder.join()
+
+
+def read_by_spark(world: World, role: str) -> None:
+    """What driver and executors do."""
+    rows = pytest.importorskip("inorder.spark.rows", reason="the extra 'spark' is not installed")
+    dsn = f"{world.dsn} user={role}"
+    with Driver(parsed({"dsn": dsn, "table": "app.events"})) as plan:
+        start = plan.start()
+        tasks = plan.tasks(start, plan.next(start, None))
+        assert sum(len(batch) for task in tasks for batch in rows.read(dsn, task, types_of(plan.fields()), 60)) > 0
+    rows.close_kept()
+
+
+@pytest.mark.editions
+def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run(SUPERUSER, COPY)
+    write(world)
+    for role in ALL:
+        call_all(world, role)
+    run_tool(world)
+    wait_for_writers(world, monkeypatch)
+    for role in ALL if edition_name == "c" else ():  # which Spark requires
+        read_by_spark(world, role)
+    assert world.captured() == []
+    assert {name: why for name, why in world.refused.items() if name not in world.called} == {}
+
+
+@pytest.mark.editions
+def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World) -> None:
+    """The triggers of a log were made for other names: what they say then may be a call of a function."""
+    for table in LOGGED:
+        world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")
+        for change in CHANGES:
+            with suppress(psycopg.errors.UndefinedColumn):  # the writer may be told
+                world.run(WRITER, change.format(t=table, k="key"))
+    assert world.captured() == []
+
+
+def test_what_is_captured_is_reported(world: World) -> None:
+    """As a test of the others: a name before pg_catalog, and an operator that fits better behind it."""
+    world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
+    world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
+    found = {(one.name, one.role) for one in world.captured()}
+    assert {(f"{BEFORE}.count()", OWNER), (f"{BEFORE}.pg_class", OWNER)} <= found
+    assert (f"{BEHIND}.closer(pg_catalog.regproc,integer)", READER) in found
