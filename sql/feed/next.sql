@@ -355,21 +355,24 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
     passed inorder_internal.next_found.rest%TYPE;
-    pages bigint := inorder_internal.pages_read(t);
+    pages bigint := inorder_internal.pages_read(t, true);
 BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- Most looks find nothing.
-    IF inorder_internal.is_idle(t, p, CASE WHEN reads IS NULL THEN 0::oid ELSE caller END) THEN
+    IF inorder_internal.is_idle(t, p, CASE WHEN reads IS NULL THEN 0::oid ELSE caller END)
+       AND inorder_internal.pages_read(t, false) - pages <= 2000 THEN
         n.has_rows := false;
         n.is_all := true;
         RETURN n;
     END IF;
     t := inorder_internal.locked(t, caller);
     n := inorder_internal.look(t, p, max_rows, whole, reads, caller);
-    -- As after a load that was rolled back, until VACUUM removes its rows.
-    n.is_costly := NOT n.has_rows AND inorder_internal.pages_read(t) - pages > 1000;
+    -- As after a load that was rolled back, until VACUUM removes its rows. The first look of a session at a table reads
+    -- about half as many pages of the catalog, and for each partition.
+    n.is_costly := NOT n.has_rows
+        AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
         passed := n.rest;
         n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, reads, caller);

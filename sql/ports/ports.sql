@@ -116,8 +116,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- How many pages this session has read so far, at least those of a table and its indexes: for differences.
-CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table) RETURNS bigint
+-- How many pages this session has read so far, at least those of a table and its indexes, for differences; where a look
+-- begins, without those of a probe in vain before it.
+CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The number of rows of some transactions, at most so many.

@@ -29,9 +29,11 @@ PG_FUNCTION_INFO_V1(pages_read);
 /*
  * What a probe may read before its answer is not "at once": index entries of a load
  * that was rolled back are read at each probe, until VACUUM removes them.  The look
- * that is made instead passes these transactions: see find_next().
+ * that is made instead may pass these transactions: see find_next().
  */
 #define COSTLY_PAGES 1000
+
+static int64 pages_in_vain;		/* of such a probe, before the look that is made instead */
 
 /* Whether a position is between two batches: all of what it has read is transactions, which this server has had */
 static bool
@@ -100,8 +102,15 @@ is_idle(Table *table, HeapTupleHeader position)
 	if (!is_between(position, table, &read))
 		return false;
 	set = without(set, read);
-	return set.count == 0 || (OidIsValid(table->reader) && has_none(table, position, set, NULL) &&
-							  (XactReadOnly || pages_used() - pages <= COSTLY_PAGES));
+	if (set.count == 0)
+		return true;
+	if (!OidIsValid(table->reader) || !has_none(table, position, set, NULL))
+		return false;
+	pages = pages_used() - pages;
+	if (pages <= COSTLY_PAGES || XactReadOnly)
+		return true;
+	pages_in_vain = pages;
+	return false;
 }
 
 /* Whether it is known that the active snapshot sees all rows of a position, and no others, whatever their numbers are */
@@ -124,9 +133,12 @@ nothing_follows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_idle(&table, PG_GETARG_HEAPTUPLEHEADER(1)));
 }
 
-/* pages_read(t feed_table) -> bigint */
+/* pages_read(t feed_table, begins boolean) -> bigint */
 Datum
 pages_read(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(pages_used());
+	int64		before = PG_GETARG_BOOL(1) ? pages_in_vain : 0;
+
+	pages_in_vain = 0;
+	PG_RETURN_INT64(pages_used() - before);
 }
