@@ -121,7 +121,6 @@ ISOLATION = \
     feed_gap_generated \
     feed_isolation \
     feed_two_readers \
-    feed_batch_holder \
     feed_workers \
     feed_worker_levels \
     feed_worker_order \

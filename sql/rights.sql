@@ -13,7 +13,7 @@ BEGIN
     FOREACH granted IN ARRAY ARRAY[
         'USAGE ON SCHEMA inorder_internal',
         'SELECT, INSERT ON inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state, '
-        'inorder_internal.worker_batch, inorder_internal.counted_table, inorder_internal.gone_feed',
+        'inorder_internal.worker_batch, inorder_internal.counted_table',
         'EXECUTE ON FUNCTION inorder_internal.is_written_here(anyelement)'] LOOP
         EXECUTE format('GRANT %s TO %s, pg_database_owner', granted, owner);
     END LOOP;
@@ -57,7 +57,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, anyelement, jsonb, int) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
-    bigint, @extschema@.feed_position, bigint, bigint, @extschema@.feed_batch, timestamptz[]) TO PUBLIC;
+    bigint, @extschema@.feed_position, bigint, timestamptz[]) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_to_text(@extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.feed_position_of(text) TO PUBLIC;
@@ -91,7 +91,7 @@ GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
 -- callers write it themselves.)
 ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CHECK (
     inorder_internal.is_written_here("position")
-    OR inorder_internal.is_state(seq, "position", batch, finished, pending, moved, polled, caught_up_at));
+    OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
 -- What nobody but the owner can execute, and nothing but functions refers to, is only called while the path is pinned:
 -- become_owner() does (state.c). To pin it in each function again took a tenth of the time of a call. (In the SQL

@@ -42,17 +42,14 @@
 #endif
 
 /*
- * 17 also asks whether a stronger lock will do, and gave other names to the variables
- * of all transactions, to the number of a backend's own transaction, and to what
- * compares search_path with what it was.
+ * 17 gave other names to the variables of all transactions, to the number of a
+ * backend's own transaction, and to what compares search_path with what it was.
  */
 #if PG_VERSION_NUM >= 170000
-#define is_locked_by_me(tag, mode) LockHeldByMe(tag, mode, false)
 #define transam_variables TransamVariables
 #define my_local_transaction (MyProc->vxid.lxid)
 #define is_search_path_of_now(path) SearchPathMatchesCurrentEnvironment(path)
 #else
-#define is_locked_by_me(tag, mode) LockHeldByMe(tag, mode)
 #define transam_variables ShmemVariableCache
 #define my_local_transaction (MyProc->lxid)
 #define is_search_path_of_now(path) OverrideSearchPathMatchesCurrent(path)

@@ -11,7 +11,7 @@ CREATE PROCEDURE take_batch(
 BEGIN
     SELECT taken.number, taken.token, taken.tries INTO number, token, tries
     FROM feed_take_batch('mailer', worker, max_rows => 100, lease => '1 minute', max_tries => 5) AS taken;
-    COMMIT;  -- nobody waits for a worker that waits; and a batch that cannot be read has been tried once more
+    COMMIT;  -- nobody waits for a worker that waits; and a batch that cannot be read is tried once for each lease
     IF number IS NULL THEN
         PERFORM feed_wait('mailer', timeout => '1 second');
     ELSE

@@ -101,14 +101,14 @@ def rows_text(row: Row) -> str:
 def unfinished(row: Row) -> str:
     """Batches that readers have.
 
-    >>> unfinished({"unfinished_batch": 17, "batch_pid": 812, "worker_batches": 3, "set_aside_batches": 1})
-    '17 (pid 812) and 2 more, 1 set aside'
-    >>> unfinished({"unfinished_batch": 17, "batch_pid": None, "worker_batches": 1, "set_aside_batches": 2,
+    >>> unfinished({"unfinished_batch": 17, "batch_worker": "a", "worker_batches": 3, "set_aside_batches": 1})
+    '17 (worker a) and 2 more, 1 set aside'
+    >>> unfinished({"unfinished_batch": 17, "batch_worker": None, "worker_batches": 1, "set_aside_batches": 2,
     ...             "shares": 16, "blocked_shares": 1})
     '17, 2 set aside, 1 of 16 shares blocked'
     """
     batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
-    batch += f" (pid {row['batch_pid']})" if row["batch_pid"] else ""
+    batch += f" (worker {row['batch_worker']})" if row["batch_worker"] else ""
     batch += f" and {row['worker_batches'] - 1} more" if (row["worker_batches"] or 0) > 1 else ""
     aside = f"{row['set_aside_batches']} set aside" if row["set_aside_batches"] else ""
     blocked = f"{row['blocked_shares']} of {row['shares']} shares blocked" if row.get("blocked_shares") else ""

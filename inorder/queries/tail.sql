@@ -34,11 +34,11 @@ CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 -- tail_ended: The transactions that have ended on a node.
 SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
--- tail_feed: The table of a feed, its owner, whether it has an order column, and whether no other session tails it: an
+-- tail_feed: The table of a feed, its owner, whether a batch is a part of what has ended, and whether no other session tails it: an
 -- advisory lock says so, which the server gives back when this session ends. Any role can take it: one that is neither
 -- this one, nor a member of the feed's owner or of the table's, does not count.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
-       order_column IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
+       order_column IS NOT NULL OR partition_by IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
            SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
            WHERE l.locktype = 'advisory' AND l.granted AND l.database = a.datid AND a.datname = pg_catalog.current_database()
              AND (l.classid::pg_catalog.int8 << 32 | l.objid::pg_catalog.int8) = k.key AND l.objsubid = 1
@@ -50,12 +50,15 @@ CROSS JOIN LATERAL pg_catalog.hashtextextended(
     pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8) AS k(key)
 WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.name, CURRENT_USER)
 
--- tail_feed_batch: The number of a feed's unfinished batch, or of the next.
-SELECT {inorder}.feed_next_batch({name}::pg_catalog.text, {max_rows}::pg_catalog.int4, {owner}::pg_catalog.oid::pg_catalog.regrole)
+-- tail_feed_batch: The number of the unfinished batch that inorder tail has of a feed, or of the next, and its token.
+SELECT number, token
+FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catalog.text, {max_rows}::pg_catalog.int4,
+                               '1 hour'::pg_catalog.interval, NULL::pg_catalog.int4,
+                               {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_finish: Move a feed over its unfinished batch.
-SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8,
-                                   NULL::pg_catalog.int8, {owner}::pg_catalog.oid::pg_catalog.regrole)
+-- tail_feed_finish: Finish that batch.
+SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8, {token}::pg_catalog.int8,
+                                   {owner}::pg_catalog.oid::pg_catalog.regrole)
 
 -- tail_feed_rows: The rows of a feed's unfinished batch. Their type is that of the table. If its name has become that
 -- of a domain, this evaluates no condition of it, as NULL::domain does.

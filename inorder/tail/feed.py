@@ -4,13 +4,11 @@ from collections.abc import Generator
 from socket import socket
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from inorder.connection.database import ServerRow, query
-from inorder.connection.patience import attempts
 from inorder.connection.reconnect import InUseError
-from inorder.connection.session import Session, Table, explained
+from inorder.connection.session import Session, Table
 from inorder.connection.unsent import rows_of
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, host_lock
@@ -20,14 +18,13 @@ from inorder.tail.rows import arrow_of, changed
 from inorder.tail.sources import Batch, Source
 from inorder.tail.state import Mark
 
-BATCH_TRIES = 5  # while it is in the hands of another session
-
 
 class FeedSource(Source):
     def __init__(self, request: Request) -> None:
         self.name, self.owner, self.max_rows = request.feed, request.owner, request.batch_rows
         self.form, self.arrow = FORMATS[request.output], arrow_of(request)
         self.delivered: int | None = None
+        self.token: int | None = None
         self.held: socket | None = None
 
     def lock(self) -> int:
@@ -63,18 +60,9 @@ class FeedSource(Source):
     def ask(self, text: str, **parts: object) -> ServerRow:
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
-    def number(self) -> Any:
-        """That of the unfinished batch, or of the next. The session that lost it may need a moment to end."""
-        for _ in attempts(BATCH_TRIES):
-            try:
-                return self.ask("tail_feed_batch", max_rows=self.max_rows)[0]
-            except psycopg.errors.ObjectInUse as error:
-                refusal = InUseError(str(explained(error)))
-        raise refusal
-
     def next(self) -> Batch | None:
         """The unfinished batch, or the next. One that has arrived, and lost its connection then, is finished first."""
-        number = self.number()
+        number, self.token = self.ask("tail_feed_batch", max_rows=self.max_rows)
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)
             return self.next()
@@ -97,7 +85,7 @@ class FeedSource(Source):
     def finish(self, batch: Batch, output: Mark | None) -> None:
         assert isinstance(batch.batch, int)
         self.delivered = batch.batch
-        self.ask("tail_feed_finish", batch=batch.batch)
+        self.ask("tail_feed_finish", batch=batch.batch, token=self.token)
 
     def wait(self) -> None:
         self.ask("tail_feed_wait")

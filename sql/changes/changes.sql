@@ -158,7 +158,7 @@ CREATE FUNCTION inorder_internal.next_changes(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    feed := inorder_internal.look_next(caller, name, owner, max_rows, true, true, false);
+    feed := inorder_internal.look_next(caller, name, owner, max_rows, false, true, false);
     t := feed.t;
     members := (feed.next).members;
     relation := inorder_internal.followed(caller, t.relation, row_type);
@@ -228,7 +228,7 @@ COMMENT ON FUNCTION @extschema@.changes_batch_rows(text, bigint, anyelement, reg
 'snapshot, and is higher for upsert than for delete: a sink of several workers keeps for each key what has the '
 'highest. With a number that is null, it looks only whether changes may have gone past the log. Flushes the WAL up '
 'to what the rows show.
-Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_next_batch '
+Requires the privileges to move the feed, and to read the table and the log. In REPEATABLE READ, with feed_take_batch '
 'in the same transaction, a copy that has all batches is the table in that snapshot. Errors: those of feed_batch_rows, '
 'for both tables; and object_not_in_prerequisite_state if changes may have gone past the log: see changes_resync.';
 

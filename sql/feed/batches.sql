@@ -1,9 +1,11 @@
 -- Batches of workers that are unfinished: who has one, what becomes of them when their feed changes, and the view
 -- feed_batches.
 --
--- A batch is given to a worker with a token. Only who has the token finishes it, returns it, or prolongs the lease.
--- It may be given to another worker, with another token, once it was returned, the lease is over, or the session that
--- asked for it has ended. After so many tries it is set aside.
+-- A batch is given to the name of a worker, with a token. Only who has the token finishes it, returns it, or prolongs
+-- the lease. Who asks under the same name gets it again at once, with another token: that is a restart, in any session,
+-- and of two processes under one name the last one that asked goes on. Another worker gets it once it was returned, or
+-- the lease is over by the clock of the server. A clock that jumps ends leases early or late, and no more: the token
+-- decides who may finish. After so many tries a batch is set aside.
 
 -- The unfinished batches of the workers of a feed. Those before them are not looked for: under a transaction that is
 -- open for long, their versions stay.
@@ -27,24 +29,6 @@ BEGIN
             WHERE b.feed = state.feed AND b.set_aside IS NULL AND b.written_here
               AND b.number >= coalesce(state.first_batch, -9223372036854775808);
     END IF;
-END $$;
-
--- Leave the unfinished batch of a feed to its workers, under its number.
-CREATE FUNCTION inorder_internal.share_pending(feed bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    state inorder_internal.feed_state := inorder_internal.state_of(feed);
-    b inorder_internal.worker_batch;
-BEGIN
-    b.feed := feed;
-    b.number := state.batch;
-    b.relation := state.relation;
-    b.batch := state.pending;
-    b := inorder_internal.keep_batch(b);
-    UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.advance(state.position, state.pending), pending = NULL,
-        seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = share_pending.feed AND s.seq = state.seq;
 END $$;
 
 -- Who gets a batch
@@ -152,20 +136,31 @@ BEGIN
     RETURN found_batch;
 END $$;
 
+-- Whether a worker asks for its batch again within the lease with which the last try began. That does not count as a try:
+-- two processes of one name, which take the batch from each other, would use up all tries. A worker that crashes with a
+-- batch each time uses up one for each lease.
+CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
+
 -- A batch as a worker gets it.
 CREATE FUNCTION inorder_internal.given(
-    b inorder_internal.worker_batch, worker text, lease interval, max_tries int, holder oid
+    b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_in_try boolean := inorder_internal.is_in_try(b, worker);
 BEGIN
     b.worker := given.worker;
-    b.holder := given.holder;
-    b.holder_pid := pg_backend_pid();
-    -- 60 random bits.
-    b.token := concat('x', right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint;
-    b.tries := coalesce(b.tries, 0) + 1;
+    -- 48 random bits. A number of JSON holds integers up to 2^53 exactly.
+    b.token := concat('x', right(gen_random_uuid()::text, 12))::bit(48)::bigint;
+    b.taken := pg_current_xact_id();
     b.max_tries := given.max_tries;
     b.lease_end := clock_timestamp() + lease;
+    IF NOT is_in_try THEN
+        b.tries := coalesce(b.tries, 0) + 1;
+        b.tried := b.lease_end;
+    END IF;
     RETURN b;
 END $$;
 
@@ -188,9 +183,10 @@ BEGIN
 END $$;
 
 -- Give an unfinished batch to a worker, which is one that it has or that is free; null if there is none. Sets aside
--- those that were tried too often.
+-- those that were tried too often. A batch that the worker got in this transaction stays as it is: a query that names
+-- each column of the result, as (feed_take_batch(...)).* does, makes the call for each.
 CREATE FUNCTION inorder_internal.take_batch(
-    feed bigint, worker text, lease interval, max_tries int, holder oid, least_rows bigint
+    feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -199,10 +195,12 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.free_batch(feed, worker, least_rows);
-        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE;
+        IF b.worker = take_batch.worker AND b.taken = pg_current_xact_id_if_assigned() THEN
+            RETURN b;
+        END IF;
+        EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE OR inorder_internal.is_in_try(b, worker);
         UPDATE inorder_internal.worker_batch AS w
-        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
-            max_tries = take_batch.max_tries
+        SET set_aside = clock_timestamp(), worker = NULL, token = NULL, max_tries = take_batch.max_tries
         WHERE w.feed = take_batch.feed AND w.number = b.number;
     END LOOP;
     IF b.number IS NOT NULL THEN
@@ -218,10 +216,10 @@ BEGIN
               AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = b.feed)
             RETURNING s.batch INTO b.number;
         END IF;
-        b := inorder_internal.given(b, worker, lease, max_tries, holder);
+        b := inorder_internal.given(b, worker, lease, max_tries);
         UPDATE inorder_internal.worker_batch AS w
-        SET (number, worker, token, holder, holder_pid, tries, max_tries, lease_end)
-            = ROW(b.number, b.worker, b.token, b.holder, b.holder_pid, b.tries, b.max_tries, b.lease_end)
+        SET (number, worker, token, taken, tries, tried, max_tries, lease_end)
+            = ROW(b.number, b.worker, b.token, b.taken, b.tries, b.tried, b.max_tries, b.lease_end)
         WHERE w.feed = b.feed AND w.number = before;
         IF b.share IS NOT NULL THEN
             PERFORM inorder_internal.note_turn(b);
@@ -230,39 +228,59 @@ BEGIN
     RETURN b;
 END $$;
 
-CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint) RETURNS void
+-- Error for a batch and a token that do not belong together: what became of the batch, and how that can be.
+CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
+    other bigint;
+    detail text;
+    hint text := 'Ask for another batch by feed_take_batch().';
 BEGIN
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
+    SELECT w.number INTO other FROM inorder_internal.worker_batch AS w
+    WHERE w.feed = say_lost.feed AND w.token = say_lost.token AND w.written_here;
+    IF other IS NOT NULL THEN
+        detail := format('The token is that of batch %s.', other);
+        hint := 'Pass a number and a token of one call of feed_take_batch().';
+    ELSIF batch > (inorder_internal.state_of(feed)).batch IS NOT FALSE THEN
+        detail := 'The feed has no batch of this number yet.';
+        hint := 'A promotion or a restore took it back: its rows come again in another batch. ' || hint;
+    ELSIF b.number IS NULL THEN
+        detail := 'It was finished, or discarded by feed_seek().';
+        hint := 'An earlier call may have finished it, whose answer was lost. ' || hint;
+    ELSIF b.set_aside IS NOT NULL THEN
+        detail := format('It was set aside after %s tries.', b.tries);
+        hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
+    ELSIF b.worker IS NULL THEN
+        detail := 'It was returned, and no worker has it.';
+        hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it from '
+                'its worker. ' || hint;
+    ELSE
+        detail := format('Worker %s has it, by a later call of feed_take_batch().', quote_literal(b.worker));
+        hint := format('If this worker has another name, its lease was over: let it be longer, or call '
+                       'feed_renew_batch(). If this is worker %s, another process of that name has asked for a batch, '
+                       'or it has asked again: give each process a name of its own.', quote_literal(b.worker));
+    END IF;
     RAISE 'batch % of feed % does not belong to the worker with this token', batch, quote_literal(feed_name)
-    USING ERRCODE = 'invalid_parameter_value',
-          DETAIL = CASE WHEN b.number IS NULL
-                            THEN 'It was finished or discarded, or a promotion or a restore took it back.'
-                        WHEN b.set_aside IS NOT NULL THEN format('It was set aside after %s tries.', b.tries)
-                        WHEN b.worker IS NULL THEN 'It was returned, and no worker has it.'
-                        ELSE format('Worker %s has it.', quote_literal(b.worker)) END,
-          HINT = 'The lease was over, or the session that asked for it ended. Ask for another batch by '
-                 'feed_take_batch().';
+    USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;
 END $$;
 
 -- When the feed changes
 
--- The unfinished batches of workers: how many, the first one and the process that has it, and their transactions, at
+-- The unfinished batches of workers: how many, the first one and the worker that has it, and their transactions, at
 -- least parts of which are not read; those that are set aside, and how many shares these hold back; whether the sets
 -- are not too large to be joined for all who see the feed.
 CREATE FUNCTION inorder_internal.unfinished(
-    feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_pid int, OUT transactions int8multirange,
+    feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT aside bigint, OUT aside_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
 )
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT count(*) FILTER (WHERE b.set_aside IS NULL),
            min(b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open),
-           (array_agg(CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END ORDER BY b.number)
-                FILTER (WHERE b.set_aside IS NULL))[1],
+           (array_agg(b.worker ORDER BY b.number) FILTER (WHERE b.set_aside IS NULL AND NOT b.is_open))[1],
            coalesce(range_agg((b.batch).transactions) FILTER (WHERE b.set_aside IS NULL AND b.bytes <= 262144::bigint),
                     '{}'::int8multirange),
            count(*) FILTER (WHERE b.set_aside IS NOT NULL),
@@ -340,8 +358,7 @@ BEGIN
         END IF;
         UPDATE inorder_internal.worker_batch AS w
         SET number = CASE WHEN b.is_open THEN b.number ELSE state.batch END,
-            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, holder = NULL, holder_pid = NULL,
-            lease_end = clock_timestamp()
+            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, lease_end = clock_timestamp()
         WHERE w.feed = state.feed AND w.number = b.number;
     END LOOP;
     UPDATE inorder_internal.feed_state AS s SET batch = state.batch, batch_origin = state.batch_origin
@@ -352,8 +369,8 @@ END $$;
 
 -- What the view feed_batches shows for a batch.
 CREATE TYPE inorder_internal.seen_batch AS (
-    name text, owner name, relation regclass, number bigint, worker text, pid int, tries int, max_tries int,
-    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
+    name text, owner name, relation regclass, number bigint, worker text, tries int, max_tries int, lease_end timestamptz,
+    failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
     share int, rows bigint
 );
 
@@ -362,9 +379,7 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT (s.f).name, inorder_internal.shown_owner(s.f),
            (SELECT c.oid::regclass FROM pg_class AS c WHERE c.oid = (s.f).relation),
-           CASE WHEN NOT b.is_open THEN b.number END, b.worker,
-           CASE WHEN inorder_internal.session_lives(b.holder) THEN b.holder_pid END, b.tries, b.max_tries, b.lease_end,
-           b.failed,
+           CASE WHEN NOT b.is_open THEN b.number END, b.worker, b.tries, b.max_tries, b.lease_end, b.failed,
            -- It may quote rows.
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
@@ -384,11 +399,10 @@ COMMENT ON VIEW @extschema@.feed_batches IS
 COMMENT ON COLUMN @extschema@.feed_batches.number IS
 'number of the batch; null in a feed with partition_by while no worker has had it, since rows may be added';
 COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null if it was returned or set aside';
-COMMENT ON COLUMN @extschema@.feed_batches.pid IS
-'process ID of the session that asked for it; null if that session has ended, and on a standby';
 COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is set aside; null for never';
-COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS 'when another worker may have it';
+COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
+'when another worker may have it; if no worker has it, when one may';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';

@@ -34,9 +34,6 @@ BEGIN
         UPDATE inorder_internal.feed_state AS s
         SET position.members = inorder_internal.renewed((s.position).members, before, after)
         WHERE s.relation = t.relation AND s.written_here;
-        UPDATE inorder_internal.feed_state AS s
-        SET pending.members = inorder_internal.renewed((s.pending).members, before, after)
-        WHERE s.relation = t.relation AND (s.pending).transactions IS NOT NULL;
         UPDATE inorder_internal.worker_batch AS b
         SET batch.members = inorder_internal.renewed((b.batch).members, before, after)
         WHERE b.relation = t.relation AND b.written_here;

@@ -40,7 +40,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made it was attached, or detached and attached again, or its guard was '
                            'switched off and on: the batch may have other rows than when it was read before.',
-                  HINT = 'Forget the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
+                  HINT = 'Renew the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
                          'reader_seek(table, position); or detach a partition until it is finished.';
     END CASE;
 END $$;

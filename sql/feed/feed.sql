@@ -36,79 +36,6 @@ BEGIN
     USING ERRCODE = 'duplicate_object';
 END $$;
 
--- Keep the number of the last batch of a feed whose name becomes free.
-CREATE FUNCTION inorder_internal.keep_number(f inorder_internal.feed, s inorder_internal.feed_state)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    INSERT INTO inorder_internal.gone_feed AS g (name, owner, owner_name, batch, batch_origin)
-    SELECT f.name, f.owner,
-           CASE WHEN f.system = inorder_internal.server_system()
-                THEN coalesce(inorder_internal.role_name(f.owner), f.owner_name) ELSE f.owner_name END,
-           s.batch, s.batch_origin
-    WHERE s.batch > 0
-    ON CONFLICT (name, owner, owner_name) DO UPDATE
-    SET batch = EXCLUDED.batch, batch_origin = EXCLUDED.batch_origin WHERE g.batch <= EXCLUDED.batch;
-END $$;
-
--- Triggers: on a rename of a feed, or DELETE of its state. Not for workers of a subscription, to which the row comes
--- from the publisher.
-CREATE FUNCTION inorder_internal.keep_number_of_name() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    state inorder_internal.feed_state;
-BEGIN
-    -- An older snapshot, which does not show the last number, is a serialization failure here.
-    SELECT * INTO state FROM inorder_internal.feed_state AS s WHERE s.feed = OLD.id ORDER BY s.seq DESC LIMIT 1
-    FOR NO KEY UPDATE;
-    PERFORM inorder_internal.keep_number(OLD, state);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER keep_number_of_name AFTER UPDATE OF name ON inorder_internal.feed
-FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION inorder_internal.keep_number_of_name();
-
-CREATE FUNCTION inorder_internal.keep_number_of_state() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM inorder_internal.keep_number(f, OLD) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed;
-    RETURN OLD;
-END $$;
--- BEFORE, since row security asks whose feed it is.
-CREATE TRIGGER keep_number_of_state BEFORE DELETE ON inorder_internal.feed_state
-FOR EACH ROW WHEN (OLD.batch > 0) EXECUTE FUNCTION inorder_internal.keep_number_of_state();
-
--- Let the batches of a feed have higher numbers than those of feeds that its owner had under its name: a consumer of
--- one of these could finish them otherwise.
-CREATE FUNCTION inorder_internal.continue_numbers(feed bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    f inorder_internal.feed;
-    gone inorder_internal.gone_feed;
-BEGIN
-    SELECT * INTO f FROM inorder_internal.feed AS known WHERE known.id = feed;
-    -- By oid a role that was renamed, by name one of before a restore.
-    SELECT * INTO gone FROM inorder_internal.gone_feed AS g
-    WHERE g.name = f.name AND (g.owner = f.owner OR g.owner_name = f.owner_name) ORDER BY g.batch DESC LIMIT 1;
-    -- A row that an older snapshot does not show is a serialization failure here.
-    INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES (f.name, f.owner, f.owner_name, 0)
-    ON CONFLICT DO NOTHING;
-    DELETE FROM inorder_internal.gone_feed AS g
-    WHERE g.name = f.name AND g.owner = f.owner AND g.owner_name = f.owner_name;
-    IF gone.batch IS NULL THEN
-        RETURN;
-    ELSIF inorder_internal.has_unfinished(feed) THEN
-        RAISE 'another feed had the name % before, and this one has unfinished batches', quote_literal(f.name)
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Consumers of that feed could finish them, since numbers would come again.',
-              HINT = 'Finish these batches first: the views feeds and feed_batches show them. Or choose another name.';
-    END IF;
-    UPDATE inorder_internal.feed_state AS s
-    SET batch = greatest(s.batch, gone.batch),
-        batch_origin = CASE WHEN gone.written_here AND gone.batch_origin = s.batch_origin THEN s.batch_origin END,
-        finished = CASE WHEN s.finished > gone.batch THEN s.finished ELSE 0 END
-    WHERE s.feed = continue_numbers.feed;
-END $$;
-
 CREATE FUNCTION inorder_internal.create_feed(
     feed_name text, caller oid, relation regclass, from_position @extschema@.feed_position, whole_transactions boolean,
     partition_by name, shares int
@@ -131,9 +58,8 @@ BEGIN
                  THEN inorder_internal.new_share_key(create_feed.relation, partition_by::text,
                                                      coalesce(shares, 16)) END)
     RETURNING id INTO feed;
-    INSERT INTO inorder_internal.feed_state (feed, relation, position, batch_origin)
-    VALUES (feed, create_feed.relation, from_position, from_position.origin);
-    PERFORM inorder_internal.continue_numbers(feed);
+    INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, batch_origin)
+    VALUES (feed, create_feed.relation, from_position, inorder_internal.first_number(), from_position.origin);
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
@@ -164,23 +90,13 @@ BEGIN
     PERFORM inorder_internal.given_feed(feed, caller), inorder_internal.forget_feed(feed), inorder_internal.sweep();
 END $$;
 
--- The unfinished batch of a feed; error unless this is its number.
-CREATE FUNCTION inorder_internal.pending_batch(k inorder_internal.taken, number bigint)
-RETURNS @extschema@.feed_batch
+CREATE FUNCTION inorder_internal.say_no_batch(feed_name text, number bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF k.pending IS NULL OR number IS DISTINCT FROM k.batch THEN
-        RAISE 'feed % has no unfinished batch %', quote_literal(k.name), number
-        USING ERRCODE = 'invalid_parameter_value',
-              DETAIL = CASE WHEN NOT k.pending IS NULL THEN format('The unfinished one is %s.', k.batch)
-                            WHEN k.batch = 0 THEN 'There was none yet.'
-                            WHEN k.batch = k.finished THEN format('The last one was %s, and it is finished.', k.batch)
-                            ELSE format('The last one was %s, which was discarded, or finished by a worker.',
-                                        k.batch) END,
-              HINT = 'The rows of a batch that was forgotten, or that a promotion or a restore took back, come again '
-                     'in another batch.';
-    END IF;
-    RETURN k.pending;
+    RAISE 'feed % has no unfinished batch %', quote_literal(feed_name), number
+    USING ERRCODE = 'invalid_parameter_value', DETAIL = 'It was finished or discarded, or there was none.',
+          HINT = 'The rows of a batch that was discarded, or that a promotion or a restore took back, come again in '
+                 'another batch.';
 END $$;
 
 CREATE FUNCTION inorder_internal.seek_to(
@@ -205,8 +121,7 @@ BEGIN
         position.ordering = inorder_internal.new_order(t.relation, (s.position).ordering.column_name),
         position.members = inorder_internal.members(t),
         position.origin = inorder_internal.server_origin(),
-        batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, pending = NULL, moved = clock_timestamp(),
-        caught_up_at = NULL
+        batch_origin = CASE WHEN s.written_here THEN s.batch_origin END, moved = clock_timestamp(), caught_up_at = NULL
     WHERE s.feed = f.id;
 END $$;
 
@@ -234,7 +149,7 @@ BEGIN
         PERFORM inorder_internal.say_restored(f);
     ELSE
         UPDATE inorder_internal.feed_state AS s
-        SET position = inorder_internal.with_table(t, s.position), pending = NULL WHERE s.feed = f.id;
+        SET position = inorder_internal.with_table(t, s.position) WHERE s.feed = f.id;
         PERFORM inorder_internal.renew_batches(state, t);
     END IF;
     UPDATE inorder_internal.feed AS known
@@ -256,7 +171,7 @@ BEGIN
     SELECT b.batch, b.share INTO w FROM inorder_internal.worker_batch AS b
     WHERE b.feed = k.feed AND b.number = unfinished_rows.number AND NOT b.is_open AND b.written_here;
     IF w.batch IS NULL THEN
-        w.batch := inorder_internal.pending_batch(k, number);
+        PERFORM inorder_internal.say_no_batch(k.name, number);
     ELSIF w.share IS NOT NULL AND (k.shared_by).shares IS NOT NULL THEN
         k := inorder_internal.prove_share_key(k);
         t := inorder_internal.of_share(t, k.shared_by, w.share);
@@ -285,7 +200,8 @@ BEGIN
         RAISE 'must be owner of feed %', quote_literal(f.name) USING ERRCODE = 'insufficient_privilege';
     END IF;
     UPDATE inorder_internal.feed AS known SET name = new_name WHERE known.id = feed;
-    PERFORM inorder_internal.continue_numbers(feed);
+    UPDATE inorder_internal.feed_state AS s SET batch = greatest(s.batch, inorder_internal.first_number())
+    WHERE s.feed = feed;
 EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(new_name, f.owner);
 END $$;
@@ -336,17 +252,6 @@ DECLARE
     k inorder_internal.taken;
     b inorder_internal.worker_batch;
 BEGIN
-    IF token IS NULL THEN
-        PERFORM inorder_internal.lock_feed(f.id);
-        k := inorder_internal.look_at(f.id, f.relation, caller, false);
-        IF number = k.batch AND NOT k.pending IS NULL THEN
-            k.at_position := inorder_internal.move_feed(k.feed, k.pending, NULL, false);
-            RETURN true;
-        -- Its answer was lost, perhaps. No batch has the number 0, which a feed has finished that has finished none.
-        ELSIF number <> 0 AND number = k.finished THEN
-            RETURN false;
-        END IF;
-    END IF;
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = f.id AND w.number = number AND w.written_here
       AND (w.token = token OR token IS NULL AND w.set_aside IS NOT NULL) FOR UPDATE;
@@ -358,14 +263,14 @@ BEGIN
     END IF;
     k := inorder_internal.look_at(f.id, f.relation, caller, false);
     IF token IS NOT NULL THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
     ELSIF EXISTS (SELECT FROM inorder_internal.worker_batch AS w
                   WHERE w.feed = k.feed AND w.number = number AND w.written_here) THEN
-        RAISE 'batch % of feed % is a worker''s', number, quote_literal(name)
+        RAISE 'batch % of feed % was given to a worker', number, quote_literal(name)
         USING ERRCODE = 'invalid_parameter_value',
               HINT = 'Pass the token that feed_take_batch() returned with it.';
     END IF;
-    PERFORM inorder_internal.pending_batch(k, number);
+    PERFORM inorder_internal.say_no_batch(name, number);
     RETURN NULL;
 END $$;
 
@@ -386,38 +291,6 @@ BEGIN
         RAISE 'start must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     PERFORM inorder_internal.seek(caller, name, NULL, start, owner);
-END $$;
-
-CREATE FUNCTION inorder_internal.feed_next_batch(caller oid, name text, max_rows int, owner regrole)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, NULL, true, false);
-    session oid;
-BEGIN
-    IF (k.pending).transactions IS NULL AND NOT (k.next).has_rows THEN
-        RETURN NULL;
-    END IF;
-    session := inorder_internal.this_session();
-    IF (k.pending).transactions IS NULL THEN
-        k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
-        UPDATE inorder_internal.feed_state AS s
-        SET batch = inorder_internal.next_number(s.batch, s.batch_origin), batch_origin = (k.next).batch.origin,
-            pending = (k.next).batch, holder = session, holder_pid = pg_backend_pid(), polled = k.asked,
-            caught_up_at = CASE WHEN (k.next).is_all THEN k.asked ELSE s.caught_up_at END,
-            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed
-          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
-        RETURNING s.batch INTO k.batch;
-    ELSIF session IS NOT NULL THEN  -- on a standby nobody has it
-        PERFORM inorder_internal.refuse_held(k, session);
-        UPDATE inorder_internal.feed_state AS s
-        SET holder = session, holder_pid = pg_backend_pid(),
-            seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-        WHERE s.feed = k.feed
-          AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed);
-    END IF;
-    RETURN CASE WHEN inorder_internal.make_durable(true) THEN k.batch END;
 END $$;
 
 CREATE FUNCTION @extschema@.feed_create(
@@ -446,8 +319,7 @@ Requires SELECT on the table and USAGE on its schema; ownership if it is not ena
 'role that creates it. Range: name 1 to 200 characters; shares 1 to 1024, 16 if null, only with partition_by. Errors: '
 'duplicate_object, invalid_parameter_value (name, start, shares), insufficient_privilege, undefined_column and '
 'object_not_in_prerequisite_state (order_column, partition_by), feature_not_supported (whole_transactions with '
-'order_column or partition_by), serialization_failure in REPEATABLE READ and SERIALIZABLE if a feed of the name was '
-'dropped or renamed since the snapshot, and those of feed_enable.';
+'order_column or partition_by), and those of feed_enable.';
 
 CREATE FUNCTION @extschema@.feed_drop(name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -459,12 +331,10 @@ Owner of the feed or of its table only. Errors: undefined_object, insufficient_p
 CREATE FUNCTION @extschema@.feed_rename(name text, new_name text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_rename(text, text, regrole) IS
-'Rename a feed of the current role, or of the given owner. Position, unfinished batch and grants stay. Under '
-'a name that was used before, later batches have higher numbers than those of that time.
+'Rename a feed of the current role, or of the given owner. Position, unfinished batches and grants stay. Later '
+'batches have higher numbers than those of feeds that had the name before.
 Owner of the feed only. Range: new_name 1 to 200 characters. Errors: undefined_object, '
-'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value, '
-'object_not_in_prerequisite_state (a name used before, and unfinished batches), serialization_failure as '
-'feed_create.';
+'duplicate_object, insufficient_privilege, null_value_not_allowed, invalid_parameter_value.';
 
 CREATE FUNCTION @extschema@.feed_grant(name text, to_role regrole, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -483,8 +353,8 @@ CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, ow
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set the position of a feed to these transactions: they count as read, all others do not. Discards an unfinished '
-'batch. A restored feed can be read again afterwards.
+'Set the position of a feed to these transactions: they count as read, all others do not. Discards unfinished '
+'batches. A restored feed can be read again afterwards.
 Requires the privileges to move the feed and to read its table. Range: at most 100,000 ranges. Errors: '
 'undefined_object, insufficient_privilege, null_value_not_allowed, program_limit_exceeded, invalid_parameter_value for '
 'transactions that have not ended.';
@@ -493,8 +363,8 @@ CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAU
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, text, regrole) IS
 'Set the position of a feed: ''beginning'' (no transaction is read), ''now'' (all that have ended are read) or '
-'''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards an '
-'unfinished batch: after ''here'' its rows are delivered again, under the next number. A restored feed can be read '
+'''here'' (unchanged; rows of partitions attached since count as read if their transactions do). Discards unfinished '
+'batches; ''here'' takes them from their workers, and gives them higher numbers. A restored feed can be read '
 'again afterwards, except for ''here'', which it refuses.
 Requires the privileges to move the feed and to read its table. Errors: undefined_object, insufficient_privilege, '
 'null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state (restored table; ''here'' for a '
@@ -539,20 +409,6 @@ The statement runs with the caller''s privileges and search_path. It must be a s
 'Range and errors as feed_read; and null_value_not_allowed, syntax_error, invalid_parameter_value, '
 'feature_not_supported (it does not read the batch, or does so below LIMIT) for the statement.';
 
-CREATE FUNCTION @extschema@.feed_next_batch(name text, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_next_batch(text, int, regrole) IS
-'For a sink outside the database: return the number of the next batch, of at most max_rows rows, or null if there is '
-'nothing new. Then commit, read the batch by feed_batch_rows and, after the sink has stored it, call '
-'feed_finish_batch. Until then the same batch is returned again, with the same number and rows, also after a crash: a '
-'sink that stores the last number receives every row exactly once. Other sessions get an error until the session that '
-'has the batch ends.
-Numbers count from 1 without gaps. After a promotion, a recovery to an earlier point, pg_upgrade or a restore they '
-'continue at the microseconds since 1970, so that no number is used twice; under a name that its owner has used before '
-'they continue where they were. Range: max_rows 1 to 2147483647, ignored '
-'while a batch is unfinished. Errors as feed_read; and object_in_use if another session has the unfinished batch.';
-
 CREATE FUNCTION @extschema@.feed_batch_rows(
     name text, number bigint, row_type anyelement, owner regrole DEFAULT NULL
 ) RETURNS SETOF anyelement
@@ -572,11 +428,9 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Move the position over the unfinished batch with this number. Returns true if the batch was unfinished, false if it '
-'is the one that was finished last, so that the call can be repeated if its result was lost. Does not require SELECT '
-'on the table.
-A worker''s batch requires the token of feed_take_batch. It does not wait for other workers, and is an error if the '
-'batch is finished already: ask for the next one. A batch that is set aside is finished without a token.
+'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it; one that is set '
+'aside without a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If the '
+'batch is finished already, it is an error: ask for the next one.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '
 'and if the batch does not belong to the worker with this token.';
@@ -585,8 +439,8 @@ CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 sec
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_wait(text, interval, regrole) IS
-'Wait until feed_next_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
-'would, false after the timeout. An unfinished batch counts, unless another session has it. Does not move the feed, '
+'Wait until feed_take_batch or feed_read would return rows, at most for the timeout. Returns true as soon as they '
+'would, false after the timeout. An unfinished batch counts if a worker could have it. Does not move the feed, '
 'and holds no lock on the table while it waits. Checks every 1 to 5 ms whether a transaction has ended, and only then '
 'whether there are rows; if that takes more than 0.1 ms of CPU, less often, down to every 100 ms. Works on a primary '
 'and on a standby.

@@ -6,7 +6,7 @@
 -- What the view feeds shows for a feed.
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
-    position int8multirange, partial bigint, unfinished_batch bigint, batch_pid int, created timestamptz,
+    position int8multirange, partial bigint, unfinished_batch bigint, batch_worker text, created timestamptz,
     moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
     backlog_rows bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
     blocked_shares bigint
@@ -18,11 +18,8 @@ BEGIN ATOMIC
     SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
            (p.position).ordering.column_name::name, f.whole_transactions,
            CASE WHEN s.is_small THEN (p.position).transactions - u.transactions - u.aside_transactions END,
-           (p.position).partial, CASE WHEN p.is_pending THEN d.batch ELSE u.first_number END,
-           CASE WHEN NOT p.is_pending THEN u.first_pid
-                WHEN inorder_internal.session_lives(d.holder) THEN d.holder_pid END,
-           f.created, d.moved, d.polled,
-           CASE WHEN p.is_pending OR u.amount > 0::bigint THEN false
+           (p.position).partial, u.first_number, u.first_worker, f.created, d.moved, d.polled,
+           CASE WHEN u.amount > 0::bigint THEN false
                 WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
            b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
            CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
@@ -34,8 +31,7 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL inorder_internal.unfinished(f.id) AS u
     -- Readers of a table may create feeds on it with sets of any size: all who see them would wait until they are
     -- read and decompressed, once for each mention.
-    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position,
-                               d.pending IS DISTINCT FROM NULL AS is_pending) AS p
+    CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Batches that are set aside are no backlog.
     LEFT JOIN LATERAL inorder_internal.backlog(
@@ -102,7 +98,7 @@ WITH seen AS (
                         FROM @extschema@.feed_holders(r.relation) AS o LIMIT 1) AS h
 )
 SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transactions, f.position, f.partial,
-       f.unfinished_batch, f.batch_pid, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
+       f.unfinished_batch, f.batch_worker, f.created, f.moved, f.polled, f.caught_up, f.caught_up_at,
        CASE WHEN f.caught_up THEN '0'::interval
             ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
        f.backlog_transactions, f.backlog_rows, h.writers,
@@ -123,8 +119,7 @@ COMMENT ON COLUMN @extschema@.feeds.position IS
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
 'number of the unfinished batch, of several workers the first; null if there is none';
 COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read up to a key';
-COMMENT ON COLUMN @extschema@.feeds.batch_pid IS
-'process ID of the session that has the unfinished batch; null if that session has ended, and on a standby';
+COMMENT ON COLUMN @extschema@.feeds.batch_worker IS 'worker that has that batch; null if it was returned';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS
 'when a reader last asked for rows; polls that find nothing are recorded once a minute';

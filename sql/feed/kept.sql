@@ -3,8 +3,8 @@
 -- A feed as it is now, and what follows its position.
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
-    at_position @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch, whole boolean,
-    shared boolean, shared_by inorder_internal.share_key, is_poll_due boolean, asked timestamptz, next inorder_internal.next_found
+    at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
+    is_poll_due boolean, asked timestamptz, next inorder_internal.next_found
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
@@ -87,9 +87,9 @@ RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
     OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
     OR coalesce(polled, (f).created) < clock_timestamp() - '1 minute'::interval;
 
--- A feed; error unless the caller may move it and, if reads is true (or null, and no batch is unfinished), read its
--- table. A restored feed is an error unless seeks is true.
-CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, reads boolean, seeks boolean)
+-- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error
+-- unless seeks is true.
+CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, must_read boolean, seeks boolean)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -109,28 +109,31 @@ BEGIN
         PERFORM inorder_internal.say_restored(f);
     END IF;
     -- An unfinished batch can be finished regardless of the state of the table.
-    IF coalesce(reads, (s.pending).transactions IS NULL) THEN
+    IF must_read THEN
         PERFORM inorder_internal.check_reader(caller, f.relation), inorder_internal.table_of(f.relation);
     END IF;
     RETURN f;
 END $$;
 
--- A feed as it is now. If reads is true (or null, and no batch is unfinished), also the description of its table, which
--- the caller must then be allowed to read.
-CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, reads boolean)
+-- A feed as it is now. If must_read is true, also the description of its table, which the caller must then be allowed to
+-- read.
+CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken;
-    is_readable boolean := reads IS NOT false AND inorder_internal.lock_readable(relation, caller);
+    is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);
 BEGIN
     IF has_table_privilege(relation, 'SELECT') IS NOT NULL THEN  -- it is there, after the wait
-        SELECT f.id, caller, f.name, f.relation, t, s.position, s.batch, s.finished,
-               CASE WHEN (s.pending).transactions IS NOT NULL THEN s.pending END, f.whole_transactions,
+        SELECT f.id, caller, f.name, f.relation, t, s.position, f.whole_transactions,
                (f.shared_by).shares IS NULL
-                   AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
-                               WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
-                                 AND b.number >= coalesce(s.first_batch, -9223372036854775808)),
+                   AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                WHERE b.feed = f.id AND b.set_aside IS NULL AND b.written_here
+                                  AND b.number >= coalesce(s.first_batch, -9223372036854775808))
+                        -- In the order of a column no batch goes before one that is set aside.
+                        OR (s.position).ordering.column_name IS NOT NULL
+                           AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+                                       WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
                NULL::timestamptz, NULL::inorder_internal.next_found
@@ -138,18 +141,16 @@ BEGIN
         FROM inorder_internal.feed AS f
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = look_at.relation
         -- Not n.*: each column takes a thousandth of the time of a read.
-        CROSS JOIN LATERAL (SELECT n.position, n.batch, n.finished, n.pending, n.first_batch, n.polled, n.caught_up_at,
-                                   n.written_here
+        CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = look_at.feed ORDER BY n.seq DESC LIMIT 1) AS s
         WHERE f.id = look_at.feed AND s.written_here AND inorder_internal.may_move(caller, f)
-          AND (reads IS false OR reads IS NULL AND (s.pending).transactions IS NOT NULL
-               OR is_readable AND (t.written_here OR t.is_generated));
+          AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
     IF k.feed IS NULL THEN
-        PERFORM inorder_internal.checked_feed(look_at.feed, caller, reads, false);
+        PERFORM inorder_internal.checked_feed(look_at.feed, caller, must_read, false);
         -- The privilege was granted meanwhile.
-        RETURN inorder_internal.look_at(look_at.feed, look_at.relation, caller, reads);
+        RETURN inorder_internal.look_at(look_at.feed, look_at.relation, caller, must_read);
     END IF;
     -- Not after the snapshot in which rows are looked for.
     k.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
@@ -157,28 +158,50 @@ BEGIN
     RETURN k;
 END $$;
 
--- A feed that the caller may move, as it is now; if reads is true, one whose table she may read.
-CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, reads boolean)
+-- A feed that the caller may move, as it is now; if must_read is true, one whose table she may read.
+CREATE FUNCTION inorder_internal.opened_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
 BEGIN
-    RETURN inorder_internal.look_at(f.id, f.relation, caller, reads);
+    RETURN inorder_internal.look_at(f.id, f.relation, caller, must_read);
 END $$;
 
--- The number of the batch that follows the given one. Numbers count from 1 without gaps, as long as the server is the
--- same, on the same timeline. Otherwise they continue at the microseconds since 1970.
-CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
-LANGUAGE sql VOLATILE
--- Batches returned on another timeline, or before or after a dump was made, are unknown here. No feed returns a
--- batch each microsecond, so no batch returned anywhere has this number or a higher one, also if two promotions follow
--- within a second. Up to the year 2255 the number is below 2^53, which a double, as of JavaScript, holds exactly.
-RETURN CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
-            ELSE greatest(batch + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) END;
+-- Numbers of batches
 
--- Move the position of a feed over a batch. If it is moved by a poll, with the time of that, and whether the batch has
--- all rows that were committed then. The new position.
+-- The microseconds since 1970. Up to the year 2255 they are below 2^53, up to which a double, as of JavaScript, holds
+-- each integer.
+CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- The number from which those of a new feed count, or of one that gets another name. It is higher than those of all
+-- feeds that had the name before: no feed has a batch each microsecond, and a promotion adds 10^9 at most to what the
+-- clock says.
+CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN inorder_internal.microseconds()
+    + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
+
+-- The number of the batch that follows the given one: the next one on the same server and timeline. On another one, how
+-- many were given out before is not known, but fewer than 10^9 since that one. The clock of this server may be behind.
+CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    batch := CASE WHEN origin = inorder_internal.server_origin() THEN batch + 1
+                  ELSE greatest(batch + 1000000000, inorder_internal.microseconds()) END;
+    IF batch > 9007199254740991 THEN
+        RAISE 'the number of a batch must be at most 9007199254740991, not %', batch
+        USING ERRCODE = 'program_limit_exceeded',
+              DETAIL = 'A number of JSON holds no larger integer exactly.',
+              HINT = 'Create another feed, and set its position to that of this one by feed_seek().';
+    END IF;
+    RETURN batch;
+END $$;
+
+-- Move the position of a feed over a batch, of a poll at this time, which has all rows that were committed then, or not.
+-- The new position.
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 ) RETURNS @extschema@.feed_position
@@ -195,8 +218,7 @@ BEGIN
     )
     UPDATE inorder_internal.feed_state AS s
     SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
-        polled = coalesce(asked, s.polled), caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
-        finished = CASE WHEN (s.pending).transactions IS NULL THEN s.finished ELSE s.batch END, pending = NULL,
+        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
     WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
     RETURNING (s.position).* INTO reached;
@@ -233,15 +255,10 @@ BEGIN
     RETURN feed;
 END $$;
 
--- Whether the session with this number, which has a batch, is still running; false on a standby.
-CREATE FUNCTION inorder_internal.session_lives(number oid) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
--- Whether a batch may be given to another worker: it was returned, its lease is over, or the session that asked for it
--- has ended.
+-- Whether a batch may be given to another worker: its lease is over, or the time after which it is tried again.
 CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN (b).lease_end <= clock_timestamp() OR NOT coalesce(inorder_internal.session_lives((b).holder), true);
+RETURN (b).lease_end <= clock_timestamp();
 
 -- Store a batch for workers, under its number.
 CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
@@ -249,15 +266,15 @@ RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Only a row that the extension did not write can have this number.
-    INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, holder, holder_pid,
-                                                    tries, max_tries, lease_end, share, place, rows)
-    VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.holder, b.holder_pid,
-            coalesce(b.tries, 0), b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.place, b.rows)
+    INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
+                                                    max_tries, lease_end, share, place, rows)
+    VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,
+            b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.place, b.rows)
     ON CONFLICT (feed, number) DO UPDATE
-    SET (relation, batch, worker, token, holder, holder_pid, tries, max_tries, lease_end, share, place, rows, reason,
-         failed, set_aside)
-        = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.holder, excluded.holder_pid,
-              excluded.tries, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
+    SET (relation, batch, worker, token, taken, tries, tried, max_tries, lease_end, share, place, rows, reason, failed,
+         set_aside)
+        = ROW(excluded.relation, excluded.batch, excluded.worker, excluded.token, excluded.taken, excluded.tries,
+              excluded.tried, excluded.max_tries, excluded.lease_end, excluded.share, excluded.place, excluded.rows,
               NULL, NULL, NULL)
     WHERE w.written_here IS NOT TRUE RETURNING w.* INTO STRICT b;
     RETURN b;

@@ -1,5 +1,5 @@
--- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers and by
--- feed_next_batch() (look_next in take.sql), by workers (take_any in workers.sql) and for shares (distribute_next in
+-- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers (look_next in
+-- take.sql), by workers (take_any in workers.sql) and for shares (distribute_next in
 -- shares.sql):
 --
 --  which transactions?  find_next > look > next_batch: those that have ended, without the position

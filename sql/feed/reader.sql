@@ -212,7 +212,7 @@ BEGIN
                 PERFORM inorder_internal.check_position(from_position);
                 found := (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
             ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
-                k := inorder_internal.look_next(caller, feed, owner, NULL, NULL, false, false);
+                k := inorder_internal.look_next(caller, feed, owner, NULL, true, false, false);
                 found := inorder_internal.is_batch_next(k) IS TRUE;
             END IF;
             RAISE SQLSTATE 'IOLOK';

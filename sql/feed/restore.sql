@@ -43,8 +43,7 @@ BEGIN ATOMIC
                                                                      AS r ORDER BY r LIMIT 1)
                                      ELSE inorder_internal.next_transaction(0::bigint) END)
     FROM (SELECT highest UNION ALL SELECT beyond
-          UNION ALL SELECT greatest((s.position).partial, upper(inorder_internal.passed_by(s.position)) - 1,
-                                    upper((s.pending).transactions) - 1)
+          UNION ALL SELECT greatest((s.position).partial, upper(inorder_internal.passed_by(s.position)) - 1)
                     FROM inorder_internal.feed_state AS s WHERE s.relation = (t).relation
           UNION ALL SELECT upper(p.counted) - 1 FROM inorder_internal.count_part AS p
                     WHERE p.relation = (t).relation) AS n(number);
@@ -115,7 +114,7 @@ BEGIN ATOMIC
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
         batch.ordering = inorder_internal.renumbered((t).relation, (b.batch).ordering),
-        worker = NULL, token = NULL, lease_end = clock_timestamp(), holder = NULL, holder_pid = NULL
+        worker = NULL, token = NULL, lease_end = clock_timestamp()
     FROM inorder_internal.feed_state AS s
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
       AND s.written_here IS DISTINCT FROM true
@@ -125,12 +124,6 @@ BEGIN ATOMIC
     FROM inorder_internal.feed_state AS s
     WHERE s.feed = f.id AND f.relation = (t).relation AND s.written_here IS DISTINCT FROM true
       AND NOT (t).is_generated;
-    UPDATE inorder_internal.feed_state AS s
-    SET pending.members = inorder_internal.known_here(t, (s.pending).members),
-        pending.ordering = inorder_internal.renumbered((t).relation, (s.pending).ordering)
-    WHERE s.relation = (t).relation AND s.written_here IS DISTINCT FROM true
-      AND NOT (t).is_generated
-      AND (s.pending).transactions IS NOT NULL;
     UPDATE inorder_internal.feed_state AS s
     SET position.origin = inorder_internal.server_origin(), batch_origin = NULL, first_batch = NULL,
         position.members = inorder_internal.known_here(t, (s.position).members),

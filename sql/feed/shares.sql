@@ -186,7 +186,7 @@ END $$;
 -- Give a worker a batch of a share, with at least half as many rows as are wanted if there are that many: until then
 -- the feed is distributed, piece by piece.
 CREATE FUNCTION inorder_internal.take_share(
-    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -195,7 +195,7 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     LOOP
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, enough);
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, enough);
         -- Others who ask wait, so the rest is for the next call.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         k := inorder_internal.distribute_next(k, max_rows);
@@ -203,7 +203,7 @@ BEGIN
         pieces := pieces + 1;
     END LOOP;
     IF b.number IS NULL THEN
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, 0);
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, 0);
     END IF;
     IF b.number IS NOT NULL AND pieces > 0 AND (k.next).is_all THEN
         -- Workers have been given all rows that were committed, unless batches wait for one.

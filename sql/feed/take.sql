@@ -4,17 +4,16 @@
 -- nothing would cost WAL, so it is locked once there is something to move over, and looked at again if another reader
 -- had its turn meanwhile: see begin_turn().
 
--- Error for a reader who would pass over batches that others have; of workers, since its order would be another.
-CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken, reads boolean) RETURNS void
+-- Whether no batch can follow, since an unfinished one is the last in the order of a column.
+CREATE FUNCTION inorder_internal.is_held(k inorder_internal.taken) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (k).shared AND ((k).at_position).ordering.column_name IS NOT NULL;
+
+-- Error for a reader who would pass over batches that workers have.
+CREATE FUNCTION inorder_internal.refuse_taken(k inorder_internal.taken) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF reads AND (k.pending).transactions IS NOT NULL THEN
-        RAISE 'feed % has an unfinished batch, %', quote_literal(k.name), k.batch
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Read it by feed_batch_rows() and call feed_finish_batch(%L, %s), or forget it by '
-                            'feed_seek(%1$L, ''here''): its rows come again, in batches of other numbers.',
-                            k.name, k.batch);
-    ELSIF (k.shared_by).shares IS NOT NULL THEN
+    IF (k.shared_by).shares IS NOT NULL THEN
         RAISE 'feed % is divided among workers by column %', quote_literal(k.name),
               quote_ident((k.shared_by).column_name)
         USING ERRCODE = 'feature_not_supported',
@@ -25,23 +24,10 @@ BEGIN
     RAISE 'workers of feed % have unfinished batches', quote_literal(k.name)
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('The first one is %s.', (SELECT min(b.number) FROM inorder_internal.worker_batch AS b
-                                                   WHERE b.feed = k.feed AND b.set_aside IS NULL AND b.written_here)),
+                                                   WHERE b.feed = k.feed AND b.written_here
+                                                     AND (b.set_aside IS NULL OR inorder_internal.is_held(k)))),
           HINT = 'Call feed_take_batch(). Or let workers finish them before the feed is read in another way: the view '
                  'feed_batches shows them.';
-END $$;
-
--- Error if another session that lives has the unfinished batch of a feed.
-CREATE FUNCTION inorder_internal.refuse_held(k inorder_internal.taken, session oid) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    held inorder_internal.feed_state := inorder_internal.state_of(k.feed);
-BEGIN
-    IF held.holder <> session AND inorder_internal.session_lives(held.holder) THEN
-        RAISE 'batch % of feed % is in use by another session', k.batch, quote_literal(k.name)
-        USING ERRCODE = 'object_in_use',
-              DETAIL = format('It belongs to the session with process ID %s.', held.holder_pid),
-              HINT = 'It becomes available when it is finished by feed_finish_batch() or that session ends.';
-    END IF;
 END $$;
 
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
@@ -90,10 +76,10 @@ BEGIN
     RETURN k;
 END $$;
 
--- What follows the position of a feed. If the caller is to move it, and there are rows, the feed is locked, and this is
+-- What follows the position of a feed, also for a caller who only waits for that. If the caller is to move it, and there are rows, the feed is locked, and this is
 -- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
 CREATE FUNCTION inorder_internal.look_next(
-    caller oid, name text, owner oid, max_rows int, reads boolean, moves boolean, at_once boolean
+    caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean, at_once boolean
 ) RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -107,18 +93,16 @@ BEGIN
             version := inorder_internal.begin_turn(f.id);
             locked := version IS NULL;
         END IF;
-        k := inorder_internal.look_at(f.id, f.relation, caller, reads);
-        IF reads AND (k.pending).transactions IS NOT NULL
-           OR (reads OR moves) AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
-            PERFORM inorder_internal.refuse_taken(k, reads);
-        ELSIF (k.pending).transactions IS NULL THEN
-            k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, at_once, caller);
+        k := inorder_internal.look_at(f.id, f.relation, caller, true);
+        IF NOT waits AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
+            PERFORM inorder_internal.refuse_taken(k);
         END IF;
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, at_once, caller);
         -- If there is something to move over, writing is due: what another reader has left is looked at again.
         EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
         locked := true;
     END LOOP;
-    IF moves AND (k.next).has_rows IS NOT NULL THEN
+    IF moves THEN
         k := inorder_internal.pass_rest(k);
     END IF;
     RETURN k;
@@ -133,7 +117,7 @@ CREATE FUNCTION inorder_internal.next_rows(
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    feed := inorder_internal.look_next(caller, name, owner, max_rows, true, moves, in_order);
+    feed := inorder_internal.look_next(caller, name, owner, max_rows, false, moves, in_order);
     t := feed.t;
     members := (feed.next).members;
     is_limited := (feed.next).query IS NOT NULL;
@@ -162,22 +146,12 @@ BEGIN
     k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
 END $$;
 
--- Whether feed_next_batch() or feed_take_batch() would return a batch of what was looked at. One of another session is
--- waited for.
+-- Whether feed_take_batch() would return a batch of what was looked at.
 CREATE FUNCTION inorder_internal.is_batch_next(k inorder_internal.taken) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    state inorder_internal.feed_state;
 BEGIN
-    IF (k.next).has_rows THEN
-        RETURN true;
-    END IF;
-    state := inorder_internal.state_of(k.feed);
-    IF (k.pending).transactions IS NOT NULL THEN
-        RETURN (state.holder <> inorder_internal.this_session()
-                AND inorder_internal.session_lives(state.holder)) IS NOT TRUE;
-    END IF;
-    RETURN inorder_internal.has_free(state, (k.shared_by).shares, NULL);
+    RETURN (k.next).has_rows AND NOT inorder_internal.is_held(k)
+        OR inorder_internal.has_free(inorder_internal.state_of(k.feed), (k.shared_by).shares, NULL);
 END $$;
 
 -- Whether nothing has come to a feed in which a look found nothing, as far as that is known at once. Most transactions
@@ -188,7 +162,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(k.feed);
 BEGIN
-    IF (k.t).relation IS NOT NULL AND state.written_here AND (state.pending).transactions IS NULL
+    IF (k.t).relation IS NOT NULL AND state.written_here
        AND inorder_internal.lock_readable(k.relation, k.caller) THEN
         RETURN inorder_internal.is_idle(k.t, state.position, k.caller)
             AND NOT inorder_internal.has_free(state, (k.shared_by).shares, NULL);

@@ -19,7 +19,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- A feed as it is now; error unless workers can share it. If it is divided, its table is locked and proved.
+-- A feed as it is now, for workers. If it is divided, its table is locked and proved.
 CREATE FUNCTION inorder_internal.look_for_workers(f inorder_internal.feed, caller oid)
 RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -29,12 +29,6 @@ BEGIN
     IF (k.shared_by).shares IS NOT NULL THEN
         k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, caller), caller);
         k := inorder_internal.prove_share_key(k);
-    ELSIF ((k.at_position).ordering).column_name IS NOT NULL THEN
-        RAISE 'feed % has an order column, and cannot be shared by workers', quote_literal(k.name)
-        USING ERRCODE = 'feature_not_supported',
-              DETAIL = 'Workers process batches at the same time, so rows would not be processed in that order.',
-              HINT = 'Call feed_next_batch() in one session. Or create a feed with partition_by, whose rows of one key '
-                     'are processed in order.';
     END IF;
     RETURN k;
 END $$;
@@ -51,8 +45,11 @@ DECLARE
 BEGIN
     IF version IS NULL THEN
         RETURN k;
-    ELSIF (k.pending).transactions IS NULL
-          AND NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
+    ELSIF NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
+        IF inorder_internal.is_held(k) THEN
+            k.next.has_rows := false;
+            RETURN k;
+        END IF;
         k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         IF NOT (k.next).has_rows THEN
             RETURN inorder_internal.pass_rest(k);
@@ -64,17 +61,19 @@ END $$;
 
 -- Give a worker a batch of a feed that is locked: one that a worker has or had, or a new one.
 CREATE FUNCTION inorder_internal.take_any(
-    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int, session oid
+    k inorder_internal.taken, worker text, max_rows int, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     b inorder_internal.worker_batch;
 BEGIN
-    IF k.shared OR (k.pending).transactions IS NOT NULL THEN
-        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, session, NULL);
+    IF k.shared THEN
+        b := inorder_internal.take_batch(k.feed, worker, lease, max_tries, NULL);
         IF b.number IS NOT NULL THEN
             k.next.members := inorder_internal.proved_members(inorder_internal.locked(k.t, k.caller), k.caller);
             RETURN b;
+        ELSIF inorder_internal.is_held(k) THEN
+            RETURN NULL;
         END IF;
     END IF;
     IF (k.next).has_rows IS NULL THEN
@@ -99,7 +98,7 @@ BEGIN
         RETURNING s.batch INTO b.number;
         b.relation := k.relation::regclass;
         b.batch := (k.next).batch;
-        b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries, session));
+        b := inorder_internal.keep_batch(inorder_internal.given(b, worker, lease, max_tries));
     END IF;
     RETURN b;
 END $$;
@@ -113,7 +112,6 @@ DECLARE
     f inorder_internal.feed;
     k inorder_internal.taken;
     b inorder_internal.worker_batch;
-    session oid;
 BEGIN
     IF worker IS NULL THEN
         RAISE 'the name of a worker must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -129,15 +127,10 @@ BEGIN
     IF NOT (k.next).has_rows THEN
         RETURN;
     END IF;
-    session := inorder_internal.this_session();
     IF (k.shared_by).shares IS NOT NULL THEN
-        b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries, session);
+        b := inorder_internal.take_share(k, worker, max_rows, lease, max_tries);
     ELSE
-        -- An unfinished batch of feed_next_batch() becomes theirs, unless a session has it.
-        IF (k.pending).transactions IS NOT NULL THEN
-            PERFORM inorder_internal.refuse_held(k, session), inorder_internal.share_pending(k.feed);
-        END IF;
-        b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries, session);
+        b := inorder_internal.take_any(k, worker, max_rows, lease, max_tries);
     END IF;
     IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
         number := b.number;
@@ -161,7 +154,7 @@ BEGIN
     WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.lease_end INTO renewed;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
     -- The worker relies on it, whether or not the server crashes.
@@ -182,13 +175,12 @@ BEGIN
     END IF;
     retry_after := inorder_internal.checked_lease('retry_after', retry_after, '0');
     UPDATE inorder_internal.worker_batch AS b
-    SET worker = NULL, token = NULL, holder = NULL, holder_pid = NULL, reason = left(reason, 2000),
-        failed = clock_timestamp(), lease_end = clock_timestamp() + retry_after,
-        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+    SET worker = NULL, token = NULL, reason = left(reason, 2000), failed = clock_timestamp(),
+        lease_end = clock_timestamp() + retry_after, set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
     WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.set_aside IS NOT NULL INTO aside;
     IF NOT FOUND THEN
-        PERFORM inorder_internal.say_lost(name, k.feed, number);
+        PERFORM inorder_internal.say_lost(name, k.feed, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(k.feed, caller, false, true);
     RETURN aside;
@@ -203,10 +195,15 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.checked_feed(feed, caller, false, false);
     UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
-    WHERE b.feed = feed AND b.number = number AND b.set_aside IS NOT NULL AND b.written_here;
+    WHERE b.feed = feed AND b.number = number AND b.worker IS NULL AND NOT b.is_open AND b.written_here;
     IF NOT FOUND THEN
-        RAISE 'feed % has no batch % that is set aside', quote_literal(name), number
-        USING ERRCODE = 'invalid_parameter_value', HINT = 'The view feed_batches shows those that are.';
+        RAISE 'feed % has no batch % that waits for a worker', quote_literal(name), number
+        USING ERRCODE = 'invalid_parameter_value',
+              DETAIL = coalesce((SELECT format('Worker %s has it.', quote_literal(b.worker))
+                                 FROM inorder_internal.worker_batch AS b
+                                 WHERE b.feed = feed AND b.number = number AND b.worker IS NOT NULL AND b.written_here),
+                                'It was finished, or there was none.'),
+              HINT = 'The view feed_batches shows them.';
     END IF;
     -- Always: who has an older snapshot, in which the batch is set aside, fails instead of passing it.
     UPDATE inorder_internal.feed_state AS s
@@ -222,23 +219,28 @@ CREATE FUNCTION @extschema@.feed_take_batch(
 )
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
-'For several workers of one feed at once: give a worker a batch of its own, of at most max_rows rows (all if null). '
+'For sinks outside the database, one worker or several at once: give a worker a batch of its own, of at most max_rows '
+'rows (all if null). '
 'Returns its number, the token with which this worker finishes it, how often it was given to a worker, and the end of '
 'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
 'feed_fail_batch, with the token.
-A worker that has a batch gets that again, with another token: after a crash, or in another process of the same name. '
-'Otherwise it gets the first batch that another worker has returned or lost, with the same number and rows, or a new '
-'one. A worker loses its batch when the lease is over by the clock of the server, or the session that asked for it has '
-'ended, and another worker asks; its token is then an error. A batch that was given to workers max_tries times without '
-'being finished is set aside instead: see the view feed_batches.
+A batch belongs to the name of a worker, in whatever session, until the lease is over by the clock of the server. '
+'Who asks again under this name gets it again, at once, with another token: after a crash, or in another process of the '
+'same name. The token of before is then an error. In one transaction the same call returns the same answer. '
+'A worker that has no batch gets the first one that another worker has returned, or whose lease is over, with the same '
+'number and rows, or a new one. A batch that was given to workers max_tries times without '
+'being finished is set aside instead: see the view feed_batches. A call under the same name within the lease that a try '
+'began with is not another try.
+A feed with an order column gives out one batch at a time: the next one once it is finished, also if it was set aside.
 In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '
 'once it is finished; a worker gets the share that it had last, if that has rows. Nulls also mean that all rows that '
 'are left are of shares that others have, or that wait.
-Numbers are those of feed_next_batch, whose unfinished batch is given to the first worker.
+Numbers of a feed begin at the microseconds since 1970, and each is the last one plus 1. After a promotion, a recovery '
+'to an earlier point, pg_upgrade or a restore they go on at least 10^9 above the last one, and not below the '
+'microseconds. So no number is given twice, and all are below 2^53.
 Requires the privileges to move the feed and to read its table. Range: worker 1 to 200 characters, lease 1 second to '
 '1 day, max_tries 1 to 2147483647 (null for no limit), max_rows 1 to 2147483647, ignored for a batch that exists. '
-'Errors as feed_read; and null_value_not_allowed (worker, lease), feature_not_supported for a feed with an order '
-'column without partition_by, object_in_use if a session has an unfinished batch of feed_next_batch.';
+'Errors as feed_read; and null_value_not_allowed (worker, lease).';
 
 CREATE FUNCTION @extschema@.feed_renew_batch(
     name text, number bigint, token bigint, lease interval DEFAULT '5 minutes', owner regrole DEFAULT NULL
@@ -267,6 +269,8 @@ CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner reg
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
-'Let workers have a batch again that was set aside; its tries count from 0.
+'Let workers have a batch now that no worker has: one that was set aside, or that waits for its retry_after. Its tries '
+'count from 0.
 Requires the privilege to move the feed. Errors: undefined_object, insufficient_privilege, '
-'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no such batch is set aside).';
+'object_not_in_prerequisite_state (restored feed), invalid_parameter_value (no batch of this number, or a worker has '
+'it).';

@@ -16,5 +16,5 @@ END
 ---- changes_read: plpgsql keys
 BEGIN
     RAISE 'the SQL edition has no changes_read' USING ERRCODE = 'feature_not_supported',
-          HINT = 'Call feed_next_batch(), changes_batch_rows() and feed_finish_batch() in one transaction.';
+          HINT = 'Call feed_take_batch(), changes_batch_rows() and feed_finish_batch() in one transaction.';
 END

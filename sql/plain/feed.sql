@@ -15,15 +15,8 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER keep_commit AFTER UPDATE OF holder ON inorder_internal.feed_state
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.holder IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
-
-CREATE FUNCTION inorder_internal.session_key(number oid) RETURNS bigint
-LANGUAGE sql IMMUTABLE
--- The first 32 bits are ''inor'' in ASCII.
-RETURN 1768845170::bigint << 32 | number::bigint;
 
 -- Error unless rows are of the type of the table.
 CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype) RETURNS void
@@ -101,7 +94,7 @@ BEGIN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     k := inorder_internal.look_next(
-        inorder_internal.caller(), name COLLATE "default", owner, max_rows, true, true, false);
+        inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true, false);
     b := (k.next).batch;
     IF NOT (k.next).has_rows THEN
         RETURN NULL;
@@ -123,7 +116,7 @@ END;
 BEGIN
     -- Its position would move over rows that the caller does not fetch, and what the caller fetches cannot be known here.
     RAISE 'the SQL edition has no feed_read' USING ERRCODE = 'feature_not_supported',
-          HINT = 'Call feed_apply(name, statement, max_rows), or feed_next_batch(), feed_batch_rows() and feed_finish_batch() '
+          HINT = 'Call feed_apply(name, statement, max_rows), or feed_take_batch(), feed_batch_rows() and feed_finish_batch() '
                  'in one transaction.';
 END
 ---- feed_peek: plpgsql reads

@@ -173,22 +173,6 @@ BEGIN
     PERFORM inorder_internal.lock_feed(feed);
     RETURN false;
 END
----- this_session: plpgsql VOLATILE keys
-DECLARE
-    -- A number on which this session has an advisory lock while it lives.
-    number oid := nullif(current_setting('inorder.session', true), '')::oid;
-BEGIN
-    -- Who has the lock gets it once more, without a look at the locks of all sessions. It may be gone, after DISCARD ALL, or
-    -- be that of another session, which a pooler has given this setting.
-    IF number IS NULL OR NOT pg_try_advisory_lock(inorder_internal.session_key(number)) THEN
-        LOOP
-            number := (inorder_internal.random_bits(31) + 1)::oid;
-            EXIT WHEN pg_try_advisory_lock(inorder_internal.session_key(number));
-        END LOOP;
-        PERFORM set_config('inorder.session', number::text, false);
-    END IF;
-    RETURN number;
-END
 ---- make_durable: plpgsql VOLATILE keys
 DECLARE
     at_once boolean := current_setting('server_version_num')::int >= 170000;

@@ -85,7 +85,7 @@ BEGIN
     ELSIF NEW.batch < OLD.batch THEN
         RAISE 'feed % has returned batch %, and cannot go back to %',
               (SELECT quote_literal(f.name) FROM inorder_internal.feed AS f WHERE f.id = OLD.feed), OLD.batch, NEW.batch
-        USING ERRCODE = 'insufficient_privilege', HINT = 'Numbers come again under no name: see feed_drop().';
+        USING ERRCODE = 'insufficient_privilege', HINT = 'No number of a batch comes again.';
     END IF;
     RETURN NULL;
 END $$;
@@ -150,28 +150,6 @@ CREATE POLICY move ON inorder_internal.feed_state FOR UPDATE
 CREATE POLICY remove ON inorder_internal.feed_state FOR DELETE
     USING (EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed_state.feed
                    AND inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)));
-
--- What a role writes here matters to feeds of its own; and who may drop a feed of another role keeps its number, and
--- writes no other.
-CREATE POLICY look ON inorder_internal.gone_feed FOR SELECT
-    USING (EXISTS (SELECT FROM pg_roles AS r WHERE (r.oid = owner OR r.rolname = owner_name)
-                                               AND pg_has_role(inorder_internal.caller(), r.oid, 'USAGE')));
-CREATE POLICY own ON inorder_internal.gone_feed
-    USING (pg_get_userbyid(owner) = owner_name AND pg_has_role(inorder_internal.caller(), owner, 'USAGE')
-           OR EXISTS (SELECT FROM inorder_internal.feed AS f
-                      WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
-                        AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
-                        AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
-                             OR inorder_internal.owns(inorder_internal.caller(), f.relation))))
-    WITH CHECK (pg_get_userbyid(owner) = owner_name AND pg_has_role(inorder_internal.caller(), owner, 'USAGE')
-                OR EXISTS (SELECT FROM inorder_internal.feed AS f
-                           WHERE f.name = gone_feed.name AND f.owner = gone_feed.owner
-                             AND gone_feed.owner_name IN (f.owner_name, pg_get_userbyid(f.owner))
-                             AND (SELECT s.batch = gone_feed.batch
-                                         AND s.batch_origin IS NOT DISTINCT FROM gone_feed.batch_origin
-                                  FROM inorder_internal.feed_state AS s WHERE s.feed = f.id)
-                             AND (inorder_internal.is_role(inorder_internal.caller(), f.owner, f.owner_name, f.system)
-                                  OR inorder_internal.owns(inorder_internal.caller(), f.relation))));
 
 -- Who sees a feed sees what is not finished of it.
 CREATE POLICY look ON inorder_internal.worker_batch FOR SELECT

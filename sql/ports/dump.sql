@@ -11,4 +11,3 @@ SELECT pg_catalog.pg_extension_config_dump('inorder_internal.worker_batch'::pg_c
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
 SELECT pg_catalog.pg_extension_config_dump('inorder_internal.counted_table'::pg_catalog.regclass,
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = relation)'::pg_catalog.text);
-SELECT pg_catalog.pg_extension_config_dump('inorder_internal.gone_feed'::pg_catalog.regclass, ''::pg_catalog.text);

@@ -127,10 +127,8 @@ BEGIN
     SET batch = inorder_internal.feed_batch_of(inorder_internal.feed_to_jsonb(b.batch))
     WHERE b.written_here IS TRUE = are_written AND (b.batch).format < inorder_internal.position_format();
     UPDATE inorder_internal.feed_state AS s
-    SET position = inorder_internal.feed_position_of(inorder_internal.feed_to_jsonb(s.position)),
-        pending = inorder_internal.feed_batch_of(inorder_internal.feed_to_jsonb(s.pending))
-    WHERE s.written_here IS TRUE = are_written
-      AND least((s.position).format, (s.pending).format) < inorder_internal.position_format();
+    SET position = inorder_internal.feed_position_of(inorder_internal.feed_to_jsonb(s.position))
+    WHERE s.written_here IS TRUE = are_written AND (s.position).format < inorder_internal.position_format();
 END $$;
 
 CREATE FUNCTION inorder_internal.rewrite_state(are_written boolean) RETURNS void

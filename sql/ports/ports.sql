@@ -152,10 +152,6 @@ CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS bo
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
--- The number by which this session is known while it lives; null on a standby (state.c).
-CREATE FUNCTION inorder_internal.this_session() RETURNS oid
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 -- For what leaves the database: a crash must take back neither the transactions that have ended nor, if it is to be
 -- kept, the commit of this one, which then flushes both. True.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean

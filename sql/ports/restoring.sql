@@ -8,14 +8,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_own boolean;
 BEGIN
-    IF TG_TABLE_NAME = 'gone_feed' THEN
-        -- Its role by name: the oid is perhaps that of another one here.
-        NEW.owner := (SELECT r.oid FROM pg_roles AS r
-                      WHERE r.rolname = NEW.owner_name AND pg_has_role(r.oid, 'MEMBER'));
-        is_own := NEW.owner IS NOT NULL;
-    ELSE
-        is_own := (SELECT pg_has_role(c.relowner, 'MEMBER') FROM pg_class AS c WHERE c.oid = NEW.relation);
-    END IF;
+    is_own := (SELECT pg_has_role(c.relowner, 'MEMBER') FROM pg_class AS c WHERE c.oid = NEW.relation);
     IF TG_TABLE_NAME = 'feed' THEN
         is_own := is_own AND EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = NEW.owner_name
                                                                  AND pg_has_role(r.oid, 'MEMBER'))
@@ -42,8 +35,7 @@ DECLARE
     state regclass;
 BEGIN
     FOREACH state IN ARRAY '{inorder_internal.feed_table, inorder_internal.feed, inorder_internal.feed_state,
-                             inorder_internal.worker_batch, inorder_internal.counted_table,
-                             inorder_internal.gone_feed}'::regclass[] LOOP
+                             inorder_internal.worker_batch, inorder_internal.counted_table}'::regclass[] LOOP
         EXECUTE format('CREATE TRIGGER leave_out_others BEFORE INSERT ON %s FOR EACH ROW '
                        'WHEN (NOT pg_has_role(''pg_database_owner''::name, ''MEMBER''::text)) '
                        'EXECUTE FUNCTION inorder_internal.leave_out_others()', state);

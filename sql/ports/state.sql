@@ -85,14 +85,12 @@ COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view
 -- Whether a feed can have this state. All in one function, since the server reads and prepares the expressions of CHECK
 -- constraints anew for each statement: a dozen took 50 of the 700 us that a read of 500 rows takes.
 CREATE FUNCTION inorder_internal.is_state(
-    seq bigint, p @extschema@.feed_position, batch bigint, finished bigint, pending @extschema@.feed_batch,
-    VARIADIC times timestamptz[]
+    seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
 ) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN seq >= 0 AND batch BETWEEN 0 AND 9007199254740991 AND finished >= 0
+    RETURN seq >= 0 AND batch BETWEEN 0 AND 9007199254740991
         AND ('infinity' = ANY (times)) IS NOT TRUE AND ('-infinity' = ANY (times)) IS NOT TRUE
-        AND (pending IS NULL OR inorder_internal.are_numbers((pending).transactions) IS TRUE)
         AND inorder_internal.are_numbers(p.transactions) IS TRUE
         AND (p.partial BETWEEN 0 AND 281474976710655 AND NOT p.transactions @> p.partial) IS NOT FALSE
         AND inorder_internal.is_place(p);
@@ -108,17 +106,12 @@ CREATE TABLE inorder_internal.feed_state (
     page bigint,  -- page that the row was in when it was last updated
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
-    -- Numbers are counts, or microseconds since 1970: see next_number().
-    batch bigint NOT NULL DEFAULT 0,  -- number of the last batch returned by feed_next_batch(): see next_number()
+    batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
     batch_origin text,  -- server and timeline on which that number was assigned; null if it was another server
-    finished bigint NOT NULL DEFAULT 0,  -- number of the batch that was finished last
     -- No lower number is of an unfinished batch of a worker, but of such as are set aside; null if that is not
     -- known
     first_batch bigint,
     places bigint[],  -- of a feed that is divided: no batch of share n has a lower place than the element n + 1
-    pending @extschema@.feed_batch,  -- that batch, until it is finished
-    holder oid,  -- number of the session that has that batch: the session holds a lock on the number until it ends
-    holder_pid int,  -- process id of that session
     moved timestamptz,  -- when the position last moved
     polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded: see is_poll_due()
     -- When a reader last asked for rows and was given all that were committed, as far as that is recorded
@@ -126,26 +119,13 @@ CREATE TABLE inorder_internal.feed_state (
     -- Whether the extension wrote the position here; otherwise a restore did, and the feed cannot move until
     -- feed_rebase() or feed_seek()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
-    CHECK (inorder_internal.is_state(seq, "position", batch, finished, pending, moved, polled, caught_up_at)),
+    CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
 -- With statistics a table of few rows in many pages, as a transaction that is open for long makes it, would be read
 -- by a bitmap of all versions.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'What moves with each batch of a feed, one row each.';
-
-CREATE TABLE inorder_internal.gone_feed (
-    name text NOT NULL,
-    owner oid NOT NULL,  -- role that owned the feed: see role_ref
-    owner_name name NOT NULL,
-    batch bigint NOT NULL CHECK (batch BETWEEN 0 AND 9007199254740991),  -- number of the last batch under this name
-    batch_origin text,  -- as in the feed
-    -- Whether the extension wrote the number here; after a restore higher ones may have been assigned elsewhere
-    written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(batch)) STORED,
-    PRIMARY KEY (name, owner, owner_name)
-);
-COMMENT ON TABLE inorder_internal.gone_feed IS
-'Names whose feeds were dropped or renamed after they returned batches: see continue_numbers().';
 
 CREATE TABLE inorder_internal.worker_batch (
     feed bigint NOT NULL,
@@ -156,11 +136,11 @@ CREATE TABLE inorder_internal.worker_batch (
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
     worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has it; null if none has
     token bigint,  -- what that worker finishes it with: another one each time
-    holder oid,  -- number of the session that asked for it: see feed.holder
-    holder_pid int,
-    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker
+    taken xid8,  -- transaction that gave it to that worker
+    tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
+    tried timestamptz,  -- end of the lease that the last try began with
     max_tries int CHECK (max_tries > 0),  -- after how many tries it is set aside; null for never
-    lease_end timestamptz NOT NULL,  -- when another worker may have it
+    lease_end timestamptz NOT NULL,  -- when another worker may have it; if none has it, when one may
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
     set_aside timestamptz,  -- when it was set aside; null if it was not
@@ -231,12 +211,10 @@ COMMENT ON TABLE inorder_internal.upgrade_mark IS
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
-        ALTER TABLE inorder_internal.feed_state
-            ALTER COLUMN position SET COMPRESSION lz4, ALTER COLUMN pending SET COMPRESSION lz4;
+        ALTER TABLE inorder_internal.feed_state ALTER COLUMN position SET COMPRESSION lz4;
         ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET COMPRESSION lz4;
     ELSE
-        ALTER TABLE inorder_internal.feed_state
-            ALTER COLUMN position SET STORAGE external, ALTER COLUMN pending SET STORAGE external;
+        ALTER TABLE inorder_internal.feed_state ALTER COLUMN position SET STORAGE external;
         ALTER TABLE inorder_internal.count_part ALTER COLUMN counted SET STORAGE external;
     END IF;
 END $$;
@@ -350,8 +328,7 @@ RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN ((inorder_internal.state_of(feed)).pending).transactions IS NOT NULL
-        OR EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
+    RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
 -- Delete a feed, first its state: row security asks whose feed it is.

@@ -34,12 +34,9 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "keys/entropy.h"
 #include "ports/state.h"
 #include "ports/version.h"
 
-PG_FUNCTION_INFO_V1(this_session);
-PG_FUNCTION_INFO_V1(session_lives);
 PG_FUNCTION_INFO_V1(lock_feed);
 
 Value
@@ -328,75 +325,19 @@ owner_error(const char *name, int count, const Value *arguments)
 	elog(ERROR, "%s() raised no error", name);
 }
 
-/* What is locked in the name of the table of feeds: nobody can take these locks by SQL */
-typedef enum StateLock
-{
-	LOCK_MOVE,					/* the position of a feed, until the transaction ends */
-	LOCK_SESSION				/* the number of a session, until it ends */
-} StateLock;
-
 /*
  * Object locks whose class is a table of ours: no command of SQL takes these,
  * unlike advisory locks, and taking one writes nothing, unlike row locks.  So
  * only those can hold one who were allowed to before we came here.
  */
 static LOCKTAG
-lock_tag(Oid object, StateLock lock)
+feed_tag(Oid feed)
 {
 	LOCKTAG		tag;
 	Oid			schema;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table("feed", &schema), object, lock);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, find_table("feed", &schema), feed, 0);
 	return tag;
-}
-
-static LOCKTAG
-session_tag(Oid number)
-{
-	LOCKTAG		tag = lock_tag(number, LOCK_SESSION);
-
-	tag.locktag_lockmethodid = USER_LOCKMETHOD;
-	return tag;
-}
-
-/*
- * this_session() -> oid; null on a standby, which takes no such lock
- *
- * A number by which this session is known while it lives: drawn by chance, and
- * locked until the session ends, or lets go of it by DISCARD ALL.  A pid would
- * be another session's some day.
- */
-Datum
-this_session(PG_FUNCTION_ARGS)
-{
-	static Oid	number = InvalidOid;
-	LOCKTAG		tag = session_tag(number);
-
-	if (RecoveryInProgress())
-		PG_RETURN_NULL();
-	while (!OidIsValid(number) || !is_locked_by_me(&tag, ExclusiveLock))
-	{
-		CHECK_FOR_INTERRUPTS();
-		number = (Oid) (entropy_word() >> 32);
-		tag = session_tag(number);
-		if (OidIsValid(number))
-			(void) LockAcquire(&tag, ExclusiveLock, true, true);
-	}
-	PG_RETURN_OID(number);
-}
-
-/* session_lives(number oid) -> boolean: those who ask at the same time do not take one another for the session */
-Datum
-session_lives(PG_FUNCTION_ARGS)
-{
-	LOCKTAG		tag = session_tag(PG_GETARG_OID(0));
-
-	if (RecoveryInProgress())
-		PG_RETURN_BOOL(false);
-	if (is_locked_by_me(&tag, ExclusiveLock) || LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		PG_RETURN_BOOL(true);
-	(void) LockRelease(&tag, ShareLock, false);
-	PG_RETURN_BOOL(false);
 }
 
 /*
@@ -407,7 +348,7 @@ session_lives(PG_FUNCTION_ARGS)
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {
-	LOCKTAG		tag = lock_tag((Oid) PG_GETARG_INT64(0), LOCK_MOVE);
+	LOCKTAG		tag = feed_tag((Oid) PG_GETARG_INT64(0));
 
 	if (!RecoveryInProgress())
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);

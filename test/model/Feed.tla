@@ -1,12 +1,12 @@
 -------------------------------- MODULE Feed --------------------------------
 (* A feed whose position the database keeps, and whose rows go to a sink      *)
-(* outside: feed_next_batch, feed_batch_rows and feed_finish_batch. The sink  *)
-(* stores the number of the last batch with its rows, and ignores a batch     *)
-(* whose number is not higher.                                                *)
+(* outside: feed_take_batch, feed_batch_rows and feed_finish_batch, by one    *)
+(* worker. The sink stores the number of the last batch with its rows, and    *)
+(* ignores a batch whose number is not higher. Tokens are in Workers.         *)
 EXTENDS Server
 
 CONSTANTS Variant,    \* "feed" is inorder's way
-          Clients     \* consumers that use the same feed and the same sink
+          Clients     \* processes under the name of the worker, which use the same sink
 
 VARIABLES holder,     \* who has the lock of the feed
           taken,      \* client -> the snapshot and the state that it has seen
@@ -44,7 +44,7 @@ Look(c) ==
     /\ taken' = [taken EXCEPT ![c] = [is |-> TRUE, ended |-> Snapshot("primary").ended, state |-> State]]
     /\ UNCHANGED <<server, holder, given, sink, dump>>
 
-(* feed_next_batch. The unfinished batch comes again, with its number; a new one is on disk before anybody has it. *)
+(* feed_take_batch. The unfinished batch comes again, with its number; a new one is on disk before anybody has it. *)
 Give(c) ==
     LET s == taken[c].state
         new == [s EXCEPT !.batch = taken[c].ended \ s.position, !.number = After(s.number)]

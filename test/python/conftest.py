@@ -23,7 +23,7 @@ import clusters
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
 from editions import Tool, owned_database
-from ground import Place, run
+from ground import FROM_ONE, Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 
@@ -165,6 +165,8 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {database}".encode())
     install_edition(name, server, cluster, database)
+    with connect(f"{cluster.dsn} dbname={database}") as connection:
+        run(connection, "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock", FROM_ONE)
     return database
 
 
@@ -271,12 +273,11 @@ def idle() -> Iterator[list[Connection]]:
 @pytest.fixture
 def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
     made = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
-    made.once(f"CREATE SCHEMA {made.schema}")
+    made.once(f"CREATE SCHEMA {made.schema}", FROM_ONE)
     yield made
     made.end()
-    # The second so that each test begins with batch 1.
-    drop = "SELECT feed_drop(name) FROM feeds", "DELETE FROM inorder_internal.gone_feed"
-    made.once("SET client_min_messages = error", *drop, f"DROP SCHEMA {made.schema} CASCADE")
+    drop = "SELECT feed_drop(name) FROM feeds"
+    made.once("SET client_min_messages = error", drop, f"DROP SCHEMA {made.schema} CASCADE")
 
 
 @pytest.fixture

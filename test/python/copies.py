@@ -6,9 +6,10 @@ from typing import Any
 
 from inorder.connection.database import Connection
 
-NEXT = "SELECT feed_next_batch(%s, %s)"
+from ground import FINISH
+
+NEXT = "SELECT (feed_take_batch(%s, 'w', %s)).number"
 CHANGES = "SELECT op, version, to_jsonb(changed), {keys} FROM changes_batch_rows(%s, %s, null::{table})"
-FINISH = "SELECT feed_finish_batch(%s, %s)"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
 # A key as text, since equal ones may differ.

@@ -31,6 +31,19 @@ GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update"
 # A trigger that fires after the guard may change a row that it has seen; none does after that of the SQL edition, which
 # fires after the row was stored.
 LATER = GROUND if TESTED == "c" else ""
+# The first batch of a feed has the number 1, so that tests can name it. From the clock, in a database of a template.
+FROM_ONE = (
+    "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
+)
+FROM_CLOCK = (
+    "DROP FUNCTION inorder_internal.first_number()",
+    "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",
+)
+# The worker takes its batch again, with another token.
+FINISH = """
+SELECT feed_finish_batch(b.feed, b.number, t.token)
+FROM (SELECT %s::text AS feed, %s::bigint AS number) AS b, feed_take_batch(b.feed, 'w') AS t
+"""
 PLAIN = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note int)"
 PARTS = (
     "CREATE TABLE t (id uuid DEFAULT uuid_xact_nextval(), n int, note int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
@@ -43,7 +56,7 @@ ROWS = "INSERT INTO t (n) VALUES (1), (2), (3), (4)"
 READS = {
     "read": "SELECT n FROM feed_read('f', null::t)",
     "apply": "SELECT feed_apply('f', 'INSERT INTO taken SELECT n FROM batch')",
-    "next batch": "SELECT feed_next_batch('f')",
+    "next batch": "SELECT (feed_take_batch('f', 'w')).number",
     "batch rows": "SELECT n FROM feed_batch_rows('out', 1, null::t)",
     "batch after": "SELECT reader_next_batch('t', (SELECT p FROM kept))",
     "rows": "SELECT n FROM reader_batch_rows('t', (SELECT b FROM kept), null::t)",
@@ -110,6 +123,6 @@ class Place:
         owner = self.session()
         run(owner, *tables, "CREATE TABLE taken (n int)", "SELECT feed_create('f', 't'), exact_count_start('t')")
         run(owner, "CREATE TABLE kept AS SELECT reader_start('t') AS p, NULL::feed_batch AS b")
-        run(owner, "SELECT feed_create('out', 't')", rows, "SELECT feed_next_batch('out')")
+        run(owner, "SELECT feed_create('out', 't')", rows, "SELECT (feed_take_batch('out', 'w')).number")
         run(owner, "UPDATE kept SET b = reader_next_batch('t', p)")
         return owner

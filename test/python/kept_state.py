@@ -8,9 +8,7 @@ from conftest import scalar
 from waiting import wait_for
 
 # Of which rows survive an update as they are.
-STATE_TABLES = (
-    "feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part", "gone_feed",
-)  # fmt: skip
+STATE_TABLES = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part")
 MADE = """
 CREATE TABLE events (
     id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
@@ -52,7 +50,7 @@ class Kept:
         self.insert(connection, 6)
         self.read(connection, "read", 2)
         self.read(connection, "ordered", 4)
-        self.pending = int(str(scalar(connection, "SELECT feed_next_batch('pending', 2)")))
+        self.pending = int(str(scalar(connection, "SELECT (feed_take_batch('pending', 'w', 2)).number")))
         self.pending_rows = self.rows(connection, "pending", self.pending)
         self.take_batches(connection)
         connection.execute("SELECT exact_count_fold('events')")
@@ -106,10 +104,12 @@ class Kept:
     def goes_on(self, connection: Connection) -> None:
         self.insert(connection, 1)
         wait_until_alone(connection)
-        assert scalar(connection, "SELECT feed_next_batch('pending')") == self.pending
+        assert scalar(connection, "SELECT (feed_take_batch('pending', 'w')).number") == self.pending
         assert self.rows(connection, "pending", self.pending) == self.pending_rows
         self.finish(connection, "pending", self.pending)
-        self.finish(connection, "pending", int(str(scalar(connection, "SELECT feed_next_batch('pending')"))))
+        self.finish(
+            connection, "pending", int(str(scalar(connection, "SELECT (feed_take_batch('pending', 'w')).number")))
+        )
         for feed in ("read", "untouched", "ordered"):
             while self.read(connection, feed):
                 pass

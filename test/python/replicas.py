@@ -9,6 +9,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
+from ground import FINISH
 from restoring import run
 from sql_edition import create
 from waiting import wait_for
@@ -158,7 +159,7 @@ class Consumer:
         self.moved += moved
         number = self.take(connection, rows)
         if number is not None:
-            connection.execute("SELECT feed_finish_batch(%s || ' steps', %s)", [self.table, number])
+            connection.execute(FINISH, [f"{self.table} steps", number])
         batch = one(
             connection,
             "SELECT reader_next_batch(%s, %s::text::feed_position, %s)::text",
@@ -173,7 +174,7 @@ class Consumer:
         return len(moved) + len(kept) + (number is not None)
 
     def take(self, connection: Connection, rows: int | None) -> int | None:
-        number = one(connection, "SELECT feed_next_batch(%s || ' steps', %s)", self.table, rows)
+        number = one(connection, "SELECT (feed_take_batch(%s || ' steps', 'w', %s)).number", self.table, rows)
         if number is None:
             return None
         read = self.tokens(connection, "feed_batch_rows(%s || ' steps', %s, TYPE)", self.table, number)

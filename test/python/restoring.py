@@ -10,6 +10,7 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 from conftest import copy_of
+from ground import FROM_ONE
 from sql_edition import TESTED, create
 
 TABLES = """
@@ -80,6 +81,7 @@ def insert(connection: Connection, first: int, last: int) -> None:
 def make_tables(connection: Connection) -> None:
     if connection.execute("SELECT to_regnamespace('inorder_internal')").fetchone() == (None,):
         create(connection)
+        connection.execute(FROM_ONE)
     connection.execute(TABLES.encode())
 
 
@@ -92,7 +94,7 @@ def fill(connection: Connection) -> dict[str, list[int]]:
     insert(connection, 4, 10)
     delivered = {feed: read(connection, feed, 5) for feed in ALL}
     for feed in ALL:
-        connection.execute("SELECT feed_next_batch(%s || ' steps', 4)", [feed])
+        connection.execute("SELECT (feed_take_batch(%s || ' steps', 'w', 4)).number", [feed])
     insert(connection, 11, 12)
     return delivered
 

@@ -36,7 +36,7 @@ REGRESS = (
 # pg_regress leaves out the same on another version of the server.
 ONCE = {"feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag"}
 ONCE_OF_SESSIONS = {
-    "feed_gap_default", "feed_gap_generated", "feed_batch_holder", "feed_worker_order", "feed_worker_levels",
+    "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
     "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits",
 }  # fmt: skip
 # Of what the SQL edition does not have.
@@ -52,7 +52,7 @@ NOT_RUN = {
 }
 ISOLATION = (
     "xact_order", "shared_sequence", "feed_own_rows", "feed_gap_uuid", "feed_gap_default", "feed_gap_generated",
-    "feed_isolation", "feed_two_readers", "feed_batch_holder", "feed_workers", "feed_worker_order",
+    "feed_isolation", "feed_two_readers", "feed_workers", "feed_worker_order",
     "feed_worker_levels", "feed_roles", "feed_table_changes", "feed_failing_consumer", "feed_order_of_cause",
     "feed_nobody_waits", "feed_detach", "exact_count_fold",
 )  # fmt: skip

@@ -38,7 +38,7 @@ SELECT {x}.feed_apply('a'::text, 'SELECT n FROM batch'::text, 2::int, NULL::regr
 SELECT {x}.feed_wait('o'::text, '0'::interval, NULL::regrole);
 SELECT {x}.reader_wait('public.events'::regclass,
                            {x}.reader_start('public.events'::regclass, 'now'::text, NULL::name), '0'::interval);
-SELECT {x}.feed_next_batch('o'::text, 1::int, NULL::regrole);
+SELECT ({x}.feed_take_batch('o'::text, 'w', 1::int, owner => NULL::regrole)).number;
 SELECT * FROM {x}.feed_batch_rows('o'::text,
     (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
     null::public.old, NULL::regrole);
@@ -248,7 +248,7 @@ def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
             execute(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
         execute(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:
-            for table in ("feed", "gone_feed", "feed_table", "counted_table", "count_part"):
+            for table in ("feed", "feed_table", "counted_table", "count_part"):
                 assert refusal(mallory, f"SELECT FROM inorder_internal.{table}") == "42501"
             assert value(mallory, "SELECT has_schema_privilege('inorder_internal', 'USAGE')") is False
 
@@ -327,7 +327,7 @@ SELECT evil.feed_create('f', 'evil.t'),
     evil.feed_create('w', 'evil.t', partition_by => 'n', shares => 2), evil.exact_count_start('evil.t');
 INSERT INTO evil.t SELECT generate_series(1, 100)"""
 SWAPPED = (
-    "SELECT evil.feed_next_batch('f', 5)",
+    "SELECT (evil.feed_take_batch('f', 'w', 5)).number",
     "SELECT evil.feed_take_batch('w', 'x', 5)",
     "SELECT evil.exact_count_fold('evil.t')",
 )

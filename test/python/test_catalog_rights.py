@@ -41,7 +41,7 @@ MAKES = (
     "INSERT INTO app.p (n) VALUES (1)",
     "SELECT exact_count_fold('app.t'), exact_count('app.t')",
     "SELECT feed_apply('t', 'SELECT FROM batch', 2), feed_apply('order', 'SELECT FROM batch', 2)",
-    "SELECT feed_next_batch('whole')",
+    "SELECT (feed_take_batch('whole', 'w')).number",
     "SELECT feed_fail_batch('w', number, token, 'no') FROM feed_take_batch('w', 'one', 1, max_tries => 1)",
     "SELECT * FROM feed_take_batch('w', 'two', 1)",
     "SELECT * FROM feed_take_batch('shares', 'one', 1)",
@@ -53,7 +53,7 @@ MAKES = (
     "SELECT feed_create('changes', 'app.c_changes'), changes_resync('app.cp')",
     "INSERT INTO app.c VALUES (1), (2)",
     "INSERT INTO app.cp VALUES (1), (2)",
-    "SELECT feed_create('gone', 'app.t'), feed_next_batch('gone'), feed_drop('gone')",
+    "SELECT feed_create('gone', 'app.t'), (feed_take_batch('gone', 'w')).number, feed_drop('gone')",
 )
 
 

@@ -8,8 +8,8 @@ from inorder.connection.database import Connection, connect
 from psycopg.errors import UndefinedTable
 
 from conftest import scalar
-from copies import FINISH, SNAPSHOT, Copy
-from ground import GROUND, SWITCH, roles, run, state
+from copies import SNAPSHOT, Copy
+from ground import FINISH, GROUND, SWITCH, roles, run, state
 from waiting import blocked
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -23,7 +23,7 @@ PARTS = (
 )
 ENABLE = ("SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
 ROWS = "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 20) AS n"
-READ = "SELECT changes_batch_rows('copy', feed_next_batch('copy'), null::t)"
+READ = "SELECT changes_batch_rows('copy', (feed_take_batch('copy', 'w')).number, null::t)"
 STALE = "40001"  # serialization_failure
 
 
@@ -283,7 +283,7 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
     copy.follow(fresh)
     assert len(copy.rows) == 1
     run(fresh, "DELETE FROM old")  # nobody logs it any more
-    assert scalar(fresh, "SELECT feed_next_batch('copy')") is None
+    assert scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number") is None
     run(fresh, "CREATE TABLE child () INHERITS (t)")
     assert state(fresh, READ) == GROUND
     run(fresh, "DROP TABLE child", "ALTER TABLE t SET UNLOGGED")
@@ -294,13 +294,13 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
 
 def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
     prepare(fresh)
-    read = READ.replace("('copy')", "('copy', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
+    read = READ.replace("('copy', 'w')", "('copy', 'w', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
     with roles(fresh, "changes_reader"):
         run(fresh, "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
             "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)",
             "SET ROLE changes_reader")  # fmt: skip
         for asked in (
-            read.replace("feed_next_batch('copy', owner => 'postgres')", "null"),
+            read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
         ):  # if nothing is new, too
             assert state(fresh, asked) == GROUND
@@ -570,7 +570,8 @@ def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
         for read in (
             "reader_changes_query('hers.t', p, reader_next_batch('hers.t_changes', p)) "
             "FROM reader_start('hers.t_changes') AS p",
-            f"changes_batch_rows('copy', feed_next_batch('copy', owner => {MALLORY}), null::hers.t, {MALLORY})",
+            f"changes_batch_rows('copy', (feed_take_batch('copy', 'w', owner => {MALLORY})).number, null::hers.t, "
+            f"{MALLORY})",
         ):
             run(fresh, "SAVEPOINT s")
             with pytest.raises(psycopg.Error, match="may have changed past its log"):
@@ -685,7 +686,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
         run(fresh, f"UPDATE t SET id = '{former}'")
         Copy().follow(fresh)
         run(fresh, *before)
-        number = scalar(fresh, "SELECT feed_next_batch('copy')")
+        number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
         run(fresh, *after)
         query = "SELECT op, concat((changed).id), version FROM changes_batch_rows('copy', %s, null::t)"
         found: list[Any] = fresh.execute(query, [number]).fetchall()
@@ -693,7 +694,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
         assert found[0][2] < found[1][2]
         fresh.execute(FINISH, ["copy", number])
     run(fresh, "DELETE FROM t")
-    number = scalar(fresh, "SELECT feed_next_batch('copy')")
+    number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w')).number")
     found = fresh.execute(query, [number]).fetchall()
     assert sorted(row[:2] for row in found) == sorted([("delete", former), ("delete", present)])
 
@@ -743,13 +744,13 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
         "VACUUM ANALYZE")  # fmt: skip
     pages: list[int] = []
     for _ in range(12):
-        number = scalar(fresh, "SELECT feed_next_batch('copy', 200)")
+        number = scalar(fresh, "SELECT (feed_take_batch('copy', 'w', 200)).number")
         if number is None:
             break
         explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT changes_batch_rows('copy', {number}, null::t)"
         found: Any = scalar(fresh, explain)
         pages.append(found[0]["Plan"]["Shared Hit Blocks"] + found[0]["Plan"]["Shared Read Blocks"])
-        run(fresh, f"SELECT feed_finish_batch('copy', {number})")
+        run(fresh, f"SELECT feed_finish_batch('copy', {number}, token) FROM feed_take_batch('copy', 'w')")
     assert len(pages) == 10 and max(pages[-3:]) <= 1.1 * min(pages[1:4]), pages
 
 
@@ -778,12 +779,12 @@ def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other
     """The rows are not those of the snapshot with which it began to wait, or else they would be lost with the batch."""
     followed(fresh)
     run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
-    run(other, "BEGIN", "SELECT feed_next_batch('copy')")
+    run(other, "BEGIN", "SELECT (feed_take_batch('copy', 'w')).number")
     with connect(fresh.info.dsn) as writer, blocked(scalar, fresh, f"SELECT (changed).note FROM {READ[7:]}") as found:
         run(writer, "UPDATE t SET note = 'new' WHERE id = 1")
         run(other, "ROLLBACK")
         assert found.result() == "new"
-    run(fresh, "SELECT feed_finish_batch('copy', unfinished_batch) FROM feeds")
+    run(fresh, "SELECT feed_finish_batch('copy', number, token) FROM feed_take_batch('copy', 'w')")
 
 
 REWRITES = (
@@ -816,7 +817,7 @@ def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, o
     run(fresh, SNAPSHOT)
     assert copy.step(fresh, 1)
     run(fresh, "COMMIT")
-    assert state(other, "SELECT feed_next_batch('copy', 1)") == STALE
+    assert state(other, "SELECT (feed_take_batch('copy', 'w', 1)).number") == STALE
     run(other, "ROLLBACK")
     copy.follow(fresh)
 

@@ -53,7 +53,7 @@ READS = (
     "SELECT * FROM feed_read('f', null::{})",
     "SELECT * FROM feed_peek('f', null::{})",
     "SELECT feed_apply('f', 'SELECT 1 FROM batch')",
-    "SELECT feed_next_batch('f')",
+    "SELECT (feed_take_batch('f', 'w')).number",
     "SELECT number FROM feed_take_batch('f', 'w')",
     "SELECT feed_wait('f', '0')",
     "SELECT exact_count('{}')",

@@ -11,8 +11,8 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, install_edition, scalar
-from copies import FINISH, Copy
-from ground import run
+from copies import Copy
+from ground import FINISH, run
 from stress.crash import UNFLUSHED, kill_all
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
@@ -63,8 +63,8 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
         run(writer, *WRITES)
         found: dict[str, object] = {
             "batch": scalar(reader, KEPT.format(log="events")), "changes": scalar(reader, KEPT.format(log="t_changes")),
-            "number": scalar(reader, "SELECT feed_next_batch('f')"),
-            "change": scalar(reader, "SELECT feed_next_batch('copy')"),
+            "number": scalar(reader, "SELECT (feed_take_batch('f', 'w')).number"),
+            "change": scalar(reader, "SELECT (feed_take_batch('copy', 'w')).number"),
         }  # fmt: skip
         reader.execute("SET synchronous_commit = off")
         for name, call in HANDED_OUT.items():
@@ -85,7 +85,7 @@ def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> No
         run(reader, "INSERT INTO t VALUES (1, 'first')")
         copy.follow(reader)
         run(reader, "UPDATE t SET note = 'second'")
-        number = scalar(reader, "SELECT feed_next_batch('copy')")
+        number = scalar(reader, "SELECT (feed_take_batch('copy', 'w')).number")
         run(writer, "UPDATE t SET note = 'third'")
         copy.apply(copy.changes(reader, number), by_version=True)
     kill_all(lazy)

@@ -16,7 +16,6 @@ from conftest import copy_of, scalar
 from examples import python_with
 from restoring import copied, dsn_of
 from sql_edition import TESTED, create
-from waiting import wait_for
 
 pytestmark = pytest.mark.server
 
@@ -26,11 +25,10 @@ ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, nu
 
 # What a client outside the database relies on: the number of a batch, and until when it is the worker's.
 HANDED_OUT = {
-    "feed_next_batch('one', 1)": "",
-    "feed_next_batch('two', 1)": "SELECT feed_next_batch('two', 1)",
-    "feed_take_batch('three', 'w', 1)": "",
-    "feed_renew_batch('four', 1, current_setting('my.token')::bigint)":
-        "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('four', 'w', 1)",
+    "feed_take_batch('one', 'w', 1)": "",
+    "feed_take_batch('two', 'w', 1)": "SELECT feed_take_batch('two', 'w', 1)",
+    "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
+        "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
 # What a reader relies on that keeps the position itself: the rows that came before.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
@@ -111,24 +109,12 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
     assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
-def test_the_batch_of_a_session_that_was_ended(feed: Connection, cluster: Cluster) -> None:
+def test_a_worker_that_waits_gets_what_another_lost(feed: Connection) -> None:
     insert(feed, 1, 5)
-    with connect(dsn_of(cluster, "mails")) as worker:
-        number, token = take(worker, "one", 3)
-        assert take(feed, "two", 3)[0] == number + 1
-        feed.execute("SELECT pg_terminate_backend(%s, 60000)", [worker.info.backend_pid])
-    again, _ = take(feed, "three", 3)
-    assert (again, scalar(feed, ROWS, again)) == (number, [1, 2, 3])
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong"):
-        feed.execute(FINISH.encode(), [number, token])
-
-
-def test_a_worker_that_waits_gets_what_another_lost(feed: Connection, cluster: Cluster) -> None:
-    insert(feed, 1, 5)
-    with connect(dsn_of(cluster, "mails")) as worker:
-        number, _ = take(worker, "one")
-        assert scalar(feed, "SELECT feed_wait('mailer', '0')") is False
-    wait_for(lambda: scalar(feed, "SELECT feed_wait('mailer')"))
+    number, _ = take(feed, "one")
+    assert scalar(feed, "SELECT feed_wait('mailer', '0')") is False
+    feed.execute("UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
+    assert scalar(feed, "SELECT feed_wait('mailer', '0')") is True
     assert take(feed, "two")[0] == number
 
 
@@ -253,7 +239,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
     """By the commit, however the caller sets synchronous_commit: the number must not come again with other rows."""
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
-    for name in ("one", "two", "three", "four"):
+    for name in ("one", "two", "three"):
         fresh.execute("SELECT feed_create(%s, 'events')", [name])
     for call, before in HANDED_OUT.items():
         fresh.execute(before.encode() or b"SELECT 1")

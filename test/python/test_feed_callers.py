@@ -179,6 +179,11 @@ def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
 def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
     assert scalar(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
-    for call in ("feed_read('f', null::events)", "feed_wait('f')", "feed_next_batch('f')", "feed_drop('f')"):
+    for call in (
+        "feed_read('f', null::events)",
+        "feed_wait('f')",
+        "(feed_take_batch('f', 'w')).number",
+        "feed_drop('f')",
+    ):
         with pytest.raises(psycopg.errors.UndefinedObject, match="feed 'f' of role postgres does not exist"):
             fresh.execute(f"SELECT {call}".encode())

@@ -138,11 +138,11 @@ def make_ordered(connection: Connection) -> None:
 
 
 def next_rows(connection: Connection) -> list[int]:
-    number = scalar(connection, "SELECT feed_next_batch('z', 3)")
+    number = scalar(connection, "SELECT (feed_take_batch('z', 'w', 3)).number")
     if number is None:
         return []
     found = connection.execute(f"SELECT n FROM feed_batch_rows('z', {number}, null::t)".encode()).fetchall()
-    run(connection, f"SELECT feed_finish_batch('z', {number})")
+    run(connection, f"SELECT feed_finish_batch('z', {number}, token) FROM feed_take_batch('z', 'w')")
     return [int(str(row[0])) for row in found]
 
 
@@ -165,7 +165,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))
-    assert state(fresh, "SELECT feed_next_batch('z')") == GROUND
+    assert state(fresh, "SELECT (feed_take_batch('z', 'w')).number") == GROUND
 
 
 def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:

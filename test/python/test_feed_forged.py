@@ -194,7 +194,7 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT feed_apply('x', 'SELECT n FROM batch', NULL, {whose}) AS n",
         f"SELECT feed_apply('x', 'SELECT n FROM batch', 1, {whose}) AS n",
         f"SELECT exact_count({oid}) AS n",
-        f"SELECT feed_next_batch('x', 1, {whose})",
+        f"SELECT (feed_take_batch('x', 'w', 1, owner => {whose})).number",
         f"SELECT exact_count_fold({oid})",
         f"SELECT exact_count_start({oid})",
         f"SELECT feed_finish_batch('x', 1, owner => {whose})",
@@ -226,8 +226,11 @@ def forge(
     rows = {
         "feed_table": f"{oid}, {description}",
         f"feed ({COLUMNS_OF_A_FEED})": f"4294967295, 'x', {role}, {movers}, {oid}, {shares}",
-        "feed_state (feed, relation, position, batch, pending)": f"4294967295, {oid}, {position}, 1, {pending}",
+        "feed_state (feed, relation, position, batch)": f"4294967295, {oid}, {position}, 1",
     }
+    if pending != "NULL":
+        batch = f"4294967295, 1, {oid}, {pending}, now()"
+        rows["worker_batch (feed, number, relation, batch, lease_end)"] = batch
     try:
         with state.mallory.transaction():
             for table, row in list(rows.items())[not description :]:
@@ -239,7 +242,7 @@ def forge(
 
 def forget(state: State) -> None:
     kept = {"feed": "name = 'a'", "feed_state": "feed IN (SELECT id FROM inorder_internal.feed)"}
-    for table in ("feed_table", "counted_table", "count_part", *kept):
+    for table in ("feed_table", "counted_table", "count_part", "worker_batch", *kept):
         condition = kept.get(table, "relation = 'alice.t'::regclass")
         execute(state.sessions["postgres"], f"DELETE FROM inorder_internal.{table} WHERE NOT ({condition})")
 
@@ -287,7 +290,7 @@ def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
             with alice.transaction(force_rollback=True), suppress(psycopg.Error):
                 execute(alice, call)
                 refused.discard(call)
-        execute(alice, "SELECT feed_next_batch('x', 1)")
+        execute(alice, "SELECT (feed_take_batch('x', 'w', 1)).number")
     of_no_feed = {f"SELECT {name}('alice.t'::regclass)" for name in ("feed_disable", "feed_prepare")}
     assert refused == of_no_feed, "but these, while there is a feed"
 
@@ -409,7 +412,7 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
     for number, last in enumerate((low, HOSTILE)):
         after = f"ARRAY[{literal(last)}]"
         position = f"ROW(1, '{{}}', 1, {after}, NULL, {members}, NULL)"
-        pending = f"ROW(1, '{{}}', 1, {after}, 1, ARRAY[{literal(high)}], NULL, {members}, NULL)"
+        pending = f"ROW(1, '{{[0,2)}}', 1, {after}, 1, ARRAY[{literal(high)}], NULL, {members}, NULL)"
         for batch in ("NULL", pending):
             assert forge(state, "evil.g", f"'n', false, false, {key}, 0, true", position, batch, OWNER)
             user = READERS[number]

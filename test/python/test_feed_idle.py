@@ -225,7 +225,7 @@ def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
     assert value(reader, calls) == before
 
 
-PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT feed_next_batch('load')"
+PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
 LOADS = {
     "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
     "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id())",
@@ -247,7 +247,7 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
     lazy = f"ALTER TABLE {'part' if part else 'load'} SET (autovacuum_enabled = off)"
     made = [statement for statement in (LOADS[kind], index, part, lazy) if statement]
     execute(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
-            "SELECT feed_finish_batch('load', feed_next_batch('load'))")  # fmt: skip
+            "SELECT feed_finish_batch('load', number, token) FROM feed_take_batch('load', 'w')")  # fmt: skip
     ended = "SELECT pg_current_xact_id()"  # so that a look is made again
     with connect(fresh.info.dsn) as other:
         before = [looked(session, ended)[-1] for session in (fresh, other)]
@@ -258,7 +258,10 @@ def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> 
     # The planner itself reads up to 100 pages for the highest number that is there.
     assert [now for now, was in zip(after, before, strict=True) if now > 2 * was + 100] == []
     execute(fresh, "INSERT INTO load (n) VALUES (0)")
-    assert value(fresh, "SELECT count(*) FROM feed_batch_rows('load', feed_next_batch('load'), null::load)") == 1
+    assert (
+        value(fresh, "SELECT count(*) FROM feed_batch_rows('load', (feed_take_batch('load', 'w')).number, null::load)")
+        == 1
+    )
 
 
 def looked(session: Connection, ended: str) -> list[int]:

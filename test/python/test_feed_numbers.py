@@ -1,6 +1,6 @@
-"""No number of a batch comes again under a name: who had a feed of this name would finish rows unread."""
+"""No number of a batch comes again under a name: a sink that keeps the last one would leave its rows out."""
 
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
@@ -8,206 +8,133 @@ from inorder.connection.database import Connection, one_row
 from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
-from ground import PLAIN, run, state
+from ground import FROM_CLOCK, PLAIN, run, state
 from restoring import copied
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 ABSENT = "22023"  # invalid_parameter_value: no such unfinished batch
-UNFINISHED = "55000"  # object_not_in_prerequisite_state
-SNAPSHOT = "40001"  # serialization_failure
-RESTORED = 10**15  # microseconds since 1970, from 2001 on
-NEXT = "SELECT feed_next_batch('{}')"
-GONE = "SELECT count(*) FROM inorder_internal.gone_feed"
+JUMP = 10**9
+LIMIT = 2**53 - 1
+TAKE = "SELECT number, token FROM feed_take_batch('{}', 'w', 1)"
 
 
-def batch(connection: Connection, feed: str = "z", finish: bool = True) -> int:
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def batch(connection: Connection, feed: str = "z") -> int:
     run(connection, "INSERT INTO t (n) VALUES (1)")
-    number = scalar(connection, NEXT.format(feed))
+    number, token = one_row(connection, TAKE.format(feed))
     assert isinstance(number, int)
-    if finish:
-        run(connection, f"SELECT feed_finish_batch('{feed}', {number})")
+    run(connection, f"SELECT feed_finish_batch('{feed}', {number}, {token})")
     return number
 
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    run(fresh, PLAIN.replace("note int", "note text DEFAULT current_user"), "SELECT feed_create('z', 't', 'now')")
-    assert [batch(fresh) for _ in range(3)] == [1, 2, 3]
-    assert scalar(fresh, GONE) == 0
+    """As it is installed: other tests let numbers begin with 1."""
+    run(fresh, *FROM_CLOCK, PLAIN, "SELECT feed_create('z', 't', 'now')")
     return fresh
 
 
-def goes_on(connection: Connection, number: int) -> None:
-    assert batch(connection, finish=False) == number
-    for old in range(1, number) if number < 10 else (1, 2, 3):
-        assert state(connection, f"SELECT feed_finish_batch('z', {old})") == ABSENT
-    run(connection, f"SELECT feed_finish_batch('z', {number})")
-    assert scalar(connection, GONE + " WHERE name = 'z'") == 0
-
-
-def test_a_feed_that_was_dropped(used: Connection) -> None:
-    for number in (4, 5):
-        run(used, "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')", "SELECT feed_drop('z')")
-        run(used, "SELECT feed_create('z', 't', 'now')")
-        goes_on(used, number)
+def test_they_begin_at_the_clock_and_count(used: Connection) -> None:
+    before = now()
     run(used, "SELECT feed_create('y', 't', 'now')")
-    assert batch(used, "y") == 1
+    first = batch(used, "y")
+    assert before < first < now()
+    assert [batch(used, "y") for _ in range(3)] == [first + 1, first + 2, first + 3]
 
 
-@pytest.mark.parametrize("unfinished", ["none", "pending", "worker's"])
-def test_a_table_that_was_made_again(used: Connection, unfinished: str) -> None:
-    said: list[str] = []
-    used.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
-    number = 4 if unfinished == "none" else 5
-    if unfinished == "pending":
-        assert batch(used, finish=False) == 4
-    elif unfinished == "worker's":
-        run(used, "INSERT INTO t DEFAULT VALUES")
-        assert scalar(used, "SELECT number FROM feed_take_batch('z', 'w')") == 4
-    run(used, "DROP TABLE t", PLAIN, "SELECT feed_create('z', 't')")
-    warning = "discarding unfinished batches of feed 'z', whose table was dropped"
-    assert said == ([] if unfinished == "none" else [warning])
-    goes_on(used, number)
+@pytest.mark.parametrize("freed", [
+    ["SELECT feed_drop('z')"],
+    ["SELECT feed_rename('z', 'y')"],
+    ["DROP TABLE t", PLAIN],
+    ["SELECT feed_rename('z', 'y')", "SELECT feed_drop('y')"],
+])  # fmt: skip
+def test_a_name_that_is_used_again(used: Connection, freed: list[str]) -> None:
+    last = [batch(used) for _ in range(3)][-1]
+    run(used, *freed, "SELECT feed_create('z', 't', 'now')")
+    assert batch(used) > last
+
+
+def test_a_feed_that_gets_a_name_of_before(used: Connection) -> None:
+    run(used, "SELECT feed_create('old', 't', 'now')", "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')")
+    last = batch(used)
+    run(used, "SELECT feed_drop('z')", "SELECT feed_rename('old', 'z')")
+    assert batch(used) > last
+
+
+def test_the_extension_that_is_made_again(used: Connection, edition_name: str) -> None:
+    if edition_name == "sql":
+        pytest.skip("the SQL edition is no extension")
+    last = batch(used)
+    run(used, "DROP EXTENSION inorder CASCADE", "DROP TABLE t", "CREATE EXTENSION inorder", PLAIN)
+    run(used, "SELECT feed_create('z', 't', 'now')")
+    assert batch(used) > last
+
+
+def test_a_role_that_is_made_again(used: Connection) -> None:
+    make = ("CREATE ROLE numbers_one", "GRANT ALL ON t TO numbers_one", "SET ROLE numbers_one",
+            "SELECT feed_create('z', 't', 'now')")  # fmt: skip
+    run(used, "DROP ROLE IF EXISTS numbers_one", *make)
+    last = batch(used)
+    run(used, "SELECT feed_drop('z')", "RESET ROLE", "DROP OWNED BY numbers_one", "DROP ROLE numbers_one", *make)
+    assert batch(used) > last
+    run(used, "SELECT feed_drop('z')", "RESET ROLE", "DROP OWNED BY numbers_one", "DROP ROLE numbers_one")
+
+
+def elsewhere(connection: Connection, ahead: int) -> int:
+    """The state of a feed of another server, whose clock was so far ahead; its last number."""
+    last = now() + ahead
+    run(connection, f"UPDATE inorder_internal.feed_state SET batch = {last}, batch_origin = '1/1'")
+    return last
+
+
+def test_another_server_whose_clock_is_behind(used: Connection) -> None:
+    """That of the other server was ahead by a day. Numbers that it gave out, and that are unknown here, are lower."""
+    last = elsewhere(used, 86_400_000_000)
+    assert batch(used) == last + JUMP
+    assert batch(used) == last + JUMP + 1
+
+
+def test_another_server_whose_clock_is_ahead(used: Connection) -> None:
+    old = "UPDATE inorder_internal.feed_state SET batch_origin = '1/1', batch = batch - 86400000000"
+    run(used, "SET session_replication_role = replica", old, "RESET session_replication_role")
+    before = now()
+    assert before < batch(used) < now()
+
+
+def test_all_are_exact_in_json(used: Connection) -> None:
+    run(used, f"UPDATE inorder_internal.feed_state SET batch = {LIMIT - 1}")
+    assert batch(used) == LIMIT
+    run(used, "INSERT INTO t (n) VALUES (1)")
+    assert state(used, TAKE.format("z")) == "54000"  # program_limit_exceeded
+    run(used, f"UPDATE inorder_internal.feed_state SET batch_origin = '1/1', batch = {LIMIT}")
+    assert state(used, TAKE.format("z")) == "54000"
 
 
 def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
     run(used, "INSERT INTO t DEFAULT VALUES")
-    number, token = one_row(used, "SELECT number, token FROM feed_take_batch('z', 'w')")
+    number, token = one_row(used, TAKE.format("z"))
     run(used, "DROP TABLE t")
     for given in (token, "NULL"):
         assert state(used, f"SELECT feed_finish_batch('z', {number}, {given})", "42P01") == "42P01"
     assert scalar(used, "SELECT count(*) FROM feed_batches") == 1
 
 
-def test_a_name_that_is_free_again(used: Connection) -> None:
-    run(used, "SELECT feed_rename('z', 'y')", "SELECT feed_create('z', 't', 'now')")
-    goes_on(used, 4)
-    assert batch(used, "y") == 4
-    run(used, "SELECT feed_drop('z')", "SELECT feed_create('x', 't', 'now')")
-    assert batch(used, "x") == 1
-    run(used, "SELECT feed_rename('x', 'z')")
-    goes_on(used, 5)
-    run(used, "SELECT feed_rename('z', 'x')", "SELECT feed_rename('x', 'z')")
-    assert batch(used) == 6
-
-
-@pytest.mark.parametrize("take", [NEXT, "SELECT number FROM feed_take_batch('{}', 'w')"], ids=["pending", "worker's"])
-def test_unfinished_batches_keep_their_numbers(used: Connection, take: str) -> None:
-    run(used, "SELECT feed_drop('z')", "SELECT feed_create('y', 't', 'now')", "INSERT INTO t DEFAULT VALUES")
-    assert scalar(used, take.format("y")) == 1
-    assert state(used, "SELECT feed_rename('y', 'z')") == UNFINISHED
-    run(used, "SELECT feed_rename('y', 'x')", "SELECT feed_seek('x', 'now')", "SELECT feed_rename('x', 'z')")
-    goes_on(used, 4)
-
-
-@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-@pytest.mark.parametrize("gone", ["SELECT feed_drop('z')", "SELECT feed_rename('z', 'y')"], ids=["drop", "rename"])
-def test_an_older_snapshot(used: Connection, other: Connection, level: str, gone: str) -> None:
-    run(other, f"BEGIN ISOLATION LEVEL {level}")
-    assert scalar(other, GONE) == 0
-    run(used, gone)
-    assert state(other, "SELECT feed_create('z', 't', 'now')") == SNAPSHOT
-    run(other, "ROLLBACK", f"BEGIN ISOLATION LEVEL {level}", "SELECT feed_create('z', 't', 'now')", "COMMIT")
-    goes_on(used, 4)
-
-
-@pytest.fixture
-def roles(cluster: Cluster, used: Connection) -> Iterator[Connection]:
-    names = "numbers_one, numbers_two"
-    run(used, "DROP ROLE IF EXISTS numbers_one, numbers_two, numbers_new",
-        "CREATE ROLE numbers_one", "CREATE ROLE numbers_two", f"GRANT ALL ON t TO {names}")  # fmt: skip
-    yield used
-    run(used, "RESET ROLE", "DROP OWNED BY numbers_two", "DROP TABLE IF EXISTS t")
-    run(used, "DROP ROLE IF EXISTS numbers_one, numbers_two, numbers_new")
-
-
-def feed_of(connection: Connection, role: str) -> int:
-    run(connection, "RESET ROLE", f"SET ROLE {role}", "SELECT feed_create('z', 't', 'now')")
-    return batch(connection)
-
-
-def test_names_are_those_of_a_role(roles: Connection) -> None:
-    """Each role has its own numbers. The owner of a table drops feeds of others, whose numbers stay.
-
-    So they do if the role gets another name.
-    """
-    assert feed_of(roles, "numbers_one") == 1
-    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two")
-    assert feed_of(roles, "numbers_two") == 1
-    run(roles, "SELECT feed_drop('z', 'numbers_one')")
-    assert feed_of(roles, "numbers_one") == 2
-    run(roles, "SELECT feed_drop('z')", "RESET ROLE", "ALTER ROLE numbers_one RENAME TO numbers_new")
-    assert feed_of(roles, "numbers_new") == 3
-    run(roles, "RESET ROLE")
-    assert feed_of(roles, str(scalar(roles, "SELECT session_user"))) == 4
-
-
-def test_a_forged_row(roles: Connection, edition_name: str) -> None:
-    assert feed_of(roles, "numbers_one") == 1
-    forged = (
-        "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch) VALUES ('{}', '{}'::regrole, '{}', 9)"
-    )
-    names = ("numbers_one", "numbers_two")
-    run(roles, "RESET ROLE", "SET ROLE numbers_two")
-    allowed = [(owner, name) for owner in names for name in names
-               if state(roles, forged.format("z", owner, name)) == ""]  # fmt: skip
-    assert allowed == ([("numbers_two", "numbers_two")] if edition_name == "sql" else [])
-    run(roles, "RESET ROLE", "SET ROLE numbers_one", "SELECT feed_drop('z')", "RESET ROLE", "SET ROLE numbers_two")
-    if edition_name == "sql":
-        for change in ("gone_feed SET batch = 0", "gone_feed SET name = 'x'", "removable_gone_feed SET removed = true"):
-            changed = roles.execute(f"UPDATE inorder_internal.{change} WHERE batch = 1".encode())
-            assert changed.rowcount == 0, change
-    number = feed_of(roles, "numbers_two")
-    assert number > RESTORED if edition_name == "sql" else number == 1
-    assert feed_of(roles, "numbers_one") == 2
-
-
-def test_the_owner_of_the_table_forges_no_number(roles: Connection, edition_name: str) -> None:
-    assert feed_of(roles, "numbers_one") == 1
-    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two")
-    denied, broken = "42501", "23514" if edition_name == "sql" else "42501"  # insufficient_privilege, check_violation
-    feed = "UPDATE inorder_internal.feed_state SET batch = {}"
-    gone = (
-        "INSERT INTO inorder_internal.gone_feed (name, owner, owner_name, batch, batch_origin) "
-        "SELECT name, owner, owner_name, {}, {} FROM inorder_internal.feed AS f "
-        "JOIN inorder_internal.feed_state AS s ON s.feed = f.id"
-    )
-    own = f"INSERT INTO inorder_internal.gone_feed VALUES ('x', 'numbers_two'::regrole, 'numbers_two', {2**53})"
-    for statement, refused in (
-        (feed.format(0), denied), (feed.format(2**53), broken), (gone.format(9, "batch_origin"), denied),
-        (gone.format("batch", "'x'"), denied), (own, broken),
-    ):  # fmt: skip
-        assert state(roles, statement) == refused, statement
-    if edition_name == "sql":
-        run(roles, gone.format("batch", "batch_origin"))  # what feed_drop() writes
-        forged = roles.execute(b"UPDATE inorder_internal.gone_feed SET batch = batch")
-        assert forged.rowcount == 1
-        assert state(roles, "UPDATE inorder_internal.gone_feed SET batch = 9") == denied
-    run(roles, "SELECT feed_drop('z', 'numbers_one')")
-    assert feed_of(roles, "numbers_one") == 2
-
-
-def test_a_forged_row_prevents_no_drop(roles: Connection, edition_name: str) -> None:
-    assert feed_of(roles, "numbers_one") == 1
-    if edition_name == "sql":
-        run(roles, "INSERT INTO inorder_internal.gone_feed VALUES ('z', 'numbers_one'::regrole, 'numbers_one', 9)")
-    run(roles, "RESET ROLE", "SELECT feed_drop('z')", "ALTER TABLE t OWNER TO numbers_two", "SET ROLE numbers_two",
-        "SELECT feed_drop('z', 'numbers_one')")  # fmt: skip
-    number = feed_of(roles, "numbers_one")
-    assert number > RESTORED if edition_name == "sql" else number == 2
+def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
+    run(used, "INSERT INTO t DEFAULT VALUES")
+    number, token = one_row(used, TAKE.format("z"))
+    run(used, "SELECT feed_rename('z', 'y')")
+    assert state(used, f"SELECT feed_finish_batch('y', {number + 1}, {token})") == ABSENT
+    run(used, f"SELECT feed_finish_batch('y', {number}, {token})")
 
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
     """Batches that the other database has returned since are not known: the numbers go on above any of them."""
-    run(used, "SELECT feed_drop('z')")
+    last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
-        assert scalar(restored, GONE) == 1
-        run(restored, "ALTER TABLE t RENAME TO old", PLAIN)
-        run(restored, "SELECT feed_create('z', 't')", "SELECT feed_create('y', 't')")
-        assert batch(restored, "y") == 1
-        number = batch(restored)  # as other feeds of a restored database
-        assert number > RESTORED
-        run(restored, "SELECT feed_drop('z')", "SELECT feed_create('z', 't')")
-        assert batch(restored) == number + 1
+        run(restored, "SELECT feed_rebase('t')")
+        assert batch(restored) >= last + JUMP

@@ -4,7 +4,7 @@ import pytest
 from inorder.connection.database import Connection, connect
 
 from conftest import scalar
-from ground import run, state
+from ground import FROM_CLOCK, run, state
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
@@ -75,7 +75,8 @@ def test_a_position_newer_than_the_snapshot(fresh: Connection, other: Connection
 def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
     aside = scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
-    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'one', max_tries => 1)") is None
+    run(fresh, "UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
+    assert scalar(fresh, "SELECT number FROM feed_take_batch('f', 'two', max_tries => 1)") is None
     run(fresh, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
     assert scalar(other, "SELECT count(*) FROM t") == 22
@@ -91,11 +92,11 @@ def test_a_number_that_came_meanwhile_is_not_used_again(
     fresh: Connection, other: Connection, frees: str, level: str
 ) -> None:
     """Who frees a name knows the last number under it."""
-    run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
+    run(fresh, *FROM_CLOCK, *PARTS, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
     assert scalar(other, "SELECT count(*) FROM t") == 21
-    number = scalar(fresh, "SELECT feed_next_batch('f')")
+    number = scalar(fresh, "SELECT (feed_take_batch('f', 'w')).number")
     assert state(other, f"SELECT {frees}") == "40001"
     run(other, "ROLLBACK")
     run(fresh, f"SELECT {frees}", "SELECT feed_create('f', 't')")
-    assert int(str(scalar(fresh, "SELECT feed_next_batch('f')"))) > int(str(number))
+    assert int(str(scalar(fresh, "SELECT (feed_take_batch('f', 'w')).number"))) > int(str(number))

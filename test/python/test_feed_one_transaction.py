@@ -39,7 +39,7 @@ CHANGES = {
     "attached and guard": (ATTACHED, UNGUARDED),
 }
 LATER = (
-    READ[0], "SELECT feed_next_batch('w')", "SELECT * FROM feed_take_batch('w', 'me')",
+    READ[0], "SELECT (feed_take_batch('w', 'w')).number", "SELECT * FROM feed_take_batch('w', 'me')",
     "SELECT * FROM feed_take_batch('s', 'me')", "SELECT reader_next_batch('t', p) FROM kept",
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from conftest import SETTINGS, copy_of, scalar
+from ground import FINISH
 from restoring import ALL, FOREIGN, KEPT, OWNER, check_counts, fill, insert, read, run, spend_transactions
 from sql_edition import BUILT, TESTED
 
@@ -94,8 +95,9 @@ def check_refused(connection: Connection) -> None:
         for call in (
             f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_peek('{feed}', null::{table})",
             f"SELECT feed_apply('{feed}', 'SELECT FROM batch')",
-            f"SELECT feed_next_batch('{feed}')", f"SELECT feed_next_batch('{feed} steps')",
-            f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})", f"SELECT feed_finish_batch('{feed} steps', 1)",
+            f"SELECT (feed_take_batch('{feed}', 'w')).number", f"SELECT (feed_take_batch('{feed} steps', 'w')).number",
+            f"SELECT feed_batch_rows('{feed} steps', 1, null::{table})",
+            f"SELECT feed_finish_batch('{feed} steps', 1, token) FROM feed_take_batch('{feed} steps', 'w')",
             f"SELECT feed_seek('{feed}', 'now')", f"SELECT feed_create('another', {quoted(table)})",
             f"SELECT reader_start({quoted(table)})", f"SELECT feed_enable({quoted(table)})",
             f"SELECT feed_passed({quoted(table)})", f"SELECT feed_passed_partitions({quoted(table)})",
@@ -201,17 +203,16 @@ def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connecti
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])
         steps = f"{feed} steps"
-        assert scalar(restored, "SELECT feed_next_batch(%s)", steps) == 1
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="has no unfinished batch 2"):
-            restored.execute("SELECT feed_finish_batch(%s, 2)", [steps])
-        assert scalar(restored, "SELECT feed_finish_batch(%s, 1)", steps) is True
-        number = int(str(scalar(restored, "SELECT feed_next_batch(%s, 2)", steps)))
+        assert scalar(restored, "SELECT (feed_take_batch(%s, 'w')).number", steps) == 1
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="batch 2 of feed"):
+            restored.execute(FINISH, [steps, 2])
+        assert scalar(restored, FINISH, steps, 1) is True
+        number = int(str(scalar(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps)))
         assert number > int(str(scalar(restored, "SELECT extract(epoch FROM now())::bigint - 3600"))) * 1_000_000
-        assert scalar(restored, "SELECT feed_finish_batch(%s, %s)", steps, number) is True
-        assert scalar(restored, "SELECT feed_finish_batch(%s, %s)", steps, number) is False
-        assert scalar(restored, "SELECT feed_next_batch(%s, 2)", steps) == number + 1
+        assert scalar(restored, FINISH, steps, number) is True
+        assert scalar(restored, "SELECT (feed_take_batch(%s, 'w', 2)).number", steps) == number + 1
     restored.execute("SELECT feed_seek('made steps', 'beginning')")
-    assert int(str(scalar(restored, "SELECT feed_next_batch('made steps')"))) > 1 << 40
+    assert int(str(scalar(restored, "SELECT (feed_take_batch('made steps', 'w')).number"))) > 1 << 40
 
 
 def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_path: Path) -> None:

@@ -1,175 +1,274 @@
-"""Several workers on one feed: each batch is in the hands of one of them, as long as that one lives."""
+"""A batch belongs to the name of a worker, by the clock of the server, whatever becomes of the session that asked."""
 
+import json
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.lab.server.cluster import Cluster
-from psycopg import sql
 
-from attack import refusal
 from conftest import scalar
-from waiting import wait_for
+from ground import PLAIN, run, state
+from pooler import pooled
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-NEXT = "SELECT feed_next_batch('work', %s)"
-FINISH = "SELECT feed_finish_batch('work', %s)"
-ROWS = 1199
+LOST = "22023"  # invalid_parameter_value
+TAKE = "SELECT number, token FROM feed_take_batch('work', %s, %s, lease => '1 hour')"
+FINISH = "SELECT feed_finish_batch('work', %s, %s)"
+RESETS = ("DISCARD ALL", "SELECT pg_advisory_unlock_all()", "RESET ALL; CLOSE ALL; UNLISTEN *; DISCARD TEMP")
+ROWS = 599
 
 
 @pytest.fixture
-def feed(connection: Connection) -> Iterator[Connection]:
-    connection.execute("CREATE TABLE work (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
-    connection.execute("DELETE FROM inorder_internal.gone_feed")  # the numbers of the test before
-    connection.execute("SELECT feed_create('work', 'work')")
-    yield connection
-    connection.execute("SELECT feed_drop('work')")
-    connection.execute("DROP TABLE work")
+def feed(fresh: Connection) -> Connection:
+    run(fresh, "DROP TABLE IF EXISTS t", PLAIN, "SELECT feed_create('work', 't')")
+    return fresh
 
 
 def insert(connection: Connection, amount: int) -> None:
-    connection.execute("INSERT INTO work (n) SELECT generate_series(1, %s)", [amount])
+    connection.execute("INSERT INTO t (n) SELECT generate_series(1, %s)", [amount])
+
+
+def take(connection: Connection, worker: str, rows: int = 2) -> tuple[Any, Any]:
+    number, token = one_row(connection, TAKE, [worker, rows])
+    return number, token
 
 
 class Worker:
-    def __init__(self, dsn: str, written: threading.Event, dies: int) -> None:
-        self.dsn, self.written, self.dies = dsn, written, dies
+    """A process that is killed after some batches, each time before it finishes the last one, and started again."""
+
+    def __init__(self, dsn: str, name: str, written: threading.Event, dies: int) -> None:
+        self.dsn, self.name, self.written, self.dies = dsn, name, written, dies
         self.rows: Counter[int] = Counter()
-        self.refused = 0
+        self.again: set[int] = set()
+        self.left: int | None = None
 
     def run(self) -> "Worker":
-        while not self.session():
+        while not self.process():
             pass
         return self
 
-    def session(self) -> bool:
+    def process(self) -> bool:
         with connect(self.dsn) as connection:
-            batches = 0
-            while True:
+            for batches in range(1, ROWS):
                 last = self.written.is_set()
-                try:
-                    number = scalar(connection, NEXT, 10)
-                except psycopg.errors.ObjectInUse:
-                    self.refused += 1
-                    continue
+                number, token = take(connection, self.name, 10)
                 if number is None and last:
                     return True
-                batches += number is not None
-                if batches == self.dies:
+                assert self.left is None or number == self.left
+                self.left = number if batches == self.dies else None
+                if self.left is not None:
                     return False
                 if number is not None:
-                    self.work(connection, number)
+                    self.work(connection, number, token)
+        return False
 
-    def work(self, connection: Connection, number: object) -> None:
-        for (n,) in connection.execute("SELECT n FROM feed_batch_rows('work', %s, null::work)", [number]):
+    def work(self, connection: Connection, number: int, token: int) -> None:
+        for (n,) in connection.execute("SELECT n FROM feed_batch_rows('work', %s, null::t)", [number]):
             self.rows[int(str(n))] += 1
-        time.sleep(0.001)
-        assert scalar(connection, FINISH, number) is True
+        assert scalar(connection, FINISH, number, token) is True
 
 
 @pytest.mark.parametrize("dies", [0, 7])
-def test_three_workers_get_each_row_once(feed: Connection, cluster: Cluster, dies: int) -> None:
+def test_three_workers_get_each_row_once(feed: Connection, dies: int) -> None:
     written = threading.Event()
-    workers = [Worker(cluster.dsn, written, dies) for _ in range(3)]
+    workers = [Worker(feed.info.dsn, name, written, dies) for name in "abc"]
     with ThreadPoolExecutor(3) as pool:
         runs = [pool.submit(worker.run) for worker in workers]
         for first in range(1, ROWS + 1, 11):
-            feed.execute("INSERT INTO work (n) SELECT generate_series(%s::int, %s)", [first, min(first + 10, ROWS)])
+            feed.execute("INSERT INTO t (n) SELECT generate_series(%s::int, %s)", [first, min(first + 10, ROWS)])
         written.set()
-        for run in runs:
-            run.result()
+        for worker in runs:
+            worker.result()
     rows = sum((worker.rows for worker in workers), Counter[int]())
     assert rows == Counter(range(1, ROWS + 1))
-    assert sum(worker.refused for worker in workers) > 0
+    assert scalar(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
-def test_the_refusal_names_batch_and_holder(feed: Connection, cluster: Cluster) -> None:
+@pytest.mark.parametrize("reset", RESETS)
+def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset: str) -> None:
+    """A pool resets its connections, and another client may get the same one, or the worker another."""
     insert(feed, 3)
-    with connect(cluster.dsn) as holder:
-        assert scalar(holder, NEXT, 2) == 1
-        with pytest.raises(psycopg.errors.ObjectInUse, match="batch 1 of feed 'work' is in use by another session") as (
-            caught
-        ):
-            feed.execute(NEXT.encode(), [2])
-        pid = holder.info.backend_pid
-        assert caught.value.diag.message_detail == f"It belongs to the session with process ID {pid}."
-        feed.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
-        assert scalar(feed, NEXT, 2) == 1
-        assert scalar(feed, FINISH, 1) is True
+    number, token = take(feed, "a")
+    for statement in reset.split("; "):
+        run(feed, statement)
+    for connection in (feed, other):
+        assert take(connection, "b", 9)[0] == number + 1
+    with connect(feed.info.dsn) as third:
+        assert take(third, "c") == (None, None)
+        assert scalar(third, FINISH, number, token) is True
+    shown = "SELECT worker, tries FROM feed_batches"
+    assert feed.execute(shown).fetchall() == [("b", 1)]
 
 
-def test_a_holder_that_crashes_leaves_its_batch(feed: Connection, cluster: Cluster) -> None:
+def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
+    """By transactions, and resetting the session after each: clients share sessions, and have another each time."""
     insert(feed, 3)
-    with connect(cluster.dsn) as holder:
-        assert scalar(holder, NEXT, 2) == 1
-    wait_for(lambda: refusal(feed, "SELECT feed_next_batch('work', 2)") == "")
-    assert scalar(feed, NEXT, 2) == 1
-
-
-def test_a_batch_is_free_once_more_after_a_restart(feed: Connection, cluster: Cluster) -> None:
-    insert(feed, 3)
-    assert scalar(feed, NEXT, 2) == 1
-    held = "(SELECT s FROM inorder_internal.feed AS f, inorder_internal.state_of(f.id) AS s WHERE f.name = 'work')"
-    number = scalar(feed, f"SELECT ({held}).holder")
-    assert scalar(feed, f"SELECT ({held}).holder_pid") == feed.info.backend_pid
-    with connect(cluster.dsn) as other:
-        # A session of that process ID, as after a restart, that is not the one.
-        other.execute(
-            sql.SQL("UPDATE inorder_internal.feed_state SET holder = {}, holder_pid = {}").format(
-                (int(str(number)) + 1) % 2**32, feed.info.backend_pid
+    reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
+    with pooled(cluster, shared_folder, more=reset) as port:
+        dsn = f"host=127.0.0.1 port={port} user=postgres dbname={feed.info.dbname}"
+        with ExitStack() as stack:
+            one, two, three = (
+                stack.enter_context(psycopg.connect(dsn, autocommit=True, prepare_threshold=None)) for _ in range(3)
             )
-        )
-        assert scalar(other, NEXT, 2) == 1
-        with pytest.raises(psycopg.errors.ObjectInUse):
-            feed.execute(NEXT.encode(), [2])
+            number, token = take(one, "a")
+            for _ in range(5):
+                assert take(two, "b", 9)[0] == number + 1
+                assert take(three, "c") == (None, None)
+            again, other_token = take(three, "a")
+            assert again == number
+            with pytest.raises(psycopg.errors.InvalidParameterValue):
+                one.execute(FINISH.encode(), [number, token])
+            assert scalar(two, FINISH, number, other_token) is True
+    assert feed.execute("SELECT worker, tries FROM feed_batches").fetchall() == [("b", 1)]
 
 
-def test_a_session_holds_one_lock_for_all(feed: Connection, cluster: Cluster) -> None:
+def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> None:
+    insert(feed, 3)
+    with connect(feed.info.dsn) as worker:
+        number, token = take(worker, "a")
+        feed.execute("SELECT pg_terminate_backend(%s, 60000)", [worker.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError):
+            worker.execute("SELECT 1")
+    assert take(feed, "b", 9)[0] == number + 1
+    for _ in range(9):
+        with connect(feed.info.dsn) as again:  # under its name it goes on at once
+            assert take(again, "a")[0] == number
+    assert one_row(feed, "SELECT worker, tries FROM feed_batches ORDER BY number LIMIT 1") == ("a", 1)
+    assert state(feed, f"SELECT feed_finish_batch('work', {number}, {token})") == LOST
+
+
+def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connection) -> None:
+    insert(feed, 3)
+    number, token = take(feed, "a")
+    again, other_token = take(other, "a")
+    assert again == number
+    for call in ("feed_finish_batch('work', %s, %s)", "feed_renew_batch('work', %s, %s)",
+                 "feed_fail_batch('work', %s, %s, 'bad')"):  # fmt: skip
+        with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
+            feed.execute(f"SELECT {call}".encode(), [number, token])
+        diagnostics = caught.value.diag
+        assert diagnostics.message_detail == "Worker 'a' has it, by a later call of feed_take_batch()."
+        assert "If this is worker 'a', another process of that name has asked" in str(diagnostics.message_hint)
+    assert scalar(other, FINISH, number, other_token) is True
+
+
+def test_another_name_gets_it_when_the_lease_is_over(feed: Connection, other: Connection) -> None:
+    insert(feed, 2)
+    number, token = take(feed, "a")
+    assert take(other, "b") == (None, None)
+    run(feed, "UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")
+    assert take(other, "b")[0] == number
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
+        feed.execute(FINISH.encode(), [number, token])
+    assert "If this worker has another name, its lease was over" in str(caught.value.diag.message_hint)
+
+
+def test_what_the_hint_says(feed: Connection) -> None:
+    insert(feed, 5)
+    cases: dict[str, tuple[int, int]] = {}
+    number, token = take(feed, "a")
+    scalar(feed, FINISH, number, token)
+    cases["It was finished"] = number, token
+    cases["no batch of this number yet"] = number + 10**9, token
+    number, token = take(feed, "b", 1)
+    run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
+    cases["It was returned"] = number, token
+    take(feed, "b", 1)
+    number, token = one_row(feed, "SELECT number, token FROM feed_take_batch('work', 'c', 1, max_tries => 1)")
+    run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
+    cases["It was set aside after 1 tries"] = number, token
+    number, token = take(feed, "d", 1)
+    cases["The token is that of batch"] = number - 1, token
+    run(feed, f"SELECT feed_fail_batch('work', {cases['It was returned'][0]}, t.token, 'bad') "
+              "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
+    said = {}
+    for detail, (batch, known) in cases.items():
+        with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
+            feed.execute(FINISH.encode(), [batch, known])
+        said[detail] = str(caught.value.diag.message_detail)
+        assert caught.value.diag.message_hint
+    assert [detail for detail in cases if detail not in said[detail]] == [], said
+
+
+def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
+    """(f(...)).* makes a call for each column. Through a client library that is one statement, and one row."""
+    insert(feed, 5)
+    expanded = "SELECT (feed_take_batch('work', 'a', 2)).*"
+    number, token, tries, lease_end = one_row(feed, expanded)
+    assert tries == 1
+    assert one_row(feed, "SELECT number, worker, tries, lease_end FROM feed_batches") == (number, "a", 1, lease_end)
+    assert scalar(feed, FINISH, number, token) is True
+    with feed.transaction():
+        asked = [take(feed, "a") for _ in range(3)]
+        assert len(set(asked)) == 1
+        assert scalar(feed, FINISH, *asked[0]) is True
+        assert take(feed, "a")[0] == asked[0][0] + 1
+    assert take(feed, "a")[1] != asked[0][1]
+
+
+def test_numbers_and_tokens_are_numbers_of_json(feed: Connection) -> None:
     insert(feed, 40)
-    feed.execute("SELECT feed_create('work ' || i, 'work') FROM generate_series(1, 20) AS i")
-    with connect(cluster.dsn) as holder:
-        for name in [f"work {i}" for i in range(1, 21)]:
-            holder.execute("SELECT feed_next_batch(%s, 1)", [name])
-        for i in range(1, 21):
-            number = scalar(holder, NEXT, 1)
-            assert (number, scalar(feed, FINISH, i)) == (i, True)
-        locks = (
-            "FROM pg_locks WHERE (classid = 'inorder_internal.feed'::regclass OR locktype = 'advisory') AND pid = %s"
-        )
-        assert scalar(feed, f"SELECT count(*) {locks}", holder.info.backend_pid) == 1
-        # One that was finished elsewhere does not hold up the next.
-        assert scalar(feed, NEXT, 1) == 21
-        with pytest.raises(psycopg.errors.ObjectInUse):
-            holder.execute(NEXT.encode(), [1])
-    feed.execute("SELECT feed_drop('work ' || i) FROM generate_series(1, 20) AS i")
+    text = "SELECT to_json(b) FROM feed_take_batch('work', %s, 1) AS b"
+    for i in range(40):
+        batch = json.loads(json.dumps(scalar(feed, text, f"w{i}")), parse_int=float)
+        assert scalar(feed, FINISH, int(batch["number"]), int(batch["token"])) is True
 
 
-def test_one_transaction_does_not_need_two_locks(feed: Connection) -> None:
+def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Connection) -> None:
+    insert(feed, 3)
+    tries = "SELECT number, tries FROM feed_take_batch('work', 'a', 2, max_tries => 2)"
+    number, first = one_row(feed, tries)
+    assert (first, one_row(feed, tries)) == (1, (number, 1))
+    over = "UPDATE inorder_internal.worker_batch SET tried = clock_timestamp()"
+    run(feed, over)
+    assert [one_row(feed, tries) for _ in range(2)] == [(number, 2)] * 2
+    run(feed, over)
+    assert one_row(feed, tries) == (number + 1, 1)
+    assert one_row(feed, "SELECT number, worker FROM feed_batches WHERE set_aside IS NOT NULL") == (number, None)
+
+
+def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
+    """A batch that was returned waits until then; its lease, and those of others, are the clock's of that time."""
+    insert(feed, 3)
+    number, token = take(feed, "a")
+    run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")
+    assert take(feed, "b", 9)[0] == number + 1
+    assert take(feed, "c") == (None, None)
+    assert state(feed, f"SELECT feed_retry_batch('work', {number + 1})") == LOST  # its worker has it
+    run(feed, f"SELECT feed_retry_batch('work', {number})")
+    assert one_row(feed, "SELECT number, tries FROM feed_take_batch('work', 'c', 2)") == (number, 1)
+
+
+def test_a_batch_that_is_taken_in_a_prepared_transaction(feed: Connection) -> None:
     insert(feed, 3)
     feed.execute("BEGIN")
-    assert scalar(feed, NEXT, 2) == 1
-    feed.execute("PREPARE TRANSACTION 'work'")
-    feed.execute("COMMIT PREPARED 'work'")
-    assert (scalar(feed, NEXT, 2), scalar(feed, FINISH, 1)) == (1, True)
+    number, token = take(feed, "a")
+    run(feed, "PREPARE TRANSACTION 'work'", "COMMIT PREPARED 'work'")
+    assert scalar(feed, FINISH, number, token) is True
 
 
-def test_the_view_shows_who_has_a_batch(feed: Connection, cluster: Cluster) -> None:
-    shown = "SELECT unfinished_batch, batch_pid FROM feeds WHERE name = 'work'"
+def test_no_lock_stays(feed: Connection) -> None:
+    insert(feed, 3)
+    take(feed, "a")
+    locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND (locktype IN ('advisory', 'object'))"
+    assert scalar(feed, locks) == 0
+
+
+def test_the_view_shows_who_has_a_batch(feed: Connection) -> None:
+    shown = "SELECT unfinished_batch, batch_worker FROM feeds WHERE name = 'work'"
     insert(feed, 5)
     assert feed.execute(shown).fetchone() == (None, None)
-    with connect(cluster.dsn) as worker:
-        assert scalar(worker, NEXT, 2) == 1
-        pid = worker.info.backend_pid
-        for session in (feed, worker):
-            assert session.execute(shown.encode()).fetchone() == (1, pid)
-    wait_for(lambda: feed.execute(shown).fetchone() == (1, None))  # it lets go of its number last
-    assert scalar(feed, NEXT, 2) == 1
-    assert feed.execute(shown).fetchone() == (1, feed.info.backend_pid)
-    scalar(feed, FINISH, 1)
+    number, token = take(feed, "a")
+    assert feed.execute(shown).fetchone() == (number, "a")
+    run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad')")
+    assert feed.execute(shown).fetchone() == (number, None)
+    scalar(feed, FINISH, *take(feed, "b"))
     assert feed.execute(shown).fetchone() == (None, None)

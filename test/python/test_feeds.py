@@ -31,22 +31,21 @@ def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
 
 
 def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> None:
-    fresh.execute("SELECT feed_next_batch('say \"hi\"', 1000)")
-    pid = fresh.info.backend_pid
+    fresh.execute("SELECT (feed_take_batch('say \"hi\"', 'w', 1000)).number")
     header, behind, read = feeds().splitlines()
     assert header.split() == ["feed", "table", "lag", "rows", "polled", "unfinished", "rows", "delayed"]
     time = r"[\d.e-]+ \w+"
-    assert re.search(rf'\.say "hi" +public\.events +{time} +1,200 +{time} ago +1 \(pid {pid}\)$', behind), behind
+    assert re.search(rf'\.say "hi" +public\.events +{time} +1,200 +{time} ago +1 \(worker w\)$', behind), behind
     assert re.search(rf"\.mail +public\.events +caught up +0 +{time} ago$", read), read
 
 
 ROWS: list[Row] = [
     {"owner": "app_owner", "feed": "mailer", "table": "app.events", "caught_up": False, "lag_seconds": 420,
-     "polled_seconds": 3.2, "backlog_rows": 1200, "unfinished_batch": 17, "batch_pid": 812,
+     "polled_seconds": 3.2, "backlog_rows": 1200, "unfinished_batch": 17, "batch_worker": "a",
      "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
     {"owner": "app_owner", "feed": "hourly", "table": "app.events", "caught_up": True, "lag_seconds": 0,
-     "polled_seconds": 41, "backlog_rows": 0, "unfinished_batch": None, "batch_pid": None,
+     "polled_seconds": 41, "backlog_rows": 0, "unfinished_batch": None, "batch_worker": None,
      "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
 ]  # fmt: skip
@@ -124,7 +123,7 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
 
 def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:
     """Those with unfinished batches stay until feed_drop(); the others are gone, though not removed yet."""
-    fresh.execute("SELECT feed_create('Bob''s', 'events'), feed_next_batch('Bob''s')")
+    fresh.execute("SELECT feed_create('Bob''s', 'events'), (feed_take_batch('Bob''s', 'w')).number")
     fresh.execute("DROP TABLE events CASCADE")
     shown = feeds()
     assert "Bob's  (dropped)  " in shown and "mail" not in shown

@@ -133,7 +133,7 @@ def others(place: World) -> Honest:
     """Honest roles that have read nothing yet."""
     place.admin.execute(
         "UPDATE inorder_internal.feed_state SET position.transactions = '{}', position.partial = NULL, "
-        "position.last_key = NULL, position.ordering = NULL, pending = NULL "
+        "position.last_key = NULL, position.ordering = NULL "
         "WHERE NOT (position).transactions @> 1999::bigint"
     )
     oracles = Oracles(place)

@@ -380,9 +380,9 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
     assert rows(empty, "SELECT position, unfinished_batch FROM feeds") == position
     assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch', 5)") == [(5,)]
     with empty.transaction():
-        ((batch,),) = rows(empty, "SELECT feed_next_batch('f')")
+        ((batch,),) = rows(empty, "SELECT (feed_take_batch('f', 'w')).number")
         assert len(rows(empty, f"SELECT n FROM feed_batch_rows('f', {batch}, null::events)")) == 195
-        rows(empty, f"SELECT feed_finish_batch('f', {batch})")
+        rows(empty, f"SELECT feed_finish_batch('f', {batch}, token) FROM feed_take_batch('f', 'w')")
 
 
 @pytest.mark.server

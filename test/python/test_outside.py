@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 
 READ = "SELECT n FROM feed_read('f', null::events)"
 READS = (
-    READ, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT feed_next_batch('out')",
+    READ, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT (feed_take_batch('out', 'w')).number",
     "SELECT reader_next_batch('events', reader_start('events'))", "SELECT exact_count('events')",
 )  # fmt: skip
 FOREIGN = "42809"  # wrong_object_type

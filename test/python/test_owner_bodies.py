@@ -69,7 +69,7 @@ def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
 
 
 WRONG = (
-    "SELECT feed_take_batch('f', '')", "SELECT feed_finish_batch('no feed', 1)", "SELECT feed_seek('f', 'then')",
+    "SELECT feed_take_batch('f', '')", "SELECT feed_finish_batch('no feed', 1, 1)", "SELECT feed_seek('f', 'then')",
     "SELECT count(*) FROM feed_read('f', NULL::t, 0)", "SELECT feed_apply('f', 'SELECT 1', -1)",
     "SELECT exact_count('t')", "SELECT reader_start('pg_class')", "INSERT INTO t VALUES (gen_random_uuid())",
     "DELETE FROM t", "SELECT feed_create('f', 't')",

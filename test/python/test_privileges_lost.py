@@ -25,7 +25,6 @@ OF_READERS = {
     "feed_read": "SELECT count(*) FROM feed_read('f', null::s.t)",
     "feed_read of some rows": "SELECT count(*) FROM feed_read('f', null::s.t, 1)",
     "feed_peek": "SELECT count(*) FROM feed_peek('f', null::s.t)",
-    "feed_next_batch": "SELECT feed_next_batch('f')",
     "feed_batch_rows": "SELECT count(*) FROM feed_batch_rows('out', 1, null::s.t)",
     "feed_take_batch": "SELECT * FROM feed_take_batch('f', 'w')",
     "a worker's rows": "SELECT count(*) FROM feed_batch_rows('work', 1, null::s.t)",
@@ -47,7 +46,7 @@ OF_READERS = {
 }
 # Of a table whose changes are logged, of which each waits for the table, and not for the log.
 OF_CHANGES = {
-    "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', feed_next_batch('f'), null::s.t)",
+    "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', (feed_take_batch('f', 'w')).number, null::s.t)",
     "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
     "reader_changes_query": f"SELECT reader_changes_query('s.t', {START}, {BATCH})",
 }
@@ -88,7 +87,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
     run(owner, "INSERT INTO s.t (n) VALUES (1)")
     run(reader, *(f"SELECT feed_create('{name}', 's.t')" for name in ("f", "out", "work")))
     run(reader, "CREATE TEMP TABLE kept AS SELECT reader_start('s.t') AS p, NULL::feed_batch AS b")
-    run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT feed_next_batch('out')")
+    run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT (feed_take_batch('out', 'w')).number")
     run(reader, "SELECT * FROM feed_take_batch('work', 'w')")
     # What a call finds again without a look has been found before; the count knows all rows but one.
     run(owner, "SELECT exact_count_fold('s.t')", "INSERT INTO s.t (n) VALUES (1)")
@@ -170,7 +169,6 @@ def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
 OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
-    "feed_next_batch": "SELECT feed_next_batch('m', owner => 'lost_team')",
     "feed_take_batch": "SELECT * FROM feed_take_batch('m', 'w', owner => 'lost_team')",
     "feed_finish_batch": "SELECT feed_finish_batch('m', 1, owner => 'lost_team')",
     "feed_retry_batch": "SELECT feed_retry_batch('m', 1, 'lost_team')",

@@ -40,7 +40,9 @@ def test_rows_come_by_the_column_that_the_feed_knows(fresh: Connection, other: C
 
 
 def test_changes_have_the_columns_of_their_snapshot(fresh: Connection, other: Connection) -> None:
-    call = "SELECT changed FROM changes_batch_rows('f', feed_next_batch('f'), null::t) WHERE op = 'upsert'"
+    call = (
+        "SELECT changed FROM changes_batch_rows('f', (feed_take_batch('f', 'w')).number, null::t) WHERE op = 'upsert'"
+    )
     run(fresh, *CHANGED)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(fresh, *SWAP)

@@ -237,7 +237,7 @@ def test_counts_follow_folds_to_the_standby(two: Two) -> None:
     "call",
     [
         "count(*) FROM feed_read('f', null::events)",
-        "feed_next_batch('f')",
+        "(feed_take_batch('f', 'w')).number",
         "feed_apply('f', 'SELECT FROM batch')",
         "feed_seek('f', 'now')",
         "feed_drop('f')",
@@ -272,13 +272,13 @@ def test_peek_works_on_a_standby(two: Two) -> None:
             assert connection.execute(peek.format(", 2").encode()).fetchall() == [(2,), (3,)]
             assert connection.execute((peek.format("") + " LIMIT 1").encode()).fetchall() == [(2,)]
         writer.execute("COMMIT")
-    two.primary.execute("SELECT feed_next_batch('f', 1)")
+    two.primary.execute("SELECT (feed_take_batch('f', 'w', 1)).number")
     two.catch_up()
     for connection in (two.primary, two.standby):
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="unfinished batch, 1"):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="have unfinished batches"):
             connection.execute(peek.format("").encode())
-    assert scalar(two.standby, "SELECT feed_next_batch('f')") == 1  # of the role that has it
-    two.primary.execute("SELECT feed_finish_batch('f', 1)")
+    assert scalar(two.standby, "SELECT (feed_take_batch('f', 'w')).number") == 1  # of the role that has it
+    two.primary.execute("SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w')")
 
 
 def test_a_batch_from_the_future_is_refused(two: Two) -> None:

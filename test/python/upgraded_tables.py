@@ -24,7 +24,7 @@ MADE = (
 )  # fmt: skip
 INSERT = "INSERT INTO {0} (n) SELECT 1 + i % 2 FROM generate_series(1, 6) AS i"
 READS = (
-    "SELECT count(*) FROM feed_read('{0}', null::{0})", "SELECT feed_next_batch('{0}_now')",
+    "SELECT count(*) FROM feed_read('{0}', null::{0})", "SELECT (feed_take_batch('{0}_now', 'w')).number",
     "SELECT * FROM feed_take_batch('{0}_work', 'me')",
 )  # fmt: skip
 FINISH = "SELECT feed_finish_batch('{0}_work', b.number, b.token) FROM feed_take_batch('{0}_work', 'me') AS b"

@@ -1,5 +1,6 @@
 \set SHOW_CONTEXT never
 -- Feeds: every committed row exactly once, on each form of table.
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
 
 -- Five transactions of 7, 14, … 35 rows, read 14 at a time in every way there is: all deliver the same rows in the same
 -- pieces, and each piece can be read again at the end.
@@ -22,7 +23,6 @@ BEGIN
     TRUNCATE got, pieces, applied;
     EXECUTE format('CREATE TABLE events (n int, %s)', definition);
     EXECUTE coalesce(index, 'SELECT 1');
-    DELETE FROM inorder_internal.gone_feed;  -- so that each begins with batch 1
     PERFORM feed_create(f, 'events') FROM unnest('{read,steps,applied}'::text[]) AS f;
     kept := reader_start('events');
     COMMIT;
@@ -39,12 +39,12 @@ BEGIN
         same := same AND read_rows IS NOT DISTINCT FROM other;
         INSERT INTO pieces VALUES (piece, next, other);
         kept := reader_advance(kept, next);
-        batch := feed_next_batch('steps', 14);
+        batch := (feed_take_batch('steps', 'w', 14)).number;
         COMMIT;
         IF batch IS NOT NULL THEN
-            same := same AND batch = feed_next_batch('steps', 1) AND batch = piece;
+            same := same AND batch = (feed_take_batch('steps', 'w', 1)).number AND batch = piece;
             EXECUTE format('SELECT array_agg(n) FROM feed_batch_rows(''steps'', %s, null::events)', batch) INTO other;
-            changed := feed_finish_batch('steps', batch);
+            changed := (SELECT feed_finish_batch('steps', batch, token) FROM feed_take_batch('steps', 'w'));
             same := same AND changed AND read_rows = other;
         END IF;
         DELETE FROM applied;
@@ -199,41 +199,41 @@ DROP TABLE sums;
 
 -- Two steps: the batch stays until it is finished.
 SELECT feed_seek('late', 'now');
-SELECT feed_next_batch('late') AS nothing_new;
+SELECT (feed_take_batch('late', 'w')).number AS nothing_new;
 INSERT INTO events (n) SELECT generate_series(10, 14);
-SELECT feed_next_batch('late', 3);
+SELECT (feed_take_batch('late', 'w', 3)).number;
 INSERT INTO events (n) VALUES (15);
-SELECT feed_next_batch('late', 1);
+SELECT (feed_take_batch('late', 'w', 1)).number;
 SELECT n FROM feed_batch_rows('late', 1, null::events);
 SELECT n FROM feed_batch_rows('late', 1, null::events);
 SELECT error_of($$SELECT feed_read('late', null::events)$$);
 SELECT error_of($$SELECT feed_apply('late', 'SELECT 1')$$);
 SELECT error_of($$SELECT feed_batch_rows('late', 2, null::events)$$);
 SELECT error_of($$SELECT feed_batch_rows('late', NULL, null::events)$$);
-SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
-SELECT feed_finish_batch('late', 1), feed_finish_batch('late', 1) AS finished_before;
+SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
+SELECT feed_finish_batch('late', 1, token) FROM feed_take_batch('late', 'w');
 SELECT error_of($$SELECT feed_finish_batch('late', NULL)$$);
 SELECT error_of($$SELECT feed_batch_rows('late', 1, null::events)$$);
-SELECT error_of($$SELECT feed_finish_batch('late', 0)$$);
-SELECT feed_next_batch('late');
+SELECT error_of($$SELECT feed_finish_batch('late', 0, token) FROM feed_take_batch('late', 'w')$$);
+SELECT (feed_take_batch('late', 'w')).number;
 SELECT n FROM feed_batch_rows('late', 2, null::events);
--- Forgotten, it comes again under the next number.
+-- Taken from its worker, it comes again under the next number.
 SELECT feed_seek('late', 'here');
-SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
-SELECT feed_next_batch('late', 2);
-SELECT error_of($$SELECT feed_finish_batch('late', 2)$$);
-SELECT feed_finish_batch('late', 1) AS finished_before;
+SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
+SELECT (feed_take_batch('late', 'w', 2)).number;
+SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
+SELECT error_of($$SELECT feed_finish_batch('late', 1, token) FROM feed_take_batch('late', 'w')$$);
 SELECT n FROM feed_batch_rows('late', 3, null::events);
-SELECT feed_finish_batch('late', 3);
+SELECT feed_finish_batch('late', 3, token) FROM feed_take_batch('late', 'w');
 SELECT n FROM feed_read('late', null::events);
 
 -- Seeking.
 -- What was forgotten is not finished by a read.
 SELECT feed_seek('late', 'beginning');
-SELECT feed_next_batch('late', 1);
-SELECT feed_seek('late', 'here');
+SELECT (feed_take_batch('late', 'w', 1)).number;
+SELECT feed_seek('late', 'beginning');
 SELECT count(*) > 0 AS moved FROM feed_read('late', null::events);
-SELECT error_of($$SELECT feed_finish_batch('late', 4)$$);
+SELECT error_of($$SELECT feed_finish_batch('late', 4, token) FROM feed_take_batch('late', 'w')$$);
 SELECT feed_seek('late', 'beginning');
 SELECT count(*) FROM feed_read('late', null::events, 4);
 SELECT feed_seek('late', 'here');
@@ -298,11 +298,11 @@ SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, 
 -- Errors.
 SELECT error_of($$SELECT feed_read('none', null::events)$$);
 SELECT error_of($$SELECT feed_read(NULL, null::events)$$);
-SELECT error_of($$SELECT feed_next_batch('none')$$);
+SELECT error_of($$SELECT (feed_take_batch('none', 'w')).number$$);
 SELECT error_of($$SELECT feed_apply('none', 'SELECT 1')$$);
 SELECT error_of($$SELECT feed_seek('none', 'now')$$);
 SELECT error_of($$SELECT feed_drop('none')$$);
-SELECT error_of($$SELECT feed_finish_batch('none', 1)$$);
+SELECT error_of($$SELECT feed_finish_batch('none', 1, token) FROM feed_take_batch('none', 'w')$$);
 SELECT error_of($$SELECT feed_batch_rows('none', 1, null::events)$$);
 SELECT error_of($$SELECT feed_read('late', null::pg_class)$$);
 SELECT error_of($$SELECT feed_read('late', 1)$$);
@@ -398,7 +398,7 @@ SELECT n FROM feed_read('new', null::events, 1);
 -- The table is dropped: its feeds are forgotten when the next is made.
 SELECT oid AS gone FROM pg_class WHERE oid = 'events'::regclass \gset
 DROP TABLE events;
-SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1)$$);
+SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1, token) FROM feed_take_batch('new', 'w')$$);
 SELECT name, relation FROM feeds ORDER BY name;
 SELECT error_of(format('SELECT %s(%s)', f, :'gone')) = format('42P01 table with OID %s does not exist', :'gone') AS said
 FROM unnest('{feed_enable,feed_disable,reader_start,exact_count,exact_count_fold}'::text[]) AS f;
@@ -426,7 +426,7 @@ INSERT INTO "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.
 SELECT "N'" FROM feed_read($$O'Neil."x" %s$$, null::"S.x ""1"""."T'q.%s", 2);
 SELECT feed_apply($$O'Neil."x" %s$$, 'SELECT 1 FROM batch', 1);
 SELECT "K'.%1$s" FROM feed_read('long', null::"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I", 2);
-SELECT feed_next_batch('long', 5);
+SELECT (feed_take_batch('long', 'w', 5)).number;
 SELECT "K'.%1$s" FROM feed_batch_rows('long', 1, null::"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I");
 SELECT name, relation, key_column, unfinished_batch, backlog_rows IS NOT NULL AS counted FROM feeds ORDER BY name COLLATE "C";
 SELECT exact_count_start($$"S.x ""1"""."T'q.%s"$$);
@@ -434,7 +434,7 @@ SELECT exact_count_fold($$"S.x ""1"""."T'q.%s"$$);
 SELECT exact_count($$"S.x ""1"""."T'q.%s"$$);
 SELECT exact_count_start($$"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I"$$);
 SELECT feed_rebase($$"S.x ""1"""."T'q.%s"$$), feed_rebase($$"S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I"$$);
-SELECT error_of($$SELECT feed_next_batch('no ''"%s')$$), error_of($$SELECT feed_disable('"S.x ""1"""."T''q.%s"')$$);
+SELECT error_of($$SELECT (feed_take_batch('no ''"%s', 'w')).number$$), error_of($$SELECT feed_disable('"S.x ""1"""."T''q.%s"')$$);
 SELECT feed_drop(name) FROM feeds;
 SELECT exact_count_stop(relation) FROM (SELECT DISTINCT relation FROM inorder_internal.count_part) AS c;
 SELECT count(feed_disable(relation)) AS disabled FROM inorder_internal.feed_table;

@@ -1,12 +1,12 @@
 -- Batches of workers: several of one feed at once, each with a token; returned, set aside, discarded.
-DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 3);
 INSERT INTO events (n) SELECT generate_series(4, 9);
 CREATE VIEW shown AS
-SELECT number, worker, pid = pg_backend_pid() AS own, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, set_aside IS NOT NULL AS aside
+SELECT number, worker, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, set_aside IS NOT NULL AS aside
 FROM feed_batches ORDER BY number;
 -- Each worker has its own, which it gets again, with another token.
 SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
@@ -16,7 +16,7 @@ SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '9 s' AND
 SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);
 SELECT * FROM shown;
-SELECT worker_batches, set_aside, unfinished_batch, batch_pid = pg_backend_pid() AS own, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
+SELECT worker_batches, set_aside, unfinished_batch, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
 -- Finished in any order; by the token, and once.
 SELECT feed_finish_batch('f', :b);
 SELECT feed_finish_batch('f', :b, :a_token);
@@ -26,8 +26,7 @@ SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
 -- What the first batch shares with the second is not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
--- The form without workers waits for them.
-SELECT feed_next_batch('f', 1);
+-- Readers of the whole feed wait for them.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');
@@ -45,7 +44,7 @@ SELECT number AS c, token AS c_token, tries FROM feed_take_batch('f', 'c', 2, ma
 SELECT feed_fail_batch('f', :c, :c_token, repeat('x', 10000));
 SELECT length(reason), feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits FROM feed_batches WHERE number = :c;
 SELECT * FROM feed_retry_batch('f', :c);
--- Set aside: the feed goes on, also in the form without workers.
+-- Set aside: the feed goes on.
 UPDATE inorder_internal.worker_batch SET set_aside = now() WHERE number = :c;
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT array_agg(n) FROM feed_read('f', null::events);
@@ -55,7 +54,10 @@ SELECT number FROM feed_take_batch('f', 'b', 2);
 -- Tried again.
 SELECT * FROM feed_retry_batch('f', :c);
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
--- A worker that asks again may have crashed with it. Then it is set aside when it was tried too often.
+-- A worker that asks again within the lease goes on with it. After that it may have crashed with it: the batch is set aside
+-- when it was tried too often.
+SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
+UPDATE inorder_internal.worker_batch SET tried = now();
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 SELECT number, tries, reason = repeat('x', 2000) AS reason, aside FROM shown;
 -- Finished by hand.
@@ -76,15 +78,25 @@ SELECT feed_renew_batch('f', :a, :a_token);
 SELECT feed_fail_batch('f', :a, :a_token, 'late');
 SELECT feed_finish_batch('f', :a, :b_token);
 SELECT number FROM feed_take_batch('f', 'b', NULL);
--- An unfinished batch of the form without workers is theirs, under its number, when no session has it.
-INSERT INTO events (n) VALUES (11);
-SELECT feed_next_batch('f') AS single \gset
-SELECT pg_advisory_unlock_all();
-SELECT number = :single AS same, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
-\echo :same
-SELECT array_agg(n) FROM feed_batch_rows('f', :single, null::events);
-SELECT feed_finish_batch('f', :single);
-SELECT feed_finish_batch('f', :single, :a_token);
+-- In one transaction the same call has the same answer, and is one try. Another transaction gets another token.
+INSERT INTO events (n) VALUES (12);
+SELECT (feed_take_batch('f', 'a', 1)).number - :a AS later, (feed_take_batch('f', 'a', 1)).tries;
+BEGIN;
+SELECT number AS a, token AS a_token, lease_end AS a_end FROM feed_take_batch('f', 'a', 1) \gset
+SELECT number = :a AND token = :a_token AND lease_end = :'a_end' AS same, tries FROM (SELECT (feed_take_batch('f', 'a', 1)).*) AS b;
+SAVEPOINT s;
+SELECT number = :a AND token = :a_token AS same, tries FROM feed_take_batch('f', 'a', 1, lease => '1 s', max_tries => 1);
+ROLLBACK TO s;
+SELECT number = :a AND token = :a_token AS same FROM feed_take_batch('f', 'a', 1);
+COMMIT;
+SELECT token <> :a_token AS another, token < 2::numeric ^ 53 AS in_json, tries FROM feed_take_batch('f', 'a', 1);
+SELECT feed_finish_batch('f', :a, :a_token);
+BEGIN;
+SELECT (b).number = :a AS same, feed_fail_batch('f', (b).number, (b).token, 'bad') FROM feed_take_batch('f', 'a', 1) AS b;
+SELECT number = :a AS same, tries FROM feed_take_batch('f', 'a', 1);
+SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'a', 1);
+SELECT number FROM feed_take_batch('f', 'a', 1);
+COMMIT;
 -- Ranges.
 SELECT feed_take_batch('f', '', 1);
 SELECT feed_take_batch('f', repeat('w', 10000), 1);
@@ -102,6 +114,13 @@ SELECT feed_fail_batch('f', :a, :a_token, NULL);
 SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => '-1 s');
 SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => NULL);
 SELECT feed_retry_batch('f', :a);
+SELECT feed_retry_batch('f', 99);
+-- One that waits need not, if its worker, or the clock, was wrong.
+SELECT feed_fail_batch('f', :a, :a_token, '', retry_after => '1 day');
+SELECT number FROM feed_take_batch('f', 'a', 1);
+SELECT feed_retry_batch('f', :a);
+SELECT number = :a AS same, token AS a_token, tries FROM feed_take_batch('f', 'a', 1) \gset
+\echo :same :tries
 SELECT feed_fail_batch('f', :a, :a_token, '');
 -- feed_seek: 'here' gives them new numbers, 'beginning' delivers their rows again, others must not lose one that is set aside.
 SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', 1) \gset
@@ -122,11 +141,23 @@ SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'beginning');
 SELECT count(*) FROM feed_batches;
 SELECT count(*) FROM feed_read('f', null::events);
--- Not in the order of a column.
+-- In the order of a column one batch at a time: until it is finished, whatever becomes of it.
 CREATE TABLE streams (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY);
 CREATE INDEX ON streams (seq);
 SELECT feed_create('ordered', 'streams', order_column => 'seq');
-SELECT feed_take_batch('ordered', 'a', 1);
+INSERT INTO streams SELECT FROM generate_series(1, 4);
+SELECT number AS a, token AS a_token FROM feed_take_batch('ordered', 'a', 2, max_tries => 1) \gset
+SELECT array_agg(seq) FROM feed_batch_rows('ordered', :a, null::streams);
+SELECT number, feed_wait('ordered', '0') FROM feed_take_batch('ordered', 'b', 2);
+SELECT feed_peek('ordered', null::streams);
+SELECT feed_fail_batch('ordered', :a, :a_token, 'bad');
+SELECT number, feed_wait('ordered', '0') FROM feed_take_batch('ordered', 'b', 2);
+SELECT feed_apply('ordered', 'SELECT FROM batch');
+SELECT feed_seek('ordered', 'here');
+SELECT feed_retry_batch('ordered', number) FROM feed_batches WHERE name = 'ordered';
+SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
+SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
+SELECT array_agg(seq) FROM feed_read('ordered', null::streams);
 -- A feed that is renamed keeps them, one that is dropped says that it does not.
 INSERT INTO events (n) VALUES (15);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
@@ -140,7 +171,7 @@ SELECT count(*) FROM inorder_internal.worker_batch;
 SELECT feed_create('f', 'events'), feed_create('read', 'events'), feed_create('pending', 'events');
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');
-SELECT feed_next_batch('pending');
+SELECT (feed_take_batch('pending', 'w')).number;
 DROP TABLE events, streams;
 SELECT name, relation, worker_batches, set_aside, unfinished_batch FROM feeds ORDER BY name;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -149,7 +180,7 @@ SELECT name, relation FROM feeds ORDER BY name;
 SELECT name, relation, aside FROM feed_batches CROSS JOIN shown;
 SELECT c, error_of('SELECT ' || c) FROM unnest(ARRAY[
     $$feed_read('f', null::events)$$, $$feed_peek('f', null::events)$$, $$feed_apply('f', 'SELECT FROM batch')$$,
-    $$feed_next_batch('pending')$$, $$feed_batch_rows('pending', 1, null::events)$$, $$feed_finish_batch('pending', 1)$$,
+    $$(feed_take_batch('pending', 'w')).number$$, $$feed_batch_rows('pending', 1, null::events)$$, $$feed_finish_batch('pending', 1)$$,
     $$feed_wait('f')$$, $$feed_seek('f', 'now')$$, $$feed_take_batch('f', 'b')$$, $$feed_renew_batch('f', 1, 1)$$,
     $$feed_fail_batch('f', 1, 1, 'bad')$$, $$feed_retry_batch('f', 1)$$, $$feed_peek('read', null::events)$$]) AS c;
 SELECT feed_drop('pending');

@@ -7,7 +7,7 @@ CREATE INDEX ON g (xact);
 SELECT feed_create(t, t::regclass), exact_count_start(t::regclass) FROM unnest('{k,d,g}'::text[]) AS t;
 CREATE FUNCTION said(feed text) RETURNS TABLE (way text, answer text) LANGUAGE sql BEGIN ATOMIC
     SELECT w, error_of(format(s, feed)) FROM (VALUES
-        ('read', 'SELECT feed_read(%1$L, null::%1$I)'), ('apply', 'SELECT feed_apply(%1$L, ''SELECT 1 FROM batch'')'), ('batch', 'SELECT feed_next_batch(%1$L)'),
+        ('read', 'SELECT feed_read(%1$L, null::%1$I)'), ('apply', 'SELECT feed_apply(%1$L, ''SELECT 1 FROM batch'')'), ('batch', 'SELECT (feed_take_batch(%1$L, ''w'')).number'),
         ('stateless', 'SELECT reader_batch_rows(%1$L, reader_next_batch(%1$L, reader_start(%1$L)), null::%1$I)'), ('count', 'SELECT exact_count(%1$L)'), ('fold', 'SELECT exact_count_fold(%1$L)')) AS v(w, s);
 END;
 INSERT INTO k (n) VALUES (1);

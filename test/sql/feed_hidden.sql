@@ -11,7 +11,7 @@ SELECT exact_count_start('private.events'), feed_create('events', 'private.event
 INSERT INTO private.events (n) VALUES (1), (2);
 SET ROLE inorder_reader;
 SELECT feed_create('events', 'private.events');
-SELECT feed_next_batch('events', 1);
+SELECT (feed_take_batch('events', 'w', 1)).number;
 
 -- Row security: hidden rows would be missed, and passed over.
 SET ROLE inorder_owner;
@@ -19,7 +19,7 @@ ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
 SET ROLE inorder_reader;
 SELECT error_of($$SELECT feed_read('events', null::private.events)$$);
-SELECT error_of($$SELECT feed_next_batch('events')$$);
+SELECT error_of($$SELECT (feed_take_batch('events', 'w')).number$$);
 SELECT error_of($$SELECT feed_batch_rows('events', 1, null::private.events)$$);
 SELECT error_of($$SELECT feed_apply('events', 'SELECT 1 FROM batch')$$);
 SELECT error_of($$SELECT feed_seek('events', 'here')$$);
@@ -40,7 +40,7 @@ RESET ROLE;
 ALTER ROLE inorder_reader BYPASSRLS;
 SET ROLE inorder_reader;
 SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
-SELECT feed_finish_batch('events', 1);
+SELECT feed_finish_batch('events', 1, token) FROM feed_take_batch('events', 'w');
 SET row_security = off;
 SELECT n FROM feed_read('events', null::private.events, 1);
 RESET row_security;

@@ -28,38 +28,38 @@ SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) 
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 1)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 1)) AS b;
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
-SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, feed_apply('p', 'SELECT FROM batch', 1) AS p, feed_next_batch('b', 1) AS b;
+SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, feed_apply('p', 'SELECT FROM batch', 1) AS p, (feed_take_batch('b', 'w', 1)).number AS b;
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
 -- All that there was.
 INSERT INTO u (n) VALUES (5);
 INSERT INTO p (n) VALUES (5);
 INSERT INTO b (n) VALUES (5);
 SELECT count(*) FROM feed_read('u', null::u, 2);
-SELECT feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b', 2);
+SELECT feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w', 2)).number;
 SELECT * FROM lag ORDER BY name;
 -- An unfinished batch.
 INSERT INTO u (n) VALUES (6);
-SELECT feed_next_batch('u');
+SELECT (feed_take_batch('u', 'w')).number;
 SELECT name, caught_up, none, at FROM lag WHERE name = 'u';
-SELECT feed_finish_batch('u', 1), feed_finish_batch('b', 1);
+SELECT (SELECT feed_finish_batch('u', 1, token) FROM feed_take_batch('u', 'w')), (SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w'));
 SELECT name, caught_up, none, at FROM lag ORDER BY name;
 -- A poll that finds nothing is recorded once a minute, and not where it cannot be.
 CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, s.xmin AS id FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed;
 CREATE TABLE before AS SELECT * FROM written;
-SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 SELECT count(*) AS unchanged FROM written JOIN before USING (name, id);
 UPDATE inorder_internal.feed_state SET polled = polled - interval '2 minutes', caught_up_at = caught_up_at - interval '2 minutes';
 BEGIN READ ONLY;
-SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 COMMIT;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 COMMIT;
 SELECT name, at, now FROM written ORDER BY name;
 INSERT INTO u (n) VALUES (7);
 SELECT count(*) FROM feed_peek('u', null::u);
 SELECT name, caught_up, lag BETWEEN '2 minutes' AND '1 hour' AS late FROM feeds ORDER BY name;
-SELECT count(*), feed_apply('p', 'SELECT FROM batch'), feed_next_batch('b') FROM feed_read('u', null::u);
+SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 SELECT name, at, now FROM written ORDER BY name;
 -- In the order of a column: what is left of a set.
 SELECT feed_drop('p'), feed_create('p', 'p', order_column => 'k');

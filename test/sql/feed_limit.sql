@@ -137,9 +137,9 @@ SELECT array_agg(n) FROM feed_read('f', null::events, 4);
 SELECT array_agg(n) FROM feed_peek('f', null::events, 1);
 SELECT s AS statement, answer FROM unnest(ARRAY['SELECT feed_peek(''f'', null::got)', 'SELECT feed_peek(''f'', null::events, 0)', 'SELECT feed_peek(''none'', null::events)', 'SELECT feed_peek(NULL, null::events)']) AS s, outcome(s);
 -- An unfinished batch is an error, as for feed_read.
-SELECT feed_next_batch('f', 1) LIMIT 1;
+SELECT (feed_take_batch('f', 'w', 1)).number LIMIT 1;
 SELECT feed_peek('f', null::events);
-SELECT feed_finish_batch('f', 1) LIMIT 1;
+SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w') LIMIT 1;
 
 -- feed_apply: LIMIT over the batch, too.
 SELECT feed_seek('f', 'beginning');

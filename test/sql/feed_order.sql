@@ -58,13 +58,13 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 -- A statement, and a sink outside.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 SELECT feed_apply('o', 'SELECT * FROM batch', 2);
-SELECT feed_wait('o', '0'), feed_next_batch('o', 2);
+SELECT feed_wait('o', '0'), (feed_take_batch('o', 'w', 2)).number;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 1, null::e);
-SELECT feed_next_batch('o', 1);
+SELECT (feed_take_batch('o', 'w', 1)).number;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 1, null::e);
-SELECT feed_finish_batch('o', 1), feed_finish_batch('o', 1), feed_next_batch('o');
+SELECT (SELECT feed_finish_batch('o', 1, token) FROM feed_take_batch('o', 'w')), (feed_take_batch('o', 'w')).number;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 2, null::e);
-SELECT feed_finish_batch('o', 2), feed_next_batch('o'), feed_wait('o', '0');
+SELECT (SELECT feed_finish_batch('o', 2, token) FROM feed_take_batch('o', 'w')), (feed_take_batch('o', 'w')).number, feed_wait('o', '0');
 -- To another place.
 SELECT feed_seek('o', 'beginning');
 SELECT count(*), min(seq), max(seq) FROM feed_read('o', null::e, 10);
@@ -210,7 +210,7 @@ END $$;
 SELECT feed_seek('o', 'beginning');
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 ALTER TABLE e RENAME seq TO was;
-SELECT error_of($$SELECT feed_read('o', null::e, 3)$$), error_of($$SELECT feed_next_batch('o')$$), error_of($$SELECT feed_peek('o', null::e)$$),
+SELECT error_of($$SELECT feed_read('o', null::e, 3)$$), error_of($$SELECT (feed_take_batch('o', 'w')).number$$), error_of($$SELECT feed_peek('o', null::e)$$),
     error_of($$SELECT feed_apply('o', 'SELECT 1 FROM batch')$$), error_of($$SELECT feed_wait('o')$$);
 ALTER TABLE e RENAME n TO seq;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
@@ -234,12 +234,12 @@ DROP INDEX good;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
 CREATE INDEX good ON e (seq);
 -- A sink gets the batch that it was given, or an error.
-SELECT feed_next_batch('o', 2);
+SELECT (feed_take_batch('o', 'w', 2)).number;
 ALTER TABLE e RENAME seq TO was;
 SELECT error_of($$SELECT feed_batch_rows('o', 3, null::e)$$);
 ALTER TABLE e RENAME was TO seq;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 3, null::e);
-SELECT feed_finish_batch('o', 3);
+SELECT feed_finish_batch('o', 3, token) FROM feed_take_batch('o', 'w');
 -- Made anew under its name, between two sets and within one.
 SELECT count(*) FROM feed_read('o', null::e);
 ALTER TABLE e DROP seq;
@@ -283,9 +283,9 @@ SELECT array_agg(seq) FROM feed_peek('r', null::p, 1);
 SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
 SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
 SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
-SELECT feed_next_batch('r2', 1);
+SELECT (feed_take_batch('r2', 'w', 1)).number;
 SELECT array_agg(seq) FROM feed_batch_rows('r2', 1, null::p);
-SELECT feed_finish_batch('r2', 1);
+SELECT feed_finish_batch('r2', 1, token) FROM feed_take_batch('r2', 'w');
 SELECT feed_apply('r3', 'SELECT seq FROM batch');
 -- Partitions draw from sequences of their own.
 CREATE SEQUENCE one;

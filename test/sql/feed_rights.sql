@@ -47,9 +47,9 @@ INSERT INTO attempts (what, statement) VALUES
     ('read', 'SELECT count(*) FROM feed_read(''theirs'', null::private.events, owner => ''inorder_owner'')'),
     ('peek', 'SELECT count(*) FROM feed_peek(''theirs'', null::private.events, owner => ''inorder_owner'')'),
     ('apply', 'SELECT feed_apply(''theirs'', ''SELECT FROM batch'', owner => ''inorder_owner'')'),
-    ('batch', 'SELECT feed_next_batch(''theirs'', owner => ''inorder_owner'')'),
-    ('rows of batch', 'SELECT feed_batch_rows(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), null::private.events, ''inorder_owner'') IS NOT NULL'),
-    ('finish', 'SELECT feed_finish_batch(''theirs'', feed_next_batch(''theirs'', 1, ''inorder_owner''), owner => ''inorder_owner'')'),
+    ('batch', 'SELECT (feed_take_batch(''theirs'', ''w'', owner => ''inorder_owner'')).number'),
+    ('rows of batch', 'SELECT feed_batch_rows(''theirs'', (feed_take_batch(''theirs'', ''w'', 1, owner => ''inorder_owner'')).number, null::private.events, ''inorder_owner'') IS NOT NULL'),
+    ('finish', 'SELECT feed_finish_batch(''theirs'', number, token, owner => ''inorder_owner'') FROM feed_take_batch(''theirs'', ''w'', 1, owner => ''inorder_owner'')'),
     ('seek', 'SELECT feed_seek(''theirs'', ''now'', ''inorder_owner'') IS NOT NULL'),
     ('seek to a set', 'SELECT feed_seek(''theirs'', ''{}''::int8multirange, ''inorder_owner'') IS NOT NULL'),
     ('grant', 'SELECT feed_grant(''theirs'', ''inorder_stranger'', ''inorder_owner'') IS NOT NULL'),
@@ -101,10 +101,10 @@ SELECT error_of($$SELECT feed_drop('theirs', 'inorder_owner')$$);
 \set SHOW_CONTEXT never
 SELECT n FROM feed_read('theirs', null::private.events);
 SET ROLE inorder_stranger;
-SELECT feed_next_batch('theirs');
-SELECT feed_next_batch('theirs', owner => 'inorder_owner');
+SELECT (feed_take_batch('theirs', 'w')).number;
+SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 SET ROLE inorder_blind;
-SELECT feed_next_batch('theirs', owner => 'inorder_owner');
+SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 
 -- For real: a reader's feeds, those of others, and rows of partitions that come meanwhile.
 SET ROLE inorder_reader;
@@ -126,9 +126,10 @@ SELECT feed_apply('theirs', 'SELECT FROM batch', 3, 'inorder_owner');
 SET ROLE inorder_owner;
 SELECT n FROM feed_read('theirs', null::private.events);
 SELECT n FROM feed_read('mine', null::private.events, 1, 'inorder_reader');
-SELECT feed_next_batch('mine', 1, 'inorder_reader'), feed_next_batch('mine', 2, 'inorder_feeder');
+SELECT (feed_take_batch('mine', 'w', 1, owner => 'inorder_reader')).number, (feed_take_batch('mine', 'w', 2, owner => 'inorder_feeder')).number;
 SELECT n FROM feed_batch_rows('mine', 1, null::private.events, 'inorder_reader');
-SELECT feed_finish_batch('mine', 1, owner => 'inorder_reader'), feed_finish_batch('mine', 1, owner => 'inorder_feeder');
+SELECT feed_finish_batch('mine', r.number, r.token, 'inorder_reader'), feed_finish_batch('mine', f.number, f.token, 'inorder_feeder')
+FROM feed_take_batch('mine', 'w', owner => 'inorder_reader') AS r, feed_take_batch('mine', 'w', owner => 'inorder_feeder') AS f;
 SELECT name, owner, unfinished_batch, isempty(position) AS at_beginning FROM feeds ORDER BY name, owner;
 -- feed_create makes a feed of its caller's, also of one who owns the table.
 SELECT error_of($$SELECT feed_create('theirs', 'private.events')$$);
@@ -152,8 +153,8 @@ SELECT error_of($$SELECT feed_seek('mine', 'beginning', 'inorder_feeder')$$);
 RESET ROLE;
 REVOKE SELECT ON private.events FROM inorder_feeder;
 SET ROLE inorder_feeder;
-SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_read(''mine'', null::private.events)', 'SELECT feed_apply(''mine'', ''SELECT'')', 'SELECT feed_next_batch(''mine'')',
-    'SELECT feed_seek(''mine'', ''now'')', 'SELECT feed_finish_batch(''mine'', 1)']) AS s;
+SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_read(''mine'', null::private.events)', 'SELECT feed_apply(''mine'', ''SELECT'')', 'SELECT (feed_take_batch(''mine'', ''w'')).number',
+    'SELECT feed_seek(''mine'', ''now'')', 'SELECT (SELECT feed_finish_batch(''mine'', 1, token) FROM feed_take_batch(''mine'', ''w''))']) AS s;
 SELECT name FROM feeds;
 SELECT feed_drop('mine');
 RESET ROLE;
@@ -168,7 +169,7 @@ RESET ROLE;
 REVOKE USAGE ON SCHEMA private FROM PUBLIC;
 SET ROLE inorder_reader;
 SELECT name FROM feeds;
-SELECT error_of(format('SELECT feed_next_batch(%L)', name)) FROM feeds;
+SELECT error_of(format('SELECT (feed_take_batch(%L, ''w'')).number', name)) FROM feeds;
 SELECT error_of(format('SELECT feed_seek(%L, ''now'')', name)) FROM feeds;
 SELECT error_of(format('SELECT feed_create(''new'', %s::regclass)', relation::oid)) FROM feeds;
 SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT reader_start(%s)', relation::oid)) AS same_error FROM feeds;

@@ -1,5 +1,5 @@
 -- feed_wait returns what a read would find; that it is woken is in test/python/test_feed_wait.py.
-DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
 \set SHOW_CONTEXT never
 CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_create('f', 'waited');
@@ -10,9 +10,9 @@ INSERT INTO waited (n) VALUES (1);
 SELECT feed_wait('f', '0'), reader_wait('waited', :'start', '0');
 COMMIT;
 SELECT feed_wait('f'), reader_wait('waited', :'start');
-SELECT feed_next_batch('f');
+SELECT (feed_take_batch('f', 'w')).number;
 SELECT feed_wait('f', owner => CURRENT_USER::regrole);
-SELECT feed_finish_batch('f', 1);
+SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w');
 SELECT feed_wait('f', '10 ms'), reader_wait('waited', :'start', '10 ms');
 SELECT reader_wait('waited', reader_start('waited', 'now'), '10 ms');
 -- A transaction without rows moves nobody.

@@ -30,11 +30,11 @@ BEGIN
 END $$;
 SELECT f || k AS feed, (read(f || k, 4)).* FROM unnest('{u,b,p}'::text[]) AS f, unnest('{" whole"," cut"}'::text[]) AS k ORDER BY k, f;
 SELECT f || ' whole' AS feed, m AS max_rows, (read(f || ' whole', m)).* FROM unnest('{1,13,14}'::int[]) AS m, unnest('{u,b,p}'::text[]) AS f;
--- As what feed_peek, feed_apply and feed_next_batch read, and what a reader does that keeps its position.
+-- As what feed_peek, feed_apply and feed_take_batch read, and what a reader does that keeps its position.
 SELECT count(*) FROM feed_peek('b whole', null::b, 4);
-SELECT feed_apply('b whole', 'SELECT FROM batch', 4), feed_next_batch('b whole', 1);
+SELECT feed_apply('b whole', 'SELECT FROM batch', 4), (feed_take_batch('b whole', 'w', 1)).number;
 SELECT count(*) FROM feed_batch_rows('b whole', 1, null::b);
-SELECT feed_finish_batch('b whole', 1);
+SELECT feed_finish_batch('b whole', 1, token) FROM feed_take_batch('b whole', 'w');
 SELECT partial FROM feeds WHERE name = 'b whole';
 SELECT t, m, w, (SELECT count(*) FROM unnest((b).transactions)) > 0 AS some, (b).cut IS NOT NULL AS cut
 FROM unnest('{u,b,p}'::regclass[]) AS t, unnest('{4,13}'::int[]) AS m, unnest('{t,f,NULL}'::bool[]) AS w, reader_next_batch(t, reader_start(t), m, w) AS b ORDER BY t::text, m, w;

@@ -1,5 +1,5 @@
 -- The view feeds, and who holds rows back.
-DELETE FROM inorder_internal.gone_feed;  -- numbers of other tests
+CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- batch 1 first
 SELECT attname, format_type(atttypid, atttypmod) AS type FROM pg_attribute WHERE attrelid = 'feeds'::regclass AND attnum > 0 ORDER BY attnum;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int) PARTITION BY RANGE (id);
 CREATE TABLE part PARTITION OF events DEFAULT;
@@ -11,11 +11,11 @@ SELECT name, relation, key_column, isempty(position) AS at_beginning, partial, u
 FROM feeds ORDER BY name;
 SELECT count(*) FROM feed_read('a', null::events, 300);
 SELECT name, partial IS NOT NULL AS partial, moved IS NOT NULL AS moved, backlog_rows FROM feeds WHERE name = 'a';
-SELECT feed_next_batch('b', 10);
-SELECT name, unfinished_batch, batch_pid = pg_backend_pid() AS own FROM feeds ORDER BY name;
-SELECT feed_finish_batch('b', 1);
+SELECT (feed_take_batch('b', 'w', 10)).number;
+SELECT name, unfinished_batch, batch_worker FROM feeds ORDER BY name;
+SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w');
 SELECT count(*) FROM feed_read('a', null::events) AS a, feed_read('b', null::events) AS b;
-SELECT name, partial IS NOT NULL AS partial, unfinished_batch, batch_pid, backlog_rows FROM feeds ORDER BY name;
+SELECT name, partial IS NOT NULL AS partial, unfinished_batch, batch_worker, backlog_rows FROM feeds ORDER BY name;
 -- The own transaction holds back its rows; one that writes elsewhere, or has no id, does not.
 BEGIN;
 SELECT name, writers FROM feeds ORDER BY name;

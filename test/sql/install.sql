@@ -75,7 +75,7 @@ DROP EXTENSION inorder;
 SELECT count(*) AS left_over FROM pg_namespace WHERE nspname = 'inorder_internal';
 CREATE SCHEMA "Else where";
 CREATE EXTENSION inorder SCHEMA "Else where";
-SELECT "Else where".feed_next_batch('f');
+SELECT ("Else where".feed_take_batch('f', 'w')).number;
 RESET ROLE;
 \c contrib_regression
 DROP DATABASE inorder_trusted;

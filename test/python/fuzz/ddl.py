@@ -111,7 +111,7 @@ HOLDS = (
     "SELECT public.exact_count_stop({r})", "SELECT * FROM public.feed_read({f}, NULL::{t})",
     "SELECT * FROM public.feed_peek({f}, NULL::{t}) LIMIT 1",
     "SELECT public.feed_seek({f}, 'beginning'::text)", "INSERT INTO {t} (n) VALUES (1)",
-    "SELECT public.feed_next_batch({f}, 1)",
+    "SELECT (public.feed_take_batch({f}, 'w', 1)).number",
     "SELECT public.feed_rebase({r}, 1000000)", "ALTER TABLE {t} RENAME TO held",
     "SELECT public.exact_count_start({r})",
     "SELECT public.feed_create('held', 'alice.numbers')",

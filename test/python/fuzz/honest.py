@@ -30,7 +30,7 @@ READS = (
     "SELECT * FROM public.feed_read({f}, NULL::{t}, owner => {o})",
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, 3, owner => {o})",
     "SELECT public.feed_apply({f}, 'SELECT pg_catalog.count(*) FROM batch'::pg_catalog.text, owner => {o})",
-    "SELECT public.feed_next_batch({f}, 3, owner => {o})",
+    "SELECT (public.feed_take_batch({f}, 'w', 3, owner => {o})).number",
     "SELECT * FROM public.feed_take_batch({f}, 'w'::pg_catalog.text, 3, owner => {o})",
     "SELECT public.feed_fail_batch({f}, 1::pg_catalog.int8, 1::pg_catalog.int8, 'no'::pg_catalog.text, owner => {o})",
     "SELECT public.feed_retry_batch({f}, 1::pg_catalog.int8, owner => {o})",
@@ -176,7 +176,9 @@ class Honest:
 
     def move_shared(self, session: Session, mallory: Session) -> None:
         name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
-        batch = self.must(session, f"SELECT public.feed_next_batch({name}, 3, {owner})", mallory).rows
+        batch = self.must(
+            session, f"SELECT (public.feed_take_batch({name}, 'w', 3, owner => {owner})).number", mallory
+        ).rows
         if batch and batch[0][0] is not None:
             rows = f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})"
             self.must(session, rows, mallory)

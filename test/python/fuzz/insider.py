@@ -45,7 +45,6 @@ def table_row(rng: random.Random, values: Values, relation: str) -> str:
 
 def feed_row(rng: random.Random, values: Values, relation: str) -> str:
     role = rng.choice(("alice", "mallory", "reader", "postgres", "nobody"))
-    pending = values.batch() if rng.random() < 0.5 else "NULL"
     owner = rng.choice((f"'{role}'::regrole, '{role}'", f"'{role}'::regrole, 'alice'", "0, ''", "4294967295, 'x'"))
     movers = rng.choice(("'{}'", "ARRAY[NULL]", "ARRAY[ROW('mallory'::regrole, 'mallory')]"))
     batch = rng.choice((0, 1, 9223372036854775807))
@@ -53,8 +52,8 @@ def feed_row(rng: random.Random, values: Values, relation: str) -> str:
         "WITH f AS (INSERT INTO inorder_internal.feed (id, name, owner, owner_name, system, movers, relation) "
         f"SELECT {rng.randrange(1, HIGHEST_ID)}, 'fuzz {values.focus.feed}', {owner}, 'x', "
         f"{movers}::inorder_internal.role_ref[], {relation} RETURNING id, relation) "
-        "INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, pending, moved) "
-        f"SELECT id, relation, {values.position()}, {batch}, {pending}, {values.of('timestamp with time zone')} FROM f"
+        "INSERT INTO inorder_internal.feed_state (feed, relation, position, batch, moved) "
+        f"SELECT id, relation, {values.position()}, {batch}, {values.of('timestamp with time zone')} FROM f"
     )
 
 

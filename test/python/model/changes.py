@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 from inorder.connection.database import Connection, connect, execute, one_row
 
-from copies import FINISH, NEXT, SNAPSHOT, Copy
+from copies import NEXT, SNAPSHOT, Copy
+from ground import FINISH
 from model.checks import changes
 from model.trace import braced, replay_as
 

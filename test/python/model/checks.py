@@ -88,7 +88,7 @@ def ordered(variant: str, fails: str = "", *, rows: int = 2, disaster: str = "")
 
 def workers(variant: str, fails: str = "") -> Check:
     constants = {
-        "Names": '{"a", "b", "c"}', "Batches": "{1, 2, 3}", "Tokens": "3", "Variant": f'"{variant}"',
+        "Processes": '{"a", "again", "b"}', "Batches": "{1, 2, 3}", "Tokens": "3", "Variant": f'"{variant}"',
     }  # fmt: skip
     return Check("Workers", constants, ("OneAtATime", "InOrder"), fails, is_small=True)
 
@@ -155,6 +155,7 @@ CHECKS = {
     "no-token": workers("no_token", "OneAtATime"),
     "any-batch": workers("any_batch", "InOrder"),
     "unflushed-join": changes("unflushed_join", "Converges", "crash", is_small=True),
+    "same-token": workers("same_token", "OneAtATime"),
     "older-join": changes("older_join", "Converges", is_small=True),
     "older-file": changes("older_file", "Converges", "rewrite"),
     "older-position": changes("older_position", "Converges", readers=TWO, statements=2, most=2),

@@ -20,7 +20,8 @@ from inorder.connection.database import Connection, connect
 from inorder.installations import Installation, find_installation
 from inorder.lab.server.cluster import Cluster
 
-from copies import FINISH, NEXT, SNAPSHOT, Copy, KeptCopy
+from copies import NEXT, SNAPSHOT, Copy, KeptCopy
+from ground import FINISH
 from standby import Standby
 from stress.edition import EDITIONS, INSTALLER, STANDBY, Edition
 

@@ -10,11 +10,10 @@ from typing import Self
 import psycopg
 from inorder.connection.database import Connection, connect, one_row
 
-from stress.refusals import GUARD, IN_USE, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
+from stress.refusals import GUARD, JOINED, KEY, ORIGIN, PASSED, cause_of, passes
 from stress.world import CALM, LANE_BITS, ORDER, ROW_BITS, STREAMED, TABLES, Role, World, is_lost, numbers, roll_back
 
 LONG_PAUSE = 0.3
-BUSY_PAUSE = 0.005
 DRAINING_TRIES = 10_000
 KEYED = "r_keyed"
 
@@ -197,8 +196,6 @@ class Reader(Role):
             self.accept_partitions(table)
         elif cause == KEY:
             self.accept_key(table)
-        elif cause == IN_USE:
-            time.sleep(BUSY_PAUSE)
         elif cause in (GUARD, ORIGIN):
             raise AssertionError(f"{self.name}: {cause} on {table}")
 

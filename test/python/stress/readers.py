@@ -3,18 +3,20 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
-from inorder.connection.database import Connection, connect, one_row
+from inorder.connection.database import Connection, one_row
 
 from stress.delivery import KEYED, Delivery, Event, Reader, Repair, leave_transaction
 from stress.world import ISOLATIONS, MOVER, OWNER, RESTLESS, TABLES, World, numbers, token_of, transaction
 
 # A snapshot that is this old has been overtaken by changes of the table.
 OLD_SECONDS = 0.4
-# Numbers of batches that were handed out before the promotion are below this, others above.
-NEW_TIMELINE = 1 << 40
+TAKE = "SELECT number, token FROM feed_take_batch(%s, 'sink', %s, '1 hour', max_tries => NULL)"
+# Numbers of batches that were handed out on another timeline are at least so much higher.
+JUMP = 10**9
 
 
 def feed_read(
@@ -245,7 +247,7 @@ class Batched(Plain):
     def stays(self, event: Event, known: set[int]) -> bool:
         if event.batch is None:
             return super().stays(event, known)
-        if self.last[event.table] < event.batch < NEW_TIMELINE:
+        if self.last[event.table] < event.batch < self.last[event.table] + JUMP:
             self.dropped.add((event.table, event.batch))
             return False
         return True
@@ -255,46 +257,40 @@ class Batched(Plain):
 
 
 class TwoStep(Batched):
-    """feed_next_batch, feed_batch_rows, feed_finish_batch, with crashes in between; the sink remembers a number.
-
-    Workers that share a feed have one sink. A batch is in the hands of one of them, or of a session that crashed and is
-    not gone yet.
-    """
+    """One worker: take, rows and finish, with crashes in between; the sink remembers a number."""
 
     crashes = 0.1
 
-    def __init__(
-        self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "TwoStep | None" = None
-    ) -> None:
-        super().__init__(world, kind, max_rows, other)
-        self.is_shared = other is not None
-        if other:
-            other.is_shared = True
-        self.sink: dict[str, tuple[int, list[int]]] = other.sink if other else {table: (0, []) for table in TABLES}
+    def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
+        super().__init__(world, kind, max_rows)
+        self.sink: dict[str, tuple[int, list[int]]] = {table: (0, []) for table in TABLES}
         # Batches that were forgotten by feed_seek(), which leave gaps.
-        self.forgotten: Counter[str] = other.forgotten if other else Counter()
+        self.forgotten: Counter[str] = Counter()
 
     def poll(self, table: str) -> int | None:
         """All three steps, or as far as it gets."""
-        number = self.next_batch(table)
-        if number is None or number == 0:
-            return number
+        taken = self.ask(table)
+        if taken is None or taken[0] == 0:
+            return taken and 0
+        number, token = taken
         tokens = self.rows(table, number)
         if self.crash():
             return None
         self.take(table, number, tokens)
         if self.crash():
             return None
-        self.finish(table, number)
+        self.finish(table, number, token)
         if self.crash():  # its answer may be lost
-            self.finish_again(table, number)
+            with suppress(psycopg.errors.InvalidParameterValue):
+                self.finish(table, number, token)
+                self.world.problem(f"{self.name}: batch {number} of {table} was finished twice")
         # None: a batch that was handed out before its partition went has no rows, and others follow it.
         return len(tokens) or None
 
-    def next_batch(self, table: str) -> int | None:
-        """The number; zero if there is nothing new, None after a crash."""
-        row = self.asked(table, "SELECT feed_next_batch(%s, %s)", self.feed(table), self.max_rows())
-        return row[0] or 0 if row else None
+    def ask(self, table: str) -> tuple[int, int] | None:
+        """Number and token; zeros if there is nothing new, None after a crash."""
+        row = self.asked(table, TAKE, self.feed(table), self.max_rows())
+        return (row[0] or 0, row[1] or 0) if row else None
 
     def rows(self, table: str, number: int) -> list[int]:
         with transaction(self.connection, self.rng.choice(ISOLATIONS)):
@@ -302,15 +298,8 @@ class TwoStep(Batched):
                 self.grow_old(table)
             return super().rows(table, number)
 
-    def finish_again(self, table: str, number: int) -> None:
-        try:
-            self.finish(table, number)
-        except psycopg.errors.InvalidParameterValue:
-            if not self.is_shared:
-                raise
-
-    def finish(self, table: str, number: int) -> None:
-        self.connection.execute("SELECT feed_finish_batch(%s, %s)", [self.feed(table), number])
+    def finish(self, table: str, number: int, token: int) -> None:
+        self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), number, token])
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
         """The sink: a batch that it has already must be the same, otherwise be the next one."""
@@ -320,7 +309,7 @@ class TwoStep(Batched):
                 self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
             return
         # On another timeline, or another server, they go on in a new range.
-        jumped = (self.world.was_promoted or self.world.was_restored) and number > last
+        jumped = last == 0 or ((self.world.was_promoted or self.world.was_restored) and number > last)
         if (number < last or number > last + 1 + self.forgotten[table]) and not jumped:
             self.world.problem(f"{self.name}: batch {number} of {table} after {last}")
         if (table, number) in self.dropped:
@@ -336,36 +325,24 @@ class TwoStep(Batched):
 
     def accept_partitions(self, table: str) -> None:
         """A batch that the sink has is finished; another is forgotten, and its rows come again."""
-        if self.finished(table):
-            return
-        with transaction(self.connection):
-            self.connection.execute("SAVEPOINT s")
-            super().accept_partitions(table)  # locks the feed; another worker may have been given a batch meanwhile
-            with connect(self.world.primary) as other:
-                number, is_held = self.unfinished(other, table)
-            if is_held or number == self.sink[table][0]:
-                self.connection.execute("ROLLBACK TO SAVEPOINT s")
-            else:
-                self.forgotten[table] += 1
+        if not self.finished(table):
+            super().accept_partitions(table)
+            self.forgotten[table] += 1
 
     def accept_key(self, table: str) -> None:
-        """Likewise; on this table workers take turns."""
         if not self.finished(table):
             self.forgotten[table] += 1
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Whether there was an unfinished batch that the sink has, or that another worker may be about to finish."""
-        number, is_held = self.unfinished(self.connection, table)
-        if not is_held and number == self.sink[table][0]:
-            self.finish(table, number)
-            return True
-        return is_held
-
-    def unfinished(self, connection: Connection, table: str) -> tuple[int | None, bool]:
-        query = "SELECT unfinished_batch, batch_pid <> %s FROM feeds WHERE name = %s"
-        number, is_held = one_row(connection, query, [self.connection.info.backend_pid, self.feed(table)])
-        return number, self.is_shared and bool(is_held)
+        """Whether there was an unfinished batch that the sink has."""
+        query = "SELECT unfinished_batch FROM feeds WHERE name = %s"
+        (number,) = one_row(self.connection, query, [self.feed(table)])
+        if number is None or number != self.sink[table][0]:
+            return False
+        number, token = one_row(self.connection, TAKE, [self.feed(table), None])
+        self.finish(table, number, token)
+        return True
 
 
 class Applying(Plain):
@@ -426,6 +403,4 @@ def database_readers(world: World) -> list[Reader]:
     readers += [owner, Granted(world, owner.kind, MOVER, owner.delivery)]
     shared = Plain(world, "two readers", (1, 2000))
     readers += [shared, Plain(world, shared.kind, (1, 2000), shared.delivery)]
-    worker = TwoStep(world, "workers", (1, 500))
-    readers += [worker, TwoStep(world, worker.kind, (1, 500), worker)]
     return readers

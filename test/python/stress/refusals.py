@@ -4,8 +4,7 @@ import psycopg
 from inorder.connection.session import index_went
 
 # What is asked for is not to be had now, and will be.
-IN_USE = "in use"  # another session has the batch
-AGAIN = {"40001": "40001", "40P01": "40P01", "55006": IN_USE}
+AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"
 # object_not_in_prerequisite_state: somebody has to act. What the message or the hint says, and what it is.

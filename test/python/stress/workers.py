@@ -7,7 +7,7 @@ import psycopg
 from inorder.connection.database import Connection
 
 from stress.delivery import Event
-from stress.readers import NEW_TIMELINE, Batched, Plain
+from stress.readers import JUMP, Batched, Plain
 from stress.world import World, numbers
 
 # Of which all rows keep their numbers, and no partition comes or goes.
@@ -89,7 +89,7 @@ class Worker(Batched):
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         with self.delivery.busy:
             # From a worker that has not heard of the promotion, of which the sink knows: there is no such batch now.
-            if self.last and self.last[table] < number < NEW_TIMELINE and not self.was_promoted:
+            if self.last and self.last[table] < number < self.last[table] + JUMP and not self.was_promoted:
                 return
             had = self.sink.setdefault((table, number), tokens)
             if had is not tokens:
