@@ -81,7 +81,8 @@ def insert(connection: Connection, first: int, last: int) -> None:
 def make_tables(connection: Connection) -> None:
     if connection.execute("SELECT to_regnamespace('inorder_internal')").fetchone() == (None,):
         create(connection)
-        connection.execute(FROM_ONE)
+        if connection.info.user == "postgres":
+            connection.execute(FROM_ONE)
     connection.execute(TABLES.encode())
 
 

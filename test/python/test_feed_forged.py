@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from attack import ATTACK, MOVED, database, execute, refusal, value
 from conftest import LONG_RUN, scalar
+from ground import FROM_ONE
 from sql_edition import BUILT, TESTED, create
 
 pytestmark = pytest.mark.server
@@ -197,7 +198,6 @@ def calls(relation: str, owner: str) -> list[str]:
         f"SELECT (feed_take_batch('x', 'w', 1, owner => {whose})).number",
         f"SELECT exact_count_fold({oid})",
         f"SELECT exact_count_start({oid})",
-        f"SELECT feed_finish_batch('x', 1, owner => {whose})",
         f"SELECT feed_finish_batch('x', number, token, {whose}) FROM feed_take_batch('x', 'w', 1, owner => {whose})",
         f"SELECT feed_seek('x', 'now', {whose})",
         f"SELECT feed_seek('x', 'here', {whose})",
@@ -241,8 +241,9 @@ def forge(
 
 
 def forget(state: State) -> None:
-    kept = {"feed": "name = 'a'", "feed_state": "feed IN (SELECT id FROM inorder_internal.feed)"}
-    for table in ("feed_table", "counted_table", "count_part", "worker_batch", *kept):
+    of_feed = "feed IN (SELECT id FROM inorder_internal.feed)"
+    kept = {"feed": "name = 'a'", "feed_state": of_feed, "worker_batch": of_feed}
+    for table in ("feed_table", "counted_table", "count_part", *kept):
         condition = kept.get(table, "relation = 'alice.t'::regclass")
         execute(state.sessions["postgres"], f"DELETE FROM inorder_internal.{table} WHERE NOT ({condition})")
 
@@ -283,6 +284,7 @@ def check_others(state: State, what: str) -> None:
 
 def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     alice = state.sessions["alice"]
+    execute(state.sessions["postgres"], FROM_ONE)
     execute(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
     for _ in range(2):
