@@ -167,6 +167,8 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
     install_edition(name, server, cluster, database)
     with connect(f"{cluster.dsn} dbname={database}") as connection:
         run(connection, "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock", FROM_ONE)
+        if name == "c":  # so that DROP EXTENSION takes it along
+            run(connection, "ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
     return database
 
 

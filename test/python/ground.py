@@ -36,7 +36,7 @@ FROM_ONE = (
     "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
 )
 FROM_CLOCK = (
-    "DROP FUNCTION inorder_internal.first_number()",
+    "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_tests",
     "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",
 )
 # The worker takes its batch again, with another token.
