@@ -13,7 +13,7 @@ IN_C = re.compile(
     r"\b(pg_get_\w+|Build(?:Dummy)?IndexInfo|FormIndexDatum|RelationGetPartition\w+|CreatePartitionDirectory"
     r"|get_partition_qual\w*|get_qual_from_partbound|RelationGet(?:Dummy)?Index(?:Expressions|Predicate)"
     r"|eval_const_expressions|expression_planner\w*|estimate_expression_value|build_column_default|TupleDescGetDefault"
-    r"|stringToNode|Exec(?:Prepare\w+|InitExpr\w*|InitQual|OpenIndices|InsertIndexTuples|Constraints|PartitionCheck"
+    r"|stringToNode|Exec(?:Prepare\w+|InitExpr\w*|InitQual|OpenIndices|InsertIndexTuples|SetupPartitionTupleRouting|Constraints|PartitionCheck"
     r"|ComputeStoredGenerated)|(?:Oid)?(?:Output|Input|Send|Receive)FunctionCall|Oid(?:Output|Input)FunctionCall"
     r"|OidFunctionCall\d\w*|FunctionCall\d\w*|FunctionCallInvoke|InitDomainConstraintRef|domain_check"
     r"|TYPECACHE_DOMAIN_\w+|SPI_(?:execute|exec|prepare|cursor)\w*|raw_parser|pg_parse_query|parse_analyze\w*"
@@ -34,8 +34,8 @@ CONSTANTS = "constants in the caller's own statement"
 PLAIN = "as the caller: the SQL edition has no other role"
 ALLOWED = {
     # --- C ---
-    "src/changes/logging.c BuildIndexInfo": f"of a primary key, which has no expression and no predicate; {WRITER}",
-    "src/changes/logging.c FunctionCallInvoke": "the function of the log",
+    "src/changes/logging.c ExecOpenIndices": f"the indexes of the log, as an INSERT into it would; {WRITER}",
+    "src/changes/logging.c ExecSetupPartitionTupleRouting": f"the partitions of the log, as an INSERT would; {WRITER}",
     "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
     "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
     "src/ports/numbers.c OidFunctionCall2": SERVERS,
