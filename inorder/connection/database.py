@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import pq, sql
@@ -27,6 +27,10 @@ SEARCH_PATH = "pg_catalog, pg_temp"
 # Of sessions that begin with such a path: it was given by the client, or by who may change the role. The owner of the
 # database may change the others.
 TRUSTED_SOURCES = ("client", "user", "database user")
+# By which a server ends what takes long, and the version that has them first.
+TIMEOUTS: dict[LiteralString, int] = {
+    "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0, "transaction_timeout": 170000,
+}  # fmt: skip
 # What nobody else may see of a connection string.
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
@@ -150,6 +154,17 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
     options = {option.keyword.decode(): option.val for option in nowhere.info}
     nowhere.finish()
     return {name: value.decode() for name, value in options.items() if value is not None and name in names}
+
+
+def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
+    """Statements by which a transaction, or a session, ends when it is finished, as pg_dump has them.
+
+    What a role has as its timeouts is meant for others; a read that is cut off would be made again, and cut off again.
+
+    >>> untimed(150020, "SESSION")[-1]
+    'SET SESSION idle_in_transaction_session_timeout = 0'
+    """
+    return tuple(f"SET {scope} {name} = 0" for name, first in TIMEOUTS.items() if version >= first)
 
 
 def literal(value: object) -> str:

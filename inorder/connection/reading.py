@@ -143,8 +143,9 @@ class Reader:
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
         """Whether rows follow, after a wait of at most a second; an error if the position is none of this table."""
-        ((found,),) = self.rows("reader_has_rows", position=self.usable(position), wait=f"{wait} s")
-        return bool(found)
+        parts = {"position": self.usable(position), "wait": f"{wait} s"}
+        found = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
+        return any(has_rows for (has_rows,) in found)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
         """The position after the next batch, of no transaction that ended after another position; None at the end."""

@@ -1,7 +1,8 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -9,8 +10,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inorder.connection.database import ServerRow, connect_as_user, query
-from inorder.connection.patience import patiently
+from inorder.connection.database import ServerRow, connect_as_user, query, untimed
+from inorder.connection.patience import CONFLICTS, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.text import one_line
@@ -19,6 +20,15 @@ SEEK = "reader_seek("  # in the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
+
+LONGEST_WAIT = 5.0  # seconds for a query that waits for one
+
+# What ended a statement or a session, where the server does not say so.
+ENDED_BY = {
+    "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
+    "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
+}  # fmt: skip
+OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
 # Classes of SQLSTATE that are about the state of the server, of a pooler or of rows, not about what was asked.
 FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
@@ -65,10 +75,11 @@ class Session:
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
-        self.first = sql.SQL("".join(f"{setting};\n" for setting in self.settings))
         self.connection = connect_as_user(dsn)
-        self.connection.settings = self.first + query("session_settings")
         with on_error(self.connection.close):
+            self.settings = (*untimed(self.connection.info.server_version), *self.settings)
+            self.first = sql.SQL("".join(f"{setting};\n" for setting in self.settings))
+            self.connection.settings = self.first + query("session_settings")
             self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self.connection.deferrable = False
             self.schema_name, is_standby = self.extension()
@@ -129,6 +140,30 @@ class Session:
     def row(self, text: sql.SQL, **parts: object) -> ServerRow:
         (row,) = self.rows(text, **parts)
         return row
+
+    def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
+        """The rows of a query that waits for a second by the clock of the server; none if that was set back.
+
+        PostgreSQL's pg_sleep(), by which the SQL edition waits, would then go on for as long as it was set back.
+        """
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            with suppress(psycopg.Error):
+                self.connection.cancel_safe()
+
+        timer = threading.Timer(LONGEST_WAIT, end)
+        timer.start()
+        try:
+            return self.rows(text, **parts)
+        except psycopg.errors.QueryCanceled:
+            if not is_late.is_set():
+                raise
+            return []
+        finally:
+            timer.cancel()
+            timer.join()
 
     def table(self, name: str) -> Table:
         oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))
@@ -209,7 +244,7 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
-    for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint)):
+    for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or setting_of(error))):
         # Names in it may have line ends, too: no line is the tool's but those that begin with a word.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
@@ -218,6 +253,19 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
         message += f"\nThat is what {acceptance} does, once. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
+
+
+def setting_of(error: psycopg.Error) -> str | None:
+    """A hint to the setting by which the server ended something, if it was one. Its message may be in any language.
+
+    >>> setting_of(psycopg.errors.LockNotAvailable())
+    'See lock_timeout.'
+    """
+    is_of_recovery = error.sqlstate in CONFLICTS and (error.diag.source_function or "").startswith(
+        ("ProcessInterrupts", "ProcessRecoveryConflict")
+    )
+    settings = OF_RECOVERY if is_of_recovery else ENDED_BY.get(error.sqlstate or "")
+    return settings and f"See {settings}."
 
 
 @contextmanager

@@ -12,12 +12,15 @@ from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
 
+# Of a feed with new rows, whose reader has found nothing for a while: polls in vain are recorded twice a minute.
+LEAST_CHECK = 60.0  # seconds
+
 
 @click.command(epilog="Example: inorder feeds --watch 2s")
 @dsn_option()
 @format_option(FORMATS)
-@option("--check", type=duration(0), help="Exit with 3 if a feed has not been caught up for longer than this, or has a "
-        "batch that was set aside, or if the role sees no feed.")  # fmt: skip
+@option("--check", type=duration(LEAST_CHECK), help="Exit with 3 if a feed has not been caught up for longer than "
+        "this, a minute or more, or has a batch that was set aside, or if the role sees no feed.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
 @option("--out", type=FILE, help="Replace FILE by each reading, atomically, instead of printing it.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:

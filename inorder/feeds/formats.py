@@ -20,8 +20,8 @@ LABELS = ("feed", "owner", "table", "database")
 # Gauges, from the column of the query: null has no sample.
 GAUGES = {
     "caught_up": "Whether all committed rows are read and no batch is unfinished; no sample if that is not known.",
-    "lag_seconds": "Seconds since a reader was last given all committed rows; 0 if all are read.",
-    "polled_seconds": "Seconds since a reader last asked for rows; polls that find nothing count once a minute.",
+    "lag_seconds": "Most seconds for which rows may be unread; 0 if all are read, else up to a minute too many.",
+    "polled_seconds": "Seconds since a reader last asked for rows; polls that find nothing count twice a minute.",
     "moved_seconds": "Seconds since the position last moved, or since the feed was created.",
     "backlog_rows": "Rows that the feed has not read, counted up to 10000; no sample if that is not known.",
     "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
@@ -78,14 +78,14 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def lag(row: Row) -> str:
-    """The time for which rows may be unread.
+    """The longest time for which rows may be unread: the poll before that is known; the last one may not be.
 
     >>> [lag({"caught_up": known, "lag_seconds": 90}) for known in (True, False, None)]
-    ['caught up', '90 s', '90 s or 0']
+    ['caught up', 'up to 90 s', '0 to 90 s']
     """
     if row["caught_up"]:
         return "caught up"
-    return time_text(row["lag_seconds"]) + (" or 0" if row["caught_up"] is None else "")
+    return f"{'0' if row['caught_up'] is None else 'up'} to {time_text(row['lag_seconds'])}"
 
 
 def rows_text(row: Row) -> str:

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from inorder import sources
-from inorder.connection.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, query, untimed
 from inorder.connection.session import explained, first_line
 from inorder.errors import InorderError
 from inorder.install import edition
@@ -18,9 +18,8 @@ from inorder.install.offer import Installed, Offer
 # Nothing is left to the defaults of the role or of the database.
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
-    "('statement_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('row_security', 'on'), "
-    "('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), ('plpgsql.extra_warnings', 'none'), "
-    "('client_min_messages', 'warning'), ('lock_timeout', {})) AS s(name, value)"
+    "('row_security', 'on'), ('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), "
+    "('plpgsql.extra_warnings', 'none'), ('client_min_messages', 'warning'), ('lock_timeout', {})) AS s(name, value)"
 )
 
 
@@ -28,7 +27,9 @@ class Target:
     def __init__(self, dsn: str, schema: str, lock_timeout: float) -> None:
         self.schema = schema
         self.connection = connect_as_user(dsn)
-        self.connection.settings = sql.SQL(SETTINGS).format(sql.Literal(str(round(lock_timeout * 1000))))
+        settings = sql.SQL(SETTINGS).format(sql.Literal(str(round(lock_timeout * 1000))))
+        first = "".join(f"{setting};\n" for setting in untimed(self.connection.info.server_version))
+        self.connection.settings = sql.SQL(first) + settings
         self.connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self.sources = sources.folder()
         self.version = edition.version(self.sources)

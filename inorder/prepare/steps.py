@@ -8,7 +8,7 @@ from threading import Event, Thread
 import psycopg
 from psycopg import sql
 
-from inorder.connection.database import connect_as_user, query
+from inorder.connection.database import connect_as_user, query, untimed
 from inorder.connection.patience import attempts
 from inorder.connection.reconnect import once
 from inorder.connection.session import Session, first_line
@@ -21,9 +21,7 @@ PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_enable", "changes_disable", "feed_create"]
 # Nothing of a session is left to the defaults of the role or of the database.
-SETTINGS = (
-    "SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
-)
+SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,11 @@ class Preparation:
 
     def run(self) -> None:
         """All of them, or a word about what is done."""
-        self.session.connection.keep_path(query("session_path"))
-        self.session.connection.execute(SETTINGS)
+        connection = self.session.connection
+        connection.keep_path(query("session_path"))
+        for setting in untimed(connection.info.server_version, "SESSION"):
+            connection.execute(setting)
+        connection.execute(SETTINGS)
         self.require_privileges(self.statements())
         try:
             for number in attempts(self.request.tries):  # what was interrupted or given up begins where it stopped

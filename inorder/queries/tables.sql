@@ -55,13 +55,11 @@ WHERE s.name OPERATOR(pg_catalog.=) 'search_path'::pg_catalog.text
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
 
 -- session_settings: What a transaction reads and what values look like as text: the same in every run. The time zone is
--- the user's. With row_security off a policy that would hide rows is an error. While rows wait to be written the
--- session is idle. Nobody reads notices, which the driver of Arrow writes to the standard error of the process.
+-- the user's. With row_security off a policy that would hide rows is an error. Nobody reads notices, which the driver of Arrow writes to the standard error of the process.
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
-             ('array_nulls', 'on'), ('row_security', 'off'), ('client_min_messages', 'error'),
-             ('idle_in_transaction_session_timeout', '0')) AS s(name, value)
+             ('array_nulls', 'on'), ('row_security', 'off'), ('client_min_messages', 'error')) AS s(name, value)
 
 -- table: What a table is called.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database()

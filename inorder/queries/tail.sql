@@ -65,11 +65,9 @@ SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.
 {inorder_text}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
                                (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_wait: Wait until a feed has rows, for a second, or half of a shorter statement_timeout.
-SELECT {inorder}.feed_wait({name}::pg_catalog.text, least(
-    '1 second'::pg_catalog.interval,
-    nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
-    OPERATOR(pg_catalog./) '2'::pg_catalog.float8), {owner}::pg_catalog.oid::pg_catalog.regrole)
+-- tail_feed_wait: Wait until a feed has rows, for a second.
+SELECT {inorder}.feed_wait({name}::pg_catalog.text, '1 second'::pg_catalog.interval,
+                           {owner}::pg_catalog.oid::pg_catalog.regrole)
 
 -- tail_json: How the rows of a table become JSON, if this transaction has locked it. A value of a type that is not the
 -- server's, or has one in it, is the text that its output function writes: row_to_json() would call a cast that the
@@ -146,9 +144,6 @@ WHERE NOT pg_catalog.isempty(part.transactions)
 -- tail_rows: Rows, as the server writes them.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 
--- tail_wait: Wait until there are rows after a position, for a second, or half of a shorter statement_timeout.
-SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, least(
-    '1 second'::pg_catalog.interval,
-    nullif(pg_catalog.current_setting('statement_timeout')::pg_catalog.interval, '0'::pg_catalog.interval)
-    OPERATOR(pg_catalog./) '2'::pg_catalog.float8))
+-- tail_wait: Wait until there are rows after a position, for a second.
+SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, '1 second'::pg_catalog.interval)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p

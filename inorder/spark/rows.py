@@ -15,7 +15,7 @@ from inorder.arrow import reader as arrow
 from inorder.arrow.reader import as_of_the_session, kept_rows
 from inorder.arrow.reader import read as read_batches
 from inorder.citus.shards import SETTINGS
-from inorder.connection.database import query
+from inorder.connection.database import query, untimed
 from inorder.connection.patience import CONFLICTS, attempts
 from inorder.connection.reading import columns_of
 from inorder.errors import InorderError, InputError, on_error
@@ -36,6 +36,8 @@ class Connection(arrow.Connection):
             raise InputError("the server of read_dsn has no extension inorder in this database")
         ((schema, is_standby),) = rows
         self.extension, self.is_standby = sql.Identifier(str(schema)), bool(is_standby)
+        ((version,),) = self.asked("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
+        self.version = int(version)
 
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
         """Wait until a standby of version 19 or later has replayed so much. A COPY of that statement is an error."""
@@ -106,7 +108,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
     if database != table.database:  # it may have a table of this name and oid
         raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
-    connection.hold(table.identifier, SETTINGS if task.node else ())
+    connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
     name = f"{table.schema}.{table.name}"
 
@@ -120,8 +122,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
     """Wait until a standby has replayed so much; a primary has."""
     if not connection.is_standby:
         return
-    ((version,),) = connection.asked("SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4")
-    if int(version) >= HAS_WAIT_FOR_LSN:
+    if connection.version >= HAS_WAIT_FOR_LSN:
         reached = connection.wait_for_lsn(lsn, seconds)
     else:
         reached = replayed(connection, lsn, seconds)

@@ -14,6 +14,7 @@ from inorder.tail.request import MOST_JOBS, MOST_ROWS, OUTPUTS, Request, read_pa
 
 INTERVAL = 0.2  # seconds between two updates
 CLEAR_LINE = "\r\x1b[K"
+ARROW = ("arrow", "parquet")  # formats that the driver of Arrow reads
 
 
 class RowCount:
@@ -166,10 +167,24 @@ def tail(**options: Any) -> None:
     unfinished batch may be repeated. Commands and pipes receive whole batches.
     """
     check(**options)
+    if options["output"] in ARROW:
+        take_standard_error()
     from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
 
     with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
         run(Request(**options), written.add)
+
+
+def take_standard_error() -> None:
+    """Let nothing but this tool and its commands write there, for as long as this process is there.
+
+    The libpq in the driver of Arrow writes what a server notices, and a terminal would obey it.
+    """
+    ours = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = ours
 
 
 def check(

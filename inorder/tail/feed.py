@@ -88,7 +88,7 @@ class FeedSource(Source):
         self.ask("tail_feed_finish", batch=batch.batch, token=self.token)
 
     def wait(self) -> None:
-        self.ask("tail_feed_wait")
+        self.session.waited(query("tail_feed_wait"), name=self.name, owner=self.owner_oid)
 
     def close(self) -> None:
         super().close()

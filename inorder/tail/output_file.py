@@ -5,6 +5,7 @@ import hashlib
 import os
 import stat
 import struct
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,6 @@ from inorder.tail.sources import Source
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
-STANDARD_ERROR = 2
 ATTRIBUTE = "user.inorder.output"
 GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that another file of the same inode number does not have
 UNMARKED = (
@@ -59,7 +59,7 @@ class OutputFile:
             text = "another inorder tail, or a command that one started, writes to this file; each needs one of its own"
             raise InorderError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
-        if os.path.samestat(self.status(), os.fstat(STANDARD_ERROR)):
+        if os.path.samestat(self.status(), os.fstat(sys.stderr.fileno())):
             text = "standard error goes to the file of the rows"
             raise InputError(
                 about_file(f"{text}\nHINT:  Send it elsewhere (not 2>&1), and remove these lines from the file.")

@@ -358,7 +358,7 @@ class TableSource(Source):
         self.forget_ahead()
 
     def wait(self) -> None:
-        self.session.row(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))
+        self.session.waited(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))
 
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:

@@ -13,6 +13,7 @@ import select
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -151,7 +152,7 @@ class CommandSink(WholeBatches):
         with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", self.command], stdin=own, env=os.environ | about, process_group=0,
-                pass_fds=self.held(),
+                pass_fds=self.held(), stderr=sys.stderr,
             )  # fmt: skip
         code = self.process.wait()
         self.process = None
@@ -181,7 +182,9 @@ class Copied(WholeBatches):
 
     def give(self, batch: IO[bytes], size: int) -> None:
         """In a session of its own: no signal for this process cuts it off."""
-        code = subprocess.Popen(COPIER, stdin=batch, start_new_session=True, pass_fds=self.held()).wait()
+        code = subprocess.Popen(
+            COPIER, stdin=batch, start_new_session=True, pass_fds=self.held(), stderr=sys.stderr
+        ).wait()
         if code == -signal.SIGPIPE:
             raise BrokenPipeError
         if code:

@@ -193,7 +193,7 @@ BEGIN
         inorder_internal.ended_transactions((inorder_internal.table_of(log)).base));
     -- A row would be set back to what it was before.
     IF NOT isempty(missing) THEN
-        PERFORM inorder_internal.say_newer('position', missing);
+        PERFORM inorder_internal.say_newer('position', missing, (inorder_internal.table_of(log)).base);
     END IF;
     -- The rows of the table are those of this snapshot, not of the one in which the batch was found.
     PERFORM inorder_internal.followed(caller, log, row_type), inorder_internal.make_durable(false);
@@ -248,4 +248,5 @@ COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_
 'rows. from_position, which the batch follows, or the one after it, and the batch are of the log, relation is the '
 'table. The rows have op, version and the columns of the table; of a deleted one only the key is not null.
 Requires REPEATABLE READ or SERIALIZABLE, and the locks that reader_batch_query requires, on the table. Errors: those '
-'of it and of changes_batch_rows; object_not_in_prerequisite_state also if the position is beyond the snapshot.';
+'of it and of changes_batch_rows; serialization_failure also if the position is beyond the snapshot (a lagging '
+'standby).';

@@ -417,7 +417,8 @@ COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrol
 'Return the rows of the unfinished batch with this number, in the order of feed_read. It can be called repeatedly. '
 'Flushes the WAL up to what the rows show.
 Errors: undefined_object, insufficient_privilege, invalid_parameter_value (no such unfinished batch), '
-'datatype_mismatch, object_not_in_prerequisite_state if the batch is newer than the snapshot, or the feed restored.';
+'datatype_mismatch, serialization_failure if the batch is newer than the snapshot (retry in a new transaction), '
+'object_not_in_prerequisite_state if the feed was restored.';
 -- What inorder tail calls: a function with the type of the table would match better than one with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement

@@ -122,7 +122,7 @@ COMMENT ON COLUMN @extschema@.feeds.partial IS 'transaction whose rows are read 
 COMMENT ON COLUMN @extschema@.feeds.batch_worker IS 'worker that has that batch; null if it was returned';
 COMMENT ON COLUMN @extschema@.feeds.moved IS 'when the position last moved; null if never';
 COMMENT ON COLUMN @extschema@.feeds.polled IS
-'when a reader last asked for rows; polls that find nothing are recorded once a minute';
+'when a reader last asked for rows; polls that find nothing are recorded twice a minute';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
 'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
 'known: with a BRIN index, inside a transaction, while the table is locked, if it was rewritten after the snapshot, or '
@@ -130,8 +130,8 @@ COMMENT ON COLUMN @extschema@.feeds.caught_up IS
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed; recorded as polled';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
-'0 if caught up; otherwise the time since caught_up_at or, if there is none, since the feed was created: rows that no '
-'reader was given were committed since, or before the feed was created';
+'0 if caught up; otherwise the most that it may be: the time since caught_up_at or, if there is none, since the feed '
+'was created. Polls after caught_up_at that found nothing may not be recorded yet, so it may be up to a minute too much';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS

@@ -78,14 +78,16 @@ BEGIN
           HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
 END $$;
 
--- Whether a poll that finds nothing is recorded: the first one after rows, and one a minute.
+-- Whether a poll that finds nothing is recorded: the first one after rows, and two a minute.
 CREATE FUNCTION inorder_internal.is_poll_due(
     f inorder_internal.feed, p @extschema@.feed_position, polled timestamptz, caught_up_at timestamptz
 ) RETURNS boolean
 LANGUAGE sql VOLATILE  -- as clock_timestamp() is: the server inlines no other
 RETURN (caught_up_at IS DISTINCT FROM polled AND ((f).shared_by).shares IS NULL)
     OR (p).partial IS NOT NULL OR (p).ordering.frozen IS NOT NULL
-    OR coalesce(polled, (f).created) < clock_timestamp() - '1 minute'::interval;
+    -- The clock may have been set back.
+    OR coalesce(polled, (f).created)
+       NOT BETWEEN clock_timestamp() - '30 seconds'::interval AND clock_timestamp() + '1 second'::interval;
 
 -- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error
 -- unless seeks is true.
@@ -115,11 +117,11 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed as it is now. If must_read is true, also the description of its table, which the caller must then be allowed to
--- read.
+-- A feed as it is now, after the table was waited for. If must_read is true, also the description of its table, which
+-- the caller must then be allowed to read.
 CREATE FUNCTION inorder_internal.look_at(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.taken
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     k inorder_internal.taken;
     is_readable boolean := must_read AND inorder_internal.lock_readable(relation, caller);

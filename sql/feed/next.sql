@@ -383,11 +383,13 @@ END $$;
 
 -- Batches that were made before
 
-CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange) RETURNS void
+-- Whoever waits, or begins a new transaction, sees what is missing; unless this primary has not come so far.
+CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'this % is newer than what this transaction sees', what
-    USING ERRCODE = 'object_not_in_prerequisite_state',
+    USING ERRCODE = CASE WHEN pg_is_in_recovery() OR upper(missing) <= inorder_internal.next_transaction(base)
+                         THEN 'serialization_failure' ELSE 'object_not_in_prerequisite_state' END,
           DETAIL = format('Transactions %s have not ended in its snapshot.', inorder_internal.few_of(missing)),
           HINT = 'In REPEATABLE READ and SERIALIZABLE begin a new transaction; '
                  'on a standby wait until it has come so far.';
@@ -410,7 +412,7 @@ BEGIN
         END IF;
     END IF;
     IF NOT isempty(missing) THEN
-        PERFORM inorder_internal.say_newer('batch', missing);
+        PERFORM inorder_internal.say_newer('batch', missing, t.base);
     ELSIF (b.ordering).column_name IS NOT NULL THEN
         t := inorder_internal.prove_known_column(t, (b.ordering).column_name, (b.ordering).attnum, false, NULL);
     END IF;

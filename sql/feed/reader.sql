@@ -190,7 +190,7 @@ CREATE FUNCTION inorder_internal.wait_for_rows(
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    since timestamptz := clock_timestamp();
+    seconds float8;
     found boolean;
     k inorder_internal.taken;
     t inorder_internal.feed_table;
@@ -203,7 +203,9 @@ BEGIN
               HINT = 'Call the function again: while it runs, its snapshot keeps VACUUM from removing rows.';
     END IF;
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows that come later would not be seen.');
-    WHILE found IS NOT TRUE AND inorder_internal.await_look(since, since + timeout, found IS NULL) LOOP
+    -- An interval of months and days may equal one of less than a second, and last for a day.
+    seconds := least(extract(epoch FROM timeout)::float8, 1);
+    WHILE found IS NOT TRUE AND inorder_internal.await_look(seconds, found IS NULL) LOOP
         -- An error takes back the locks of the look, which would leave ALTER TABLE with a lock_timeout no turn; and
         -- this one is no error of the caller's.
         BEGIN
@@ -271,9 +273,9 @@ COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_bat
 'Return the rows of a batch, ordered by transaction number, then by key, or by the order column; row_type is '
 'null::the_table. Returns the same rows at any later time, on a primary and on its standbys. Flushes the WAL up to '
 'what the rows show.
-Errors: object_not_in_prerequisite_state if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby) '
-'or of another server or timeline; serialization_failure if the server is promoted during the call (retry); '
-'insufficient_privilege, datatype_mismatch.';
+Errors: serialization_failure if the batch is newer than the snapshot (REPEATABLE READ, a lagging standby), or the '
+'server is promoted during the call (retry in a new transaction); object_not_in_prerequisite_state if the batch is of '
+'another server or timeline; insufficient_privilege, datatype_mismatch.';
 -- What the tool calls: see inorder_text.feed_batch_rows().
 CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement

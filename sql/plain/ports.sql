@@ -194,14 +194,24 @@ BEGIN
     RETURN true;
 END
 ---- await_look: plpgsql VOLATILE keys
+DECLARE
+    -- SQL has no clock that nobody sets: a wait ends by the clock that it has or, where that was set back, by its own sleeps.
+    ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
+    slept float8 := 0;
 BEGIN
-    WHILE NOT is_first AND clock_timestamp() < ends LOOP
-        PERFORM pg_sleep(least(0.01, extract(epoch FROM ends - clock_timestamp())));
+    IF NOT is_first THEN
+        ends := current_setting('inorder.wait_ends')::timestamptz;
+        slept := current_setting('inorder.wait_slept')::float8;
+    END IF;
+    WHILE NOT is_first AND clock_timestamp() < ends AND slept < seconds LOOP
+        PERFORM pg_sleep(0.01);
+        slept := slept + 0.01;
         -- While no transaction ends, a look finds what the last one has found.
         EXIT WHEN pg_current_snapshot()::text IS DISTINCT FROM current_setting('inorder.looked', true);
     END LOOP;
-    PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false);
-    RETURN is_first OR clock_timestamp() < ends;
+    PERFORM set_config('inorder.looked', pg_current_snapshot()::text, false),
+            set_config('inorder.wait_ends', ends::text, false), set_config('inorder.wait_slept', slept::text, false);
+    RETURN is_first OR clock_timestamp() < ends AND slept < seconds;
 END
 ---- lock_tree: plpgsql VOLATILE keys
 BEGIN

@@ -25,7 +25,7 @@ DECLARE
     missing int := array_position(indexes, NULL);
 BEGIN
     IF missing IS NOT NULL THEN
-        PERFORM inorder_internal.refuse_leaf(t.relation, leaves[missing], format(
+        PERFORM inorder_internal.refuse_leaf(t, leaves[missing], format(
             CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
                  ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
             'Each read would look at all of its rows.');
@@ -40,6 +40,19 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_iden
 BEGIN
     RETURN (SELECT m FROM unnest(inorder_internal.tree(t.relation)) AS m
             CROSS JOIN LATERAL inorder_internal.guard_state(m, t) AS g WHERE NOT g.stands LIMIT 1);
+END $$;
+
+-- The error about such a table; of another kind if the guard is on it by the newest snapshot.
+CREATE FUNCTION inorder_internal.refuse_unguarded(t inorder_internal.feed_table, member regclass) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF inorder_internal.unguarded_member(t) IS NULL THEN
+        PERFORM inorder_internal.say_outdated(t.relation);
+    END IF;
+    PERFORM inorder_internal.refuse_leaf(
+        t, member, format('has lost the guard of column %I', t.key_column),
+        'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
+        'readers have passed.');
 END $$;
 
 -- The index by which rows are found, if all that prove_ground() asks for, but the order, holds for a table without
@@ -73,10 +86,7 @@ BEGIN
     IF index IS NULL THEN
         PERFORM inorder_internal.check_table(t, caller);
         IF NOT inorder_internal.is_plain(t.relation) THEN
-            PERFORM inorder_internal.refuse_leaf(
-                t.relation, m.unguarded, format('has lost the guard of column %I', t.key_column),
-                'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
-                'readers have passed.')
+            PERFORM inorder_internal.refuse_unguarded(t, m.unguarded)
             FROM inorder_internal.unguarded_member(t) AS m(unguarded) WHERE m.unguarded IS NOT NULL;
         END IF;
         PERFORM inorder_internal.prove_columns(t);

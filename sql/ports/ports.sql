@@ -157,9 +157,9 @@ RETURN true;
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until another look for rows is worth it, but for the first one; false if the time is over (wait.c).
-CREATE FUNCTION inorder_internal.await_look(since timestamptz, ends timestamptz, is_first boolean)
-RETURNS boolean
+-- Wait until another look for rows is worth it, but for the first one; false if the call has waited so long, by a clock
+-- that nobody sets (wait.c).
+CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Lock a table with all its partitions.

@@ -454,11 +454,64 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
+-- The error of a call that waited for feed_enable() or feed_rebase(), and has looked at what was before.
+CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'table % was made readable anew, or rebased, since this call began', relation
+    USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
+END $$;
+
+-- Whether a description is not that of the table any more, by the newest snapshot; null if nothing describes it.
+CREATE FUNCTION inorder_internal.is_outdated(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.ordered),
+                                   ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.ordered))
+            FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
+END $$;
+
+-- Whether the guard is on a table, by the newest snapshot.
+CREATE FUNCTION inorder_internal.has_guard_now(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN inorder_internal.has_guard(t);
+END $$;
+
+-- Whether it is not, where the snapshot stays what it was: by the triggers, whose definition is always that of now, and
+-- which may have another base.
+CREATE FUNCTION inorder_internal.was_rebased(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    definition text := (SELECT coalesce(pg_get_triggerdef(g.oid), '') FROM pg_trigger AS g
+                        WHERE g.tgrelid = t.relation::oid AND g.tgname = 'zz_inorder_guard');
+    base bigint := substring(definition, '[(]''([0-9]{1,15})''[)]$');
+BEGIN
+    IF current_setting('transaction_isolation') = 'read committed' OR base = t.base THEN
+        RETURN false;
+    END IF;
+    t.base := base;
+    RETURN definition = '' OR inorder_internal.has_guard(t);
+END $$;
+
+-- Error if what is not right about a table is the description of it.
+CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF inorder_internal.is_outdated(t) OR inorder_internal.was_rebased(t) THEN
+        PERFORM inorder_internal.say_outdated(t.relation);
+    END IF;
+END $$;
+
 CREATE FUNCTION inorder_internal.say_unguarded(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lacks name := inorder_internal.lacks(t);
 BEGIN
+    PERFORM inorder_internal.refuse_outdated(t);
+    IF inorder_internal.has_guard_now(t) THEN
+        PERFORM inorder_internal.say_outdated(t.relation);
+    END IF;
     IF lacks IS NOT NULL THEN
         RAISE 'table % has no column % any more, which its feed relies on', t.relation, quote_ident(lacks)
         USING ERRCODE = 'undefined_column',
@@ -512,13 +565,15 @@ BEGIN
 END $$;
 
 -- The error about a table, or a partition of it, that cannot be read as it was made readable.
-CREATE FUNCTION inorder_internal.refuse_leaf(root regclass, leaf regclass, fault text, detail text)
-RETURNS void
+CREATE FUNCTION inorder_internal.refuse_leaf(
+    t inorder_internal.feed_table, leaf regclass, fault text, detail text
+) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM inorder_internal.refuse_outdated(t);
     RAISE 'table % %', leaf, fault
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
-          HINT = format('Let the owner call feed_enable(%L).', root);
+          HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
 -- Error unless the primary key is the one that distinguishes rows of one transaction.
@@ -532,7 +587,7 @@ BEGIN
                                  WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
                                    AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
         PERFORM inorder_internal.refuse_leaf(
-            t.relation, t.relation, 'has a key of other types than when it was made readable',
+            t, t.relation, 'has a key of other types than when it was made readable',
             'It does not distinguish the rows of one transaction.');
     ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
@@ -543,7 +598,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM inorder_internal.refuse_leaf(
-        t.relation, t.relation, 'has another primary key than when it was made readable',
+        t, t.relation, 'has another primary key than when it was made readable',
         'Its feeds read the rows of one transaction in the order of that key.');
 END $$;
 
@@ -554,7 +609,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.prove_order(t);
     IF t.is_generated THEN
-        PERFORM inorder_internal.refuse_leaf(t.relation, c.oid, format(
+        PERFORM inorder_internal.refuse_leaf(t, c.oid, format(
             'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
             'Rows of it may have numbers of other transactions.')
         FROM unnest(inorder_internal.tree(t.relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'

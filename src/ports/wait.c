@@ -19,6 +19,8 @@
  * Under load the next row comes soon: both pauses are shorter at the beginning
  * of a call, that of the counter a quarter of what was waited, that of the
  * checks as long as that.
+ *
+ * All of it is measured by a clock that nobody sets.
  */
 #include "postgres.h"
 
@@ -26,9 +28,9 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "compat.h"
@@ -45,6 +47,7 @@ PG_FUNCTION_INFO_V1(await_look);
 /* When the last look began: transactions that had ended, and CPU that this session had used */
 static uint64 ended_before;
 static double used_before;
+static double began;			/* this call, in milliseconds of the clock below */
 static double used_most;		/* CPU of the dearest look of this call, at most that of a usual one */
 
 uint64
@@ -59,9 +62,12 @@ ended_count(void)
 }
 
 static double
-now_ms(void)
+monotonic_ms(void)
 {
-	return GetCurrentTimestamp() / 1000.0;
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MILLISEC(now);
 }
 
 static double
@@ -97,31 +103,35 @@ check_pause(double used, double waited)
 
 /* Until another look is worth it, after one in vain; false if the time is over */
 static bool
-wait_for_look(double start, double end)
+wait_for_look(double duration)
 {
-	double		now = now_ms();
+	double		end = began + duration;
+	double		now = monotonic_ms();
 	double		used = cpu_ms() - used_before;
 	double		next;
 
 	used_most = Max(used_most, Min(used, USUAL_CHECK_MS));
-	next = now + check_pause(Max(used, used_most), now - start);
+	next = now + check_pause(Max(used, used_most), now - began);
 	do
 	{
 		if (now >= end)
 			return false;
-		pause_ms(Min(Max(counter_pause(now - start), next - now), end - now));
-		now = now_ms();
+		pause_ms(Min(Max(counter_pause(now - began), next - now), end - now));
+		now = monotonic_ms();
 	} while (ended_count() == ended_before || now < Min(next, end));
 	return true;
 }
 
-/* await_look(since timestamptz, ends timestamptz, is_first boolean) -> boolean: before each look */
+/* await_look(seconds float8, is_first boolean) -> boolean: before each look of a call, which waits so long at most */
 Datum
 await_look(PG_FUNCTION_ARGS)
 {
-	if (PG_GETARG_BOOL(2))
+	if (PG_GETARG_BOOL(1))
+	{
+		began = monotonic_ms();
 		used_most = 0;
-	else if (!wait_for_look(PG_GETARG_TIMESTAMPTZ(0) / 1000.0, PG_GETARG_TIMESTAMPTZ(1) / 1000.0))
+	}
+	else if (!wait_for_look(PG_GETARG_FLOAT8(0) * 1000.0))
 		PG_RETURN_BOOL(false);
 	ended_before = ended_count();
 	used_before = cpu_ms();

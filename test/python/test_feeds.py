@@ -35,7 +35,7 @@ def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> No
     header, behind, read = feeds().splitlines()
     assert header.split() == ["feed", "table", "lag", "rows", "polled", "unfinished", "rows", "delayed"]
     time = r"[\d.e-]+ \w+"
-    assert re.search(rf'\.say "hi" +public\.events +{time} +1,200 +{time} ago +1 \(worker w\)$', behind), behind
+    assert re.search(rf'\.say "hi" +public\.events +up to {time} +1,200 +{time} ago +1 \(worker w\)$', behind), behind
     assert re.search(rf"\.mail +public\.events +caught up +0 +{time} ago$", read), read
 
 
@@ -45,7 +45,7 @@ ROWS: list[Row] = [
      "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
     {"owner": "app_owner", "feed": "hourly", "table": "app.events", "caught_up": True, "lag_seconds": 0,
-     "polled_seconds": 41, "backlog_rows": 0, "unfinished_batch": None, "batch_worker": None,
+     "polled_seconds": 21, "backlog_rows": 0, "unfinished_batch": None, "batch_worker": None,
      "worker_batches": 0, "set_aside_batches": 0, "held_seconds": 360, "writers": 1, "holder_pid": 977,
      "holder_application": "importer"},
 ]  # fmt: skip
@@ -113,12 +113,28 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
 def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
     shown, without = (re.sub("[0-9]+|  +", " ", text) for text in (feeds("--check", "1h"), feeds()))  # but for times
     assert shown == without
-    assert re.fullmatch(r'feed \w+\.say "hi": behind for .*\n', feeds("--check", "0", "--out", "shown", code=3))
+    fresh.execute("UPDATE inorder_internal.feed_state SET caught_up_at = now() - interval '90 seconds'")
+    assert re.fullmatch(r'feed \w+\.say "hi": behind for up to .*\n', feeds("--check", "1m", "--out", "shown", code=3))
+    assert "--check must be from 60" in feeds("--check", "59s", code=2)
     fresh.execute("SELECT feed_create('work', 'events'), count(*) FROM feed_read('say \"hi\"', null::events)")
     taken = "feed_take_batch('work', 'w', max_tries => 1)"
     fresh.execute(f"SELECT feed_fail_batch('work', number, token, 'bad') FROM {taken}".encode())
     assert feeds("--check", "1h", "--out", "shown", code=3) == f"feed {fresh.info.user}.work: 1 batch set aside\n"
     assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
+
+
+def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
+    """A reader that polls often, and one new row: the poll of half a minute ago is the last one that counts."""
+    fresh.execute("SELECT feed_drop('mail'), count(*) FROM feed_read('say \"hi\"', null::events)")
+    times = ("polled", "caught_up_at")
+    for _ in range(4):
+        later = ", ".join(f"{column} = {column} - interval '31 seconds'" for column in times)
+        fresh.execute(f"UPDATE inorder_internal.feed_state SET {later}".encode())
+        fresh.execute("SELECT count(*), pg_current_xact_id() FROM feed_read('say \"hi\"', null::events)")
+    insert(fresh, 1)
+    assert feeds("--check", "1m", "--format", "json")
+    (lag,) = [json.loads(line)["lag_seconds"] for line in feeds("--format", "json").splitlines()]
+    assert lag < 31
 
 
 def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:

@@ -15,6 +15,7 @@ from psycopg import sql
 import preloaded
 from conftest import SETTINGS, scalar
 from standby import Standby
+from tail_runs import Tail, read_until
 from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
@@ -145,7 +146,7 @@ def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_ga
         two.insert(-1)
         batch = str(scalar(two.primary, BATCH, scalar(two.primary, "SELECT reader_start('events')::text"), None))
         two.catch_up()
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+        with pytest.raises(psycopg.errors.SerializationFailure, match="newer than what this transaction sees"):
             two.standby.execute(ROWS.encode(), [batch])
         writer.execute("COMMIT")
     two.catch_up()
@@ -286,11 +287,65 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
     two.insert(1, 2)
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     batch = str(scalar(two.primary, BATCH, position, None))
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+    with pytest.raises(psycopg.errors.SerializationFailure, match="newer than what this transaction sees"):
         two.standby.execute(ROWS.encode(), [batch])
     two.standby.execute("SELECT pg_wal_replay_resume()")
     two.catch_up()
     assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,)]
+
+
+def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
+    """Who tries again would do so for ever."""
+    position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
+    batch = str(scalar(two.primary, BATCH, position, None))
+    forged = str(scalar(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
+                                     "'\"{[0,99999999)}\"')::feed_batch)::text", batch))  # fmt: skip
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="newer than what this transaction sees"):
+        two.primary.execute(ROWS.encode(), [forged])
+
+
+@pytest.mark.parametrize("what", ["a batch that was begun", "a position of changes"])
+def test_a_tail_waits_for_a_standby_that_is_behind(
+    two: Two, pair: tuple[Cluster, Standby], what: str, tmp_path: Path
+) -> None:
+    arguments = ["events", "--position", "p"]
+    if what == "a position of changes":
+        two.primary.execute("CREATE TABLE known (id int PRIMARY KEY)")
+        two.primary.execute("SELECT changes_enable('known')")
+        arguments = ["known", "--position", "p", "--changes"]
+    of_primary, of_standby = (Tail(server, tmp_path, "postgres") for server in pair)
+    of_primary(*arguments)
+    two.catch_up()
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    try:
+        if what == "a position of changes":
+            two.primary.execute("INSERT INTO known VALUES (1)")
+            assert of_primary(*arguments).count("upsert") == 1
+        else:
+            two.insert(1, 2)
+            of_primary(*arguments, "--exec", "exit 9", code=1)  # the batch stays begun
+        with of_standby.started(*arguments, "--follow", to="out") as running:
+            read_until(running, b"newer than what this transaction sees")
+            two.primary.execute("INSERT INTO known VALUES (2)" if "--changes" in arguments else "SELECT 1")
+            two.standby.execute("SELECT pg_wal_replay_resume()")
+            wait_for(lambda: (tmp_path / "out").read_text().count("\n") == (1 if "--changes" in arguments else 2))
+            running.terminate()
+            assert running.wait(PATIENCE) == 0
+    finally:
+        two.standby.execute("SELECT pg_wal_replay_resume()")
+        two.primary.execute("DROP TABLE IF EXISTS known CASCADE")
+
+
+def test_a_tail_that_does_not_follow_fails_on_a_standby_that_is_behind(
+    two: Two, pair: tuple[Cluster, Standby], tmp_path: Path
+) -> None:
+    of_primary, of_standby = (Tail(server, tmp_path, "postgres") for server in pair)
+    of_primary("events", "--position", "p")
+    two.catch_up()
+    two.standby.execute("SELECT pg_wal_replay_pause()")
+    two.insert(1, 2)
+    of_primary("events", "--position", "p", "--exec", "exit 9", code=1)
+    assert "newer than what this transaction sees" in of_standby("events", "--position", "p", code=1)
 
 
 def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:

@@ -141,13 +141,13 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not before its connection has locked the table: who is between the two locks to change it would wait for ever."""
-    begin, begun, ahead, found = reader.Connection.begin, list[bool](), list[bool](), list[int]()
+    begin, begun, ahead, found = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 
     def begin_alone(self: reader.Connection, *arguments: object) -> None:
         begun.append(source.stream is None)
         begin(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reader.Connection, "begin", begin_alone)
+    monkeypatch.setattr(reader.Connection, "hold", begin_alone)
     insert(fresh, 25)
     dsn = make_conninfo(cluster.dsn, dbname="tail")
     request = Request(dsn, "events", tail.folder / "p", None, output="arrow", batch_rows=10)

@@ -131,7 +131,8 @@ def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
     """A library that puts another file in the place of one takes it from all threads and children of the process."""
     change = re.compile(r"\bdup2?\(|\bsys\.(?:std(?:in|out|err)) *=")
     assert [str(path.relative_to(ROOT)) for path in PYTHON_FILES if change.search(path.read_text())] == [
-        "inorder/cli.py"
+        "inorder/cli.py",
+        "inorder/tail/command.py",
     ]
 
 

@@ -1,0 +1,168 @@
+"""The clock is set back an hour while somebody waits: nobody waits for longer. And who reads the clock at all."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+from conftest import ROOT, SETTINGS, install_edition, scalar
+from set_clock import SetClock, set_clock
+from sources import C_FILES, PLAIN_FILES, SQL_FILES
+from tail_runs import environment, insert, make_table
+from waiting import PATIENCE, wait_for
+
+# In the SQL edition by pg_sleep().
+WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
+
+
+@pytest.fixture
+def clock(shared_folder: Path) -> SetClock:
+    return set_clock(shared_folder)
+
+
+@pytest.fixture
+def timed(server: Installation, edition_name: str, clock: SetClock) -> Iterator[Cluster]:
+    """A server whose clock can be set."""
+    with Cluster(server) as running:
+        with clock.for_children():
+            running.start(SETTINGS)
+        install_edition(edition_name, server, running, "postgres")
+        with connect(running.dsn) as connection:
+            make_table(connection)
+            connection.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
+        yield running
+
+
+@pytest.mark.server
+@pytest.mark.editions("c")
+@pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
+def test_a_wait_ends_after_a_second(timed: Cluster, clock: SetClock, call: str) -> None:
+    """In the SQL edition it is PostgreSQL's pg_sleep() that goes on: docs/feed-waiting.md."""
+    with connect(timed.dsn) as admin, connect(timed.dsn) as reader, ThreadPoolExecutor(1) as aside:
+        before = scalar(admin, "SELECT clock_timestamp()")
+        waiting = aside.submit(scalar, reader, f"SELECT {call}")
+        wait_for(lambda: waiting.done() or admin.execute(WAITS, ["_wait"]).fetchone() == (True,))
+        clock.set("-1h")
+        try:
+            assert waiting.result(PATIENCE) is False
+            assert scalar(admin, "SELECT clock_timestamp() < %s", before) is True
+        finally:
+            clock.set("+0")
+
+
+FOLLOW = {
+    "tail": (["tail", "events", "--position", "p", "--follow"], "reader_wait"),
+    "tail of a feed": (["tail", "--feed", "f", "--follow"], "feed_wait"),
+    "tail by intervals": (["tail", "events", "--position", "p", "--follow", "--interval", "1s"], None),
+    "tail by Arrow": (
+        ["tail", "events", "--position", "p", "--follow", "--format", "arrow", "--exec", "cat > a; echo >&2"],
+        "reader_wait",
+    ),
+    "count": (["count", "events", "--every", "1s"], None),
+    "feeds": (["feeds", "--watch", "1s", "--format", "json"], None),
+}  # fmt: skip
+
+
+@pytest.mark.server
+@pytest.mark.editions
+@pytest.mark.parametrize("name", FOLLOW)
+def test_who_follows_goes_on(timed: Cluster, clock: SetClock, tmp_path: Path, name: str) -> None:
+    """The clock of the server, and that of the tool where it does not sleep: with this library time.sleep() fails."""
+    arguments, waits = FOLLOW[name]
+    variables = environment(timed, "postgres") | (clock.environment if waits else {})
+    with connect(timed.dsn) as admin, followed(arguments, tmp_path, variables) as lines:
+        insert(admin, 1)
+        wait_for(lines)
+        if waits is not None:
+            wait_for(lambda: admin.execute(WAITS, [waits]).fetchone() == (True,))
+        clock.set("-1h")
+        seen = lines()
+        insert(admin, 1, 2)
+        wait_for(lambda: lines() > seen)
+
+
+@contextmanager
+def followed(arguments: list[str], folder: Path, variables: dict[str, str]) -> Iterator[Callable[[], int]]:
+    """A run, and how many lines it has written so far, rows and progress."""
+    command = [sys.executable, "-m", "inorder", *arguments]
+    with (
+        (folder / "out").open("wb") as out,
+        (folder / "said").open("wb") as said,
+        subprocess.Popen(command, cwd=folder, env=variables, stdout=out, stderr=said) as running,
+    ):
+        try:
+            yield lambda: sum((folder / name).read_bytes().count(b"\n") for name in ("out", "said"))
+            running.terminate()
+            assert running.wait(PATIENCE) in (0, 143), (folder / "said").read_text()
+        finally:
+            running.kill()
+
+
+@pytest.mark.server
+@pytest.mark.editions
+def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> None:
+    fresh.execute("SELECT feed_create('f', 'events')")
+    polled = "SELECT polled BETWEEN now() - interval '10 seconds' AND now() FROM feeds"
+    for distance in ("1 hour", "-31 seconds"):
+        fresh.execute("SELECT feed_read('f', null::events)")
+        fresh.execute(
+            "UPDATE inorder_internal.feed_state SET polled = now() + %s::interval, caught_up_at = now() + %s::interval",
+            (distance, distance),
+        )
+        fresh.execute("SELECT pg_current_xact_id()")  # the next poll is no repetition of the last one
+        fresh.execute("SELECT feed_read('f', null::events)")
+        assert scalar(fresh, polled) is True, distance
+
+
+# Who reads the clock that somebody may set, and why that may be.
+IN_C = {
+    "src/keys/sequential.c": "the time is part of the key",
+    "src/types/uuid_v1.c": "the time is part of the key",
+    "src/keys/v7.c": "the time is part of the key, which never goes back within a session",
+}
+IN_SQL = {
+    "sql/feed/batches.sql": "leases end by the clock of the server, and tokens decide",
+    "sql/feed/workers.sql": "leases end by the clock of the server, and tokens decide",
+    "sql/feed/kept.sql": "when a poll was made; a time to come counts as none",
+    "sql/feed/feed.sql": "when a position moved",
+    "sql/feed/feeds.sql": "how long ago that was",
+    "sql/feed/count.sql": "when a count was folded",
+    "sql/feed/restore.sql": "leases that a restore ends",
+    "sql/ports/state.sql": "when a feed was created",
+    "sql/plain/keys.sql": "the time is part of the key",
+    "sql/plain/ports.sql": "a wait ends by its own sleeps, too; what was found holds until a transaction ends",
+}
+IN_PYTHON = {
+    "inorder/count/counter.py": "the time is shown",
+    "inorder/generate/command.py": "the time is part of the key",
+    "inorder/advise/findings.py": "how old statistics are",
+    "inorder/lab/instruments/machine.py": "when a measurement was made",
+    "inorder/lab/insert_tables.py": "to begin with a second",
+    "inorder/lab/targets/target.py": "how far the clock of a server is off",
+    "inorder/lab/experiments/reader/__init__.py": "compared with the times of commits",
+    "inorder/lab/experiments/like/sample.py": "how old rows are",
+    "inorder/lab/check/arena.py": "times of rows that are made",
+    "inorder/lab/server/temporary.py": "how old a folder is that nobody has claimed",
+}
+
+
+def reading(paths: list[Path], pattern: str) -> set[str]:
+    return {str(path.relative_to(ROOT)) for path in paths if re.search(pattern, path.read_text(encoding="utf-8"))}
+
+
+def test_who_reads_the_clock() -> None:
+    """Waits, pauses and limits are measured by a clock that nobody sets."""
+    in_c = r"\bGetCurrentTimestamp|\bgettimeofday|CLOCK_REALTIME|\bTimestampDifference|\btime\(NULL\)"
+    assert reading([*C_FILES], in_c) == set(IN_C)
+    in_sql = r"\b(?:clock_timestamp|statement_timestamp|now|timeofday)\(\)|\bcurrent_timestamp\b|\blocaltimestamp\b"
+    assert reading([*SQL_FILES, *PLAIN_FILES], in_sql) == set(IN_SQL)
+    in_python = r"\btime\.time\b|\btime_ns\b|\bdatetime\.(?:utc)?now\b|\bdate\.today\b|\bimport .*\btime\(|\bgmtime\(\)"
+    assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)

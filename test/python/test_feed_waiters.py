@@ -1,0 +1,73 @@
+"""Calls that wait for the owner of a table: they go on with what it is then, or may be tried again."""
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from waiting import blocked
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+CALLS = {
+    "read": "SELECT count(*) FROM feed_read('f', null::{table}, 10)",
+    "take": "SELECT number FROM feed_take_batch('f', 'w')",
+    "reader": "SELECT reader_next_batch('{table}', reader_start('{table}'), 10)",
+    "count": "SELECT exact_count('{table}')",
+}
+# What the owner does to a table that is locked.
+CHANGES = {
+    "feed_rebase": "SELECT feed_rebase('{table}', 1000000)",
+    "feed_enable": "SELECT feed_enable('{table}')",
+    "another index": "CREATE INDEX again ON {table} (xact); SELECT feed_enable('{table}')",
+}
+TABLES = {
+    "plain": "CREATE TABLE plain (k bigserial PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int)",
+    "parts": "CREATE TABLE parts (k bigserial, xact bigint NOT NULL DEFAULT xact_id(), n int, PRIMARY KEY (k)) "
+    "PARTITION BY RANGE (k)",
+    "generated": "CREATE TABLE generated (k bigserial PRIMARY KEY, n int, "
+    "xact bigint NOT NULL GENERATED ALWAYS AS (xact_id_generated()) STORED)",
+}
+
+
+@pytest.fixture(params=TABLES)
+def table(fresh: Connection, request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    fresh.execute(TABLES[name].encode())
+    if name == "parts":
+        fresh.execute("CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (1) TO (1000000)")
+    fresh.execute(f"CREATE INDEX ON {name} (xact)".encode())
+    fresh.execute(f"SELECT feed_create('f', '{name}'), exact_count_start('{name}')".encode())
+    fresh.execute(f"INSERT INTO {name} (n) SELECT generate_series(1, 3)".encode())
+    return name
+
+
+def call(session: Connection, statement: str) -> object:
+    return scalar(session, statement)
+
+
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", CALLS)
+def test_who_waited_goes_on_or_tries_again(
+    fresh: Connection, cluster: Cluster, table: str, level: str, change: str, name: str
+) -> None:
+    if table == "generated" and change == "feed_rebase":
+        pytest.skip("a generated column is not rebased")
+    statement = CALLS[name].format(table=table)
+    with connect(f"{cluster.dsn} dbname=tail") as reader:
+        reader.isolation_level = psycopg.IsolationLevel[level.replace(" ", "_")]
+        scalar(reader, "SELECT count(*) FROM feeds")
+        fresh.execute("BEGIN")
+        fresh.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        with blocked(call, reader, statement) as waiting:
+            assert not waiting.done()
+            for step in CHANGES[change].format(table=table).split(";"):
+                fresh.execute(step.encode())
+            fresh.execute("COMMIT")
+            try:
+                waiting.result(60)
+            except psycopg.Error as error:
+                assert error.sqlstate == "40001", (error, error.diag.message_detail)
+        scalar(reader, statement)
