@@ -23,7 +23,7 @@ import clusters
 import sql_edition
 from citus_nodes import Nodes, make_distributed, three_nodes
 from editions import Tool, owned_database
-from ground import FROM_ONE, Place, run
+from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 
@@ -166,9 +166,7 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
         admin.execute(f"CREATE DATABASE {database}".encode())
     install_edition(name, server, cluster, database)
     with connect(f"{cluster.dsn} dbname={database}") as connection:
-        run(connection, "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock", FROM_ONE)
-        if name == "c":  # so that DROP EXTENSION takes it along
-            run(connection, "ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
+        sql_edition.number_from_one(connection, name)
     return database
 
 
@@ -275,7 +273,7 @@ def idle() -> Iterator[list[Connection]]:
 @pytest.fixture
 def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
     made = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
-    made.once(f"CREATE SCHEMA {made.schema}", FROM_ONE)
+    made.once(f"CREATE SCHEMA {made.schema}")
     yield made
     made.end()
     drop = "SELECT feed_drop(name) FROM feeds"

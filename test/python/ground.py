@@ -31,10 +31,7 @@ GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update"
 # A trigger that fires after the guard may change a row that it has seen; none does after that of the SQL edition, which
 # fires after the row was stored.
 LATER = GROUND if TESTED == "c" else ""
-# The first batch of a feed has the number 1, so that tests can name it. From the clock, in a database of a template.
-FROM_ONE = (
-    "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
-)
+# Numbers begin with the clock, as they do outside of tests: see sql_edition.number_from_one().
 FROM_CLOCK = (
     "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_tests",
     "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",

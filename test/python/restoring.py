@@ -10,7 +10,6 @@ from inorder.lab.server.cluster import Cluster
 from psycopg.conninfo import make_conninfo
 
 from conftest import copy_of
-from ground import FROM_ONE
 from sql_edition import TESTED, create
 
 TABLES = """
@@ -81,8 +80,6 @@ def insert(connection: Connection, first: int, last: int) -> None:
 def make_tables(connection: Connection) -> None:
     if connection.execute("SELECT to_regnamespace('inorder_internal')").fetchone() == (None,):
         create(connection)
-        if connection.info.user == "postgres":
-            connection.execute(FROM_ONE)
     connection.execute(TABLES.encode())
 
 

@@ -132,6 +132,19 @@ def script(schema: str = "public") -> str:
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
 
 
+FROM_ONE = (
+    "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
+)
+
+
+def number_from_one(connection: Connection, name: str) -> None:
+    """Let the first batch of each feed have the number 1, so that tests can name it."""
+    connection.execute("ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock")
+    connection.execute(FROM_ONE.encode())
+    if name == "c":  # so that DROP EXTENSION takes it along
+        connection.execute("ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
+
+
 def create(connection: Connection, name: str | None = None, schema: str = "public") -> None:
     """Install an edition in a database: the one of this name, or the one that is tested."""
     if (name or TESTED) == "sql":
@@ -141,6 +154,8 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
         connection.execute(
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION inorder SCHEMA "{schema}"'.encode()
         )
+    if connection.info.user == "postgres":
+        number_from_one(connection, name or TESTED)
 
 
 def reading(schema: str) -> str:

@@ -62,7 +62,8 @@ READS = (
     "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
     "SELECT (feed_take_batch('{feed}', 'w', 1, owner => 'mallory')).number",
     "SELECT * FROM feed_batch_rows('{feed}', {batch}, null::{table}, owner => 'mallory')",
-    "SELECT feed_finish_batch('{feed}', {batch}, owner => 'mallory')",
+    "SELECT feed_finish_batch('{feed}', number, token, owner => 'mallory') "
+    "FROM feed_take_batch('{feed}', 'w', 1, owner => 'mallory')",
     "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
     "SELECT * FROM feed_take_batch('{feed}', 'w', 1, owner => 'mallory')",
     "SELECT feed_seek('{feed}', 'beginning', owner => 'mallory')",
@@ -693,7 +694,7 @@ OF_A_TABLE = (
 )  # fmt: skip
 OF_A_FEED = (
     ("drop", ""), ("seek", "'now', "), ("apply", "'SELECT FROM batch', 1, "), ("rename", "'b', "),
-    ("grant", "'mallory', "), ("revoke", "'bob', "), ("next_batch", "1, "), ("finish_batch", "1, "),
+    ("grant", "'mallory', "), ("revoke", "'bob', "), ("finish_batch", "1, "),
     ("take_batch", "'w', 1, "), ("finish_batch", "1, 1, "), ("renew_batch", "1, 1, "), ("retry_batch", "1, "),
     ("fail_batch", "1, 1, 'no', "),
 )  # fmt: skip

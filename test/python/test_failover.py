@@ -13,7 +13,7 @@ from inorder.lab.server.cluster import Cluster
 
 import upgraded_tables
 from conftest import SETTINGS, scalar
-from ground import FINISH, FROM_CLOCK, FROM_ONE, run
+from ground import FINISH, FROM_CLOCK, run
 from pg_upgrading import upgrade
 from sql_edition import BUILT, create
 from standby import Standby
@@ -46,7 +46,6 @@ def pair(server: Installation) -> Iterator[Pair]:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
             create(old)
-            run(old, "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock", FROM_ONE)
             old.execute(TABLE.encode())
             with Standby(primary) as standby:
                 standby.start(SETTINGS)
@@ -291,7 +290,6 @@ def test_pg_upgrade_keeps_the_state(server: Installation) -> None:
         with connect(before.dsn) as old:
             create(old)
             upgraded_tables.make(old)
-            run(old, "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock", FROM_ONE)
             old.execute(TABLE.encode())
             insert(old, 1, 2, 3)
             assert take(old, "f", 1) == (1, [1])

@@ -15,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 
 from attack import ATTACK, MOVED, database, execute, refusal, value
 from conftest import LONG_RUN, scalar
-from ground import FROM_ONE
 from sql_edition import BUILT, TESTED, create
 
 pytestmark = pytest.mark.server
@@ -284,7 +283,6 @@ def check_others(state: State, what: str) -> None:
 
 def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     alice = state.sessions["alice"]
-    execute(state.sessions["postgres"], FROM_ONE)
     execute(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
     for _ in range(2):

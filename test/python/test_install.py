@@ -301,7 +301,7 @@ def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: st
             "CREATE OR REPLACE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text LANGUAGE plpgsql "
             "IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN 1; END'",
             "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed_state IS 'mine'",
-            "ALTER TABLE inorder_internal.feed_state ALTER COLUMN finished SET DEFAULT 7",
+            "ALTER TABLE inorder_internal.feed_state ALTER COLUMN batch SET DEFAULT 7",
             "ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check",
             "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
             "GRANT CREATE ON SCHEMA inorder_internal TO PUBLIC",

@@ -170,7 +170,8 @@ OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
     "feed_take_batch": "SELECT * FROM feed_take_batch('m', 'w', owner => 'lost_team')",
-    "feed_finish_batch": "SELECT feed_finish_batch('m', 1, owner => 'lost_team')",
+    "feed_finish_batch": "SELECT feed_finish_batch('m', number, token, 'lost_team') "
+    "FROM feed_take_batch('m', 'w', owner => 'lost_team')",
     "feed_retry_batch": "SELECT feed_retry_batch('m', 1, 'lost_team')",
     "feed_seek": "SELECT feed_seek('m', 'here', 'lost_team')",
     "feed_rename": "SELECT feed_rename('m', 'other', 'lost_team')",
