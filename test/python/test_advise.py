@@ -17,7 +17,7 @@ from inorder.advise.cost import Load, Other, compared
 from inorder.advise.facts import Reader, facts_of
 from inorder.advise.findings import IDS
 from inorder.cli import cli
-from inorder.connection.database import Connection, connect, connect_as_user, one_row
+from inorder.connection.database import Connection, UserConnection, connect, connect_as_user, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
@@ -270,7 +270,7 @@ HELD = "SELECT relation::int8, mode FROM pg_locks WHERE pid = pg_backend_pid() A
 
 
 class Watched(Reader):
-    def __init__(self, connection: psycopg.Connection[Any], writer: Callable[[], None]) -> None:
+    def __init__(self, connection: UserConnection, writer: Callable[[], None]) -> None:
         super().__init__(connection)
         self.writer, self.locked = writer, set[tuple[int, str]]()
 
