@@ -4,16 +4,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import repeat
 from pathlib import Path
 
 import pytest
+from inorder.arrow.reader import Connection as ArrowConnection
 from inorder.connection import reconnect
-from inorder.connection.database import Connection
+from inorder.connection.database import TIMEOUTS, Connection
+from inorder.connection.session import Session
 from inorder.errors import Terminated
 from inorder.lab.server.cluster import Cluster
+from inorder.prepare import steps
 from inorder.tail.request import Request
 from inorder.tail.run import Delivery, run
+from psycopg import sql
 
 import pooler
 from conftest import LONG_RUN, scalar
@@ -133,3 +138,31 @@ def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Clust
         check=True, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.stderr == "." * int(done.stdout)
+
+
+SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg_catalog.pg_settings AS s
+           WHERE s.name = ANY ({names})"""
+
+
+def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster: Cluster) -> None:
+    """Of each connection that reads, in its transactions; also of the session that prepares a table."""
+    names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
+    for name in names:
+        fresh.execute(f"ALTER DATABASE tail SET {name} = '10min'".encode())
+    shown, none = sql.SQL(SHOWN), " ".join("0" for _ in names)
+    dsn = f"{cluster.dsn} dbname=tail"
+    with closing(Session(dsn)) as session:
+        assert session.row(shown, names=names) == (none,)
+        with closing(ArrowConnection(dsn)) as connection:
+            assert connection.asked(shown, names=names) == [(" ".join("600000" for _ in names),)]
+            connection.hold(session.table("events").identifier, session.settings)
+            assert connection.rows(shown, names=names) == [(none,)]
+            connection.commit()
+    fresh.execute("CREATE TABLE old (id int PRIMARY KEY)")
+    asked = steps.Request("old", "xact", "btree", 0.5, 1, undo=False, drop_column=False, dsn=dsn)
+    preparation = steps.Preparation(asked, lambda _text: None)
+    with closing(Session(dsn, writes=True)) as session:
+        preparation.attach(session)
+        preparation.run()
+        (found,) = session.connection.execute(shown.format(names=names)).fetchone() or ()
+        assert set(str(found).split()) <= {"0", "500"}
