@@ -6,7 +6,6 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
-from ground import FROM_ONE
 
 pytestmark = pytest.mark.server
 
@@ -110,7 +109,6 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
     with connect(fresh.info.dsn) as plain, connect(fresh.info.dsn) as odd:
         plain.execute(TABLES.encode())
         plain.execute("SELECT inorder_internal.sweep()")
-        plain.execute(FROM_ONE)
         said: list[object] = []
         odd.add_notice_handler(lambda notice: said.append(notice.message_primary))
         for name, value in settings.items():
