@@ -63,12 +63,14 @@ typedef struct Log
 	MemoryContext memory;		/* of that row */
 } Log;
 
+/* A partition whose detachment waits for older snapshots still says that it is one, and has no table above it */
 static Oid
 root_of(Relation table)
 {
 	Oid			number = RelationGetRelid(table);
+	List	   *above = table->rd_rel->relispartition ? get_partition_ancestors(number) : NIL;
 
-	return table->rd_rel->relispartition ? llast_oid(get_partition_ancestors(number)) : number;
+	return above == NIL ? number : llast_oid(above);
 }
 
 static void
@@ -79,6 +81,14 @@ refuse_log(Relation table)
 			 errmsg("the owner of table %s has no log of its changes", relation_name(RelationGetRelid(table))),
 			 errdetail("The log was dropped, restored, changed, or given to another role."),
 			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
+}
+
+/* Whoever makes the trigger may name any table: rows are written as into one that all sessions share */
+static bool
+is_table(Relation log)
+{
+	return (log->rd_rel->relkind == RELKIND_RELATION || log->rd_rel->relkind == RELKIND_PARTITIONED_TABLE) &&
+		log->rd_rel->relpersistence != RELPERSISTENCE_TEMP;
 }
 
 static bool
@@ -121,7 +131,7 @@ open_log(TriggerData *data)
 	Oid			number = oid_argument(data->tg_trigger, 0);
 	Relation	log = owner_of_table(number) == owner ? try_table_open(number, RowExclusiveLock) : NULL;
 
-	if (log == NULL || log->rd_rel->relowner != owner)
+	if (log == NULL || log->rd_rel->relowner != owner || !is_table(log))
 		refuse_log(data->tg_relation);
 	if (is_log_of(log, root_of(data->tg_relation), data->tg_trigger->tgfoid))
 		return log;
@@ -232,6 +242,11 @@ find_partition(Log *log, ResultRelInfo **target)
 	if (log->routing == NULL)
 		return log->row;
 	*target = ExecFindPartition(log->state, log->target, log->routing, log->row, log->estate);
+	if (!is_table((*target)->ri_RelationDesc))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("partition %s of a log of changes is not a table",
+						relation_name(RelationGetRelid((*target)->ri_RelationDesc)))));
 	row = (*target)->ri_PartitionTupleSlot;
 	if (row == NULL)
 		row = (*target)->ri_PartitionTupleSlot = table_slot_create((*target)->ri_RelationDesc,

@@ -396,6 +396,44 @@ def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: st
         )
 
 
+@pytest.mark.parametrize("written", ["low", "high_1"])
+def test_a_partition_whose_detachment_is_pending(fresh: Connection, other: Connection, written: str) -> None:
+    """It is no partition to the server's list of ancestors, and one to everything else. Writers go on."""
+    copy = followed(fresh, *PARTS)
+    parent, id_of_row = ("low", 50) if written == "low" else ("high", 140)
+    run(other, SNAPSHOT, "SELECT FROM t")
+    run(fresh, "SET statement_timeout = '300ms'")
+    assert state(fresh, f"ALTER TABLE t DETACH PARTITION {parent} CONCURRENTLY") == "57014"
+    run(fresh, "RESET statement_timeout", f"INSERT INTO {written} VALUES ({id_of_row}, 'late')",
+        f"UPDATE {written} SET note = 'later'", f"DELETE FROM {written}", "INSERT INTO t VALUES (60, 'x')"
+        if parent == "high" else "INSERT INTO t VALUES (120, 'x')")  # fmt: skip
+    run(other, "COMMIT")
+    assert state(fresh, READ) == GROUND
+    run(fresh, f"ALTER TABLE t DETACH PARTITION {parent} FINALIZE", "SELECT changes_resync('t')")
+    copy.follow(fresh)
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "TEMP TABLE", "FOREIGN TABLE"])
+def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection, edition_name: str, kind: str) -> None:
+    """Rows would be written past what its kind needs: into the buffers of another session, or without storage."""
+    if edition_name == "sql":
+        pytest.skip("its triggers are the functions of the logs")
+    columns = '(change uuid, id int[], op "char")'
+    made = {
+        "VIEW": 'CREATE VIEW l AS SELECT null::uuid AS change, null::int[] AS id, null::"char" AS op',
+        "TEMP TABLE": f"CREATE TEMP TABLE l {columns}",
+        "FOREIGN TABLE": f"CREATE FOREIGN TABLE l {columns} SERVER nowhere",
+    }[kind]
+    run(other, PLAIN, "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER nowhere FOREIGN DATA WRAPPER none", made)
+    event = "INSERT" if kind == "VIEW" else "TRUNCATE"
+    run(other, f"CREATE TRIGGER zz_inorder_changes AFTER {event} ON l FOR EACH STATEMENT "
+               f"EXECUTE FUNCTION public.changes_trigger('{number_of(other, 't')}')",
+        "CREATE TRIGGER zz_inorder_changes_insert AFTER INSERT ON t REFERENCING NEW TABLE AS n FOR EACH STATEMENT "
+        f"EXECUTE FUNCTION public.changes_trigger('{number_of(other, 'l')}', '1')")  # fmt: skip
+    for session in (fresh, other):
+        assert state(session, "INSERT INTO t VALUES (1)") == GROUND
+
+
 def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
     """Nobody reads it then; once it has one again, the whole table comes."""
     copy = followed(fresh)

@@ -6,7 +6,6 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
-
 pytestmark = pytest.mark.server
 
 # As far from the defaults as they go: how functions are compiled, texts read and written, queries planned.
