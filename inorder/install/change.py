@@ -64,10 +64,15 @@ def of_others(target: Target, installed: Installed) -> Obstacles:
         yield f"its schema has what is not inorder's: {names}", "move it into another schema, or drop it"
 
 
+# What changes_disable() drops with the triggers of the table that is logged.
+OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
+
+
 def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
     others = [item for item in dependents if item["kind"] not in ON_TABLES]
     logged = [item for item in others if item["described"].startswith("trigger zz_inorder_changes_")]
     if logged:
+        others = [item for item in others if not item["described"].startswith(OF_LOGS)]
         tables = sorted({item["relation_name"] for item in logged})
         calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
         yield f"these depend on it: {listed(item['described'] for item in logged)}", calls

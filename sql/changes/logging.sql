@@ -238,7 +238,10 @@ BEGIN
         JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
         WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgparentid = 0)
         || ARRAY(SELECT s FROM inorder_internal.log_of(relation) AS k(log)
-                 CROSS JOIN LATERAL inorder_internal.unwriting_statements(relation, k.log) AS s), caller);
+                 CROSS JOIN LATERAL (
+                     SELECT format('DROP TRIGGER %I ON %s', g.tgname, k.log) FROM pg_trigger AS g
+                     WHERE g.tgrelid = k.log AND g.tgname IN ('zz_inorder_changes', 'zz_inorder_marker')
+                     UNION ALL SELECT inorder_internal.unwriting_statements(relation, k.log)) AS u(s)), caller);
 END $$;
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
@@ -258,7 +261,7 @@ CREATE FUNCTION @extschema@.changes_disable(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.changes_disable(regclass) IS
 'Revert changes_enable, except for the log, which remains with its feeds until it is dropped.
-Owner only. Takes ACCESS EXCLUSIVE. Errors: undefined_table, insufficient_privilege.';
+Owner only. Takes ACCESS EXCLUSIVE on both. Errors: undefined_table, insufficient_privilege.';
 
 CREATE FUNCTION @extschema@.changes_resync(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -27,5 +27,8 @@ BEGIN ATOMIC
     SELECT format('DROP FUNCTION %s()', log)
     WHERE EXISTS (SELECT FROM pg_proc AS f JOIN pg_class AS c ON c.oid = log::oid AND c.relowner = f.proowner
                   WHERE f.oid = inorder_internal.logging_function(log))
-      AND NOT EXISTS (SELECT FROM inorder_internal.strange_triggers(relation, log));
+      AND NOT EXISTS (SELECT FROM inorder_internal.strange_triggers(relation, log))
+    UNION ALL
+    SELECT format('REVOKE INSERT (%s) ON %s FROM PUBLIC', string_agg(quote_ident(c.name), ', '::text), log)
+    FROM unnest((inorder_internal.log_columns(relation, log)).names[2:]) AS c(name);
 END;

@@ -177,7 +177,7 @@ SELECT name, relation, worker_batches, set_aside, unfinished_batch FROM feeds OR
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('events');
 SELECT name, relation FROM feeds ORDER BY name;
-SELECT name, relation, aside FROM feed_batches CROSS JOIN shown;
+SELECT name, relation, aside FROM feed_batches CROSS JOIN shown ORDER BY name, aside;
 SELECT c, error_of('SELECT ' || c) FROM unnest(ARRAY[
     $$feed_read('f', null::events)$$, $$feed_peek('f', null::events)$$, $$feed_apply('f', 'SELECT FROM batch')$$,
     $$(feed_take_batch('pending', 'w')).number$$, $$feed_batch_rows('pending', 1, null::events)$$, $$feed_finish_batch('pending', 1)$$,
