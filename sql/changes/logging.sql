@@ -71,7 +71,7 @@ DECLARE
     strange record;
 BEGIN
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation, f.proowner AS owner INTO strange
-    FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = g.tgrelid
+    FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
     JOIN pg_roles AS r ON r.oid = f.proowner
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal AND NOT r.rolsuper
       AND f.proowner <> c.relowner
@@ -108,6 +108,11 @@ BEGIN
               DETAIL = format('Its columns have the types (%s), those of a log (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
               HINT = 'Rename that table, with which its feeds stay; then call changes_enable() again.';
+    END IF;
+    IF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
+               WHERE g.tgrelid = log) THEN
+        RAISE 'the changes of % are logged, so it cannot be a log', log
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
     -- One that had the name before is no longer logged.

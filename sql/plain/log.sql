@@ -15,8 +15,11 @@ BEGIN
                                AND d.classid = 'pg_rewrite'::regclass
             JOIN pg_rewrite AS w ON w.oid = d.objid
             JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
-            WHERE has_table_privilege(v.relowner, r.oid, privileges)
-               OR has_any_column_privilege(v.relowner, r.oid, 'INSERT, UPDATE'))
+            -- One with the rights of its callers gives them none.
+            WHERE pg_relation_is_updatable(v.oid, true) <> 0
+              AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
+              AND (has_table_privilege(v.relowner, r.oid, privileges)
+                   OR has_any_column_privilege(v.relowner, r.oid, 'INSERT, UPDATE')))
         SELECT FROM reached AS r
         WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
 END $$;
@@ -28,7 +31,7 @@ DECLARE
     relation regclass := TG_ARGV[0]::oid;
 BEGIN
     IF pg_has_role((SELECT c.relowner FROM pg_class AS c WHERE c.oid = TG_RELID), 'USAGE')
-       OR inorder_internal.may_write(current_user::regrole, relation, 'INSERT, UPDATE, DELETE, TRUNCATE') THEN
+       OR inorder_internal.may_write(inorder_internal.caller(), relation, 'INSERT, UPDATE, DELETE, TRUNCATE') THEN
         RETURN NULL;
     END IF;
     RAISE 'permission denied for log %', TG_RELID::regclass USING ERRCODE = 'insufficient_privilege',

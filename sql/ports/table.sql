@@ -485,7 +485,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     definition text := (SELECT coalesce(pg_get_triggerdef(g.oid), '') FROM pg_trigger AS g
                         WHERE g.tgrelid = t.relation::oid AND g.tgname = 'zz_inorder_guard');
-    base bigint := substring(definition, '[(]''([0-9]{1,15})''[)]$');
+    base bigint := substring(definition, '[(]''([0-9]{1,15})''[)]$')::bigint;
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed' OR base = t.base THEN
         RETURN false;

@@ -133,7 +133,9 @@ def script(schema: str = "public") -> str:
 
 
 FROM_ONE = (
-    "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'"
+    "CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql RETURN 0::bigint; "
+    "UPDATE pg_proc SET proacl = (SELECT c.proacl FROM pg_proc AS c WHERE c.proname = 'first_of_clock') "
+    "WHERE proname = 'first_number'"
 )
 
 

@@ -18,6 +18,10 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.leave_out_others()", 'record "new" has no field "relation"'): "for the triggers on tables only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
     ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): TO_TWINS,
+    (
+        "inorder_internal.unread_rows(inorder_internal.feed_table,int8multirange,boolean)",
+        'unused parameter "asked"',
+    ): "for the SQL edition",
     ("inorder_internal.feed_prepare(oid,regclass,name,name)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
