@@ -50,7 +50,7 @@ class Kept:
         self.insert(connection, 6)
         self.read(connection, "read", 2)
         self.read(connection, "ordered", 4)
-        self.pending = int(str(scalar(connection, "SELECT (feed_take_batch('pending', 'w', 2)).number")))
+        self.pending, _ = self.take(connection, "pending", 2, worker="w")
         self.pending_rows = self.rows(connection, "pending", self.pending)
         self.take_batches(connection)
         connection.execute("SELECT exact_count_fold('events')")
@@ -86,7 +86,7 @@ class Kept:
     def rows(connection: Connection, feed: str, batch: int) -> list[int]:
         return [int(str(n)) for (n,) in connection.execute(ROWS.encode(), [feed, batch])]
 
-    def finish(self, connection: Connection, feed: str, batch: int, token: int | None = None) -> None:
+    def finish(self, connection: Connection, feed: str, batch: int, token: int) -> None:
         self.got[feed] += self.rows(connection, feed, batch)
         assert scalar(connection, FINISH, feed, batch, token) is True
 
@@ -104,12 +104,11 @@ class Kept:
     def goes_on(self, connection: Connection) -> None:
         self.insert(connection, 1)
         wait_until_alone(connection)
-        assert scalar(connection, "SELECT (feed_take_batch('pending', 'w')).number") == self.pending
-        assert self.rows(connection, "pending", self.pending) == self.pending_rows
-        self.finish(connection, "pending", self.pending)
-        self.finish(
-            connection, "pending", int(str(scalar(connection, "SELECT (feed_take_batch('pending', 'w')).number")))
-        )
+        pending, token = self.take(connection, "pending", None, worker="w")
+        assert pending == self.pending
+        assert self.rows(connection, "pending", pending) == self.pending_rows
+        self.finish(connection, "pending", pending, token)
+        self.finish(connection, "pending", *self.take(connection, "pending", None, worker="w"))
         for feed in ("read", "untouched", "ordered"):
             while self.read(connection, feed):
                 pass

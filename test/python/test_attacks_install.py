@@ -42,9 +42,8 @@ SELECT ({x}.feed_take_batch('o'::text, 'w', 1::int, owner => NULL::regrole)).num
 SELECT * FROM {x}.feed_batch_rows('o'::text,
     (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
     null::public.old, NULL::regrole);
-SELECT {x}.feed_finish_batch('o'::text,
-    (SELECT f.unfinished_batch FROM {x}.feeds AS f WHERE f.name OPERATOR(pg_catalog.=) 'o'::text),
-    NULL::bigint, NULL::regrole);
+SELECT {x}.feed_finish_batch('o'::text, b.number, b.token, NULL::regrole)
+FROM {x}.feed_take_batch('o'::text, 'w'::text, 1::int, owner => NULL::regrole) AS b;
 INSERT INTO public.events (n) VALUES (5), (6);
 SELECT {x}.feed_fail_batch('a'::text, b.number, b.token, 'no'::text, '0'::interval, NULL::regrole)
 FROM {x}.feed_take_batch('a'::text, 'w'::text, 1::int, '1 min'::interval, 1::int, NULL::regrole) AS b;

@@ -162,7 +162,7 @@ def state_of(connection: Connection) -> list[object]:
         one(connection, query)
         for query in (
             "SELECT array_agg(name ORDER BY name) FROM inorder_internal.feed",
-            "SELECT array_agg(f.name || ' ' || s.batch || ' ' || s.finished ORDER BY f.name) "
+            "SELECT array_agg(f.name || ' ' || s.batch || ' ' || s.position ORDER BY f.name) "
             "FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed",
             "SELECT array_agg(number ORDER BY number) FROM inorder_internal.worker_batch",
         )

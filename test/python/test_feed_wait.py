@@ -147,15 +147,12 @@ def test_within_a_block_that_catches_errors(writer: Connection, reader: Connecti
     assert scalar(reader, "SELECT feed_wait('wait', '0')") is True
 
 
-def test_the_batch_of_another_session_is_waited_for(cluster: Cluster, writer: Connection, reader: Connection) -> None:
+def test_a_batch_is_waited_for_until_its_lease_is_over(writer: Connection, reader: Connection) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
-    with connect(cluster.dsn) as other:
-        batch = scalar(other, "SELECT (feed_take_batch('wait', 'w')).number")
-        writer.execute("INSERT INTO waited (n) VALUES (2)")
-        assert scalar(reader, "SELECT feed_wait('wait', '0')") is False
-        assert scalar(other, "SELECT feed_wait('wait', '0')") is True
+    batch = scalar(writer, "SELECT number FROM feed_take_batch('wait', 'w', lease => '1 second')")
+    assert scalar(reader, "SELECT feed_wait('wait', '0')") is False
     wait_for(lambda: scalar(reader, "SELECT feed_wait('wait')") is True)
-    assert scalar(reader, "SELECT (feed_take_batch('wait', 'w')).number") == batch
+    assert scalar(reader, "SELECT number FROM feed_take_batch('wait', 'other')") == batch
 
 
 def test_a_batch_that_another_worker_returns(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:

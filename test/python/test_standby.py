@@ -273,13 +273,14 @@ def test_peek_works_on_a_standby(two: Two) -> None:
             assert connection.execute(peek.format(", 2").encode()).fetchall() == [(2,), (3,)]
             assert connection.execute((peek.format("") + " LIMIT 1").encode()).fetchall() == [(2,)]
         writer.execute("COMMIT")
-    two.primary.execute("SELECT (feed_take_batch('f', 'w', 1)).number")
+    number, token = two.primary.execute("SELECT number, token FROM feed_take_batch('f', 'w', 1)").fetchall()[0]
     two.catch_up()
     for connection in (two.primary, two.standby):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="have unfinished batches"):
             connection.execute(peek.format("").encode())
-    assert scalar(two.standby, "SELECT (feed_take_batch('f', 'w')).number") == 1  # of the role that has it
-    two.primary.execute("SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w')")
+    rows = "SELECT n FROM feed_batch_rows('f', %s, null::events)"
+    assert two.standby.execute(rows.encode(), [number]).fetchall() == [(2,)]
+    assert scalar(two.primary, "SELECT feed_finish_batch('f', %s, %s)", number, token) is True
 
 
 def test_a_batch_from_the_future_is_refused(two: Two) -> None:

@@ -181,8 +181,9 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
                          for what in ("isolation", "read_only", "deferrable")]  # fmt: skip
                 assert shown == ["read committed", "off" if writes else "on", "off"]
                 assert scalar(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
-            assert scalar(session.connection, "SHOW search_path") == '"$user", public'
-            assert scalar(session.connection, "SHOW row_security") == "on"
+            for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
+                shown = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchone()
+                assert shown == (kept,)  # in the session, outside of its transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:

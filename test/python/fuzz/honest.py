@@ -176,16 +176,11 @@ class Honest:
 
     def move_shared(self, session: Session, mallory: Session) -> None:
         name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
-        batch = self.must(
-            session, f"SELECT (public.feed_take_batch({name}, 'w', 3, owner => {owner})).number", mallory
-        ).rows
-        if batch and batch[0][0] is not None:
-            rows = f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})"
-            self.must(session, rows, mallory)
-            self.must(session, f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {owner})", mallory)
         taken = f"SELECT number, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
         batch = self.must(session, taken, mallory).rows
         if batch and batch[0][0] is not None:
+            rows = f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})"
+            self.must(session, rows, mallory)
             finish = f"SELECT public.feed_finish_batch({name}, {batch[0][0]}, {batch[0][1]}, {owner})"
             self.must(session, finish, mallory)
 
