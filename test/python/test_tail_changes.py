@@ -183,8 +183,8 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
                 assert shown == ["read committed", "off" if writes else "on", "off"]
                 assert scalar(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
             for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
-                shown = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchone()
-                assert shown == (kept,)  # in the session, outside of its transactions
+                found = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
+                assert found == [(kept,)]  # in the session, outside of its transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:
