@@ -97,7 +97,7 @@ def connect_as_user(dsn: str) -> UserConnection:
 
 
 def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
-    """The connection string with the path as an option of the session's start, after those that the user gave.
+    r"""The connection string with the path as an option of the session's start, after those that the user gave.
 
     >>> with_path("dbname=shop options='-c geqo=off'")
     "dbname=shop options='-c geqo=off -c search_path=pg_catalog,\\\\ pg_temp'"

@@ -136,9 +136,9 @@ BEGIN
     RETURN found_batch;
 END $$;
 
--- Whether a worker asks for its batch again within the lease with which the last try began. That does not count as a try:
--- two processes of one name, which take the batch from each other, would use up all tries. A worker that crashes with a
--- batch each time uses up one for each lease.
+-- Whether a worker asks for its batch again within the lease with which the last try began. That does not count as a
+-- try: two processes of one name, which take the batch from each other, would use up all tries. A worker that crashes
+-- with a batch each time uses up one for each lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
@@ -255,8 +255,8 @@ BEGIN
         hint := 'Let workers have it again by feed_retry_batch(), or finish it without a token.';
     ELSIF b.worker IS NULL THEN
         detail := 'It was returned, and no worker has it.';
-        hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it from '
-                'its worker. ' || hint;
+        hint := 'An earlier call may have returned it by feed_fail_batch(), or feed_seek() or feed_rebase() took it '
+                'from its worker. ' || hint;
     ELSE
         detail := format('Worker %s has it, by a later call of feed_take_batch().', quote_literal(b.worker));
         hint := format('If this worker has another name, its lease was over: let it be longer, or call '
@@ -369,8 +369,8 @@ END $$;
 
 -- What the view feed_batches shows for a batch.
 CREATE TYPE inorder_internal.seen_batch AS (
-    name text, owner name, relation regclass, number bigint, worker text, tries int, max_tries int, lease_end timestamptz,
-    failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
+    name text, owner name, relation regclass, number bigint, worker text, tries int, max_tries int,
+    lease_end timestamptz, failed timestamptz, reason text, set_aside timestamptz, transactions int8multirange,
     share int, rows bigint
 );
 

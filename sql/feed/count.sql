@@ -213,7 +213,8 @@ BEGIN
     members := inorder_internal.unchanged_members(t, inorder_internal.seen_members(relation, members));
     IF cardinality(k.leaves) = 1 THEN
         counted.position.members := members;
-        counted.position.transactions := inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
+        counted.position.transactions :=
+            inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
         PERFORM inorder_internal.keep_count(relation, counted.position, amount);
     END IF;
     RETURN amount;

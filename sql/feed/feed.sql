@@ -430,8 +430,8 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
 'Finish the unfinished batch with this number, by the token that feed_take_batch returned with it; one that is set '
-'aside without a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If the '
-'batch is finished already, it is an error: ask for the next one.
+'aside without a token. Returns true. Does not wait for other workers, and does not require SELECT on the table. If '
+'the batch is finished already, it is an error: ask for the next one.
 Errors: undefined_object, insufficient_privilege, object_not_in_prerequisite_state (restored feed), '
 'invalid_parameter_value for any other number, such as that of a batch discarded by feed_seek or lost in a promotion, '
 'and if the batch does not belong to the worker with this token.';

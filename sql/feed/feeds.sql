@@ -131,12 +131,14 @@ COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed; recorded as polled';
 COMMENT ON COLUMN @extschema@.feeds.lag IS
 '0 if caught up; otherwise the most that it may be: the time since caught_up_at or, if there is none, since the feed '
-'was created. Polls after caught_up_at that found nothing may not be recorded yet, so it may be up to a minute too much';
+'was created. Polls after caught_up_at that found nothing may not be recorded yet, so it may be up to a minute too '
+'much';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of transactions, of any table, that have ended and are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
-'number of their rows in this table, counted by its index up to 10000: that many mean 10000 or more. Of a transaction, or a set '
-'in the order of a column, that was read in part all rows count. Null where caught_up is null for other reasons';
+'number of their rows in this table, counted by its index up to 10000: that many mean 10000 or more. Of a transaction, '
+'or a set in the order of a column, that was read in part all rows count. Null where caught_up is null for other '
+'reasons';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of this table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS

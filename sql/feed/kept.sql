@@ -202,8 +202,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move the position of a feed over a batch, of a poll at this time, which has all rows that were committed then, or not.
--- The new position.
+-- Move the position of a feed over a batch, of a poll at this time, which has all rows that were committed then, or
+-- not. The new position.
 CREATE FUNCTION inorder_internal.move_feed(
     feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
 ) RETURNS @extschema@.feed_position

@@ -340,8 +340,8 @@ CREATE FUNCTION @extschema@.reader_backlog(
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_backlog(regclass, @extschema@.feed_position) IS
 'Return what follows a position kept by the reader: the number of transactions of any table that have ended since, and '
-'of their rows, counted by the index up to 10000: that many mean 10000 or more. Of a transaction, or a set in the order '
-'of a column, that was read in part all rows count. rows is null if the table is locked, or there are too many ranges '
-'and partitions.
+'of their rows, counted by the index up to 10000: that many mean 10000 or more. Of a transaction, or a set in the '
+'order of a column, that was read in part all rows count. rows is null if the table is locked, or there are too many '
+'ranges and partitions.
 Errors: those of reader_next_batch for the table and the position, except for attached partitions, which are not '
 'looked for.';

@@ -76,8 +76,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- What follows the position of a feed, also for a caller who only waits for that. If the caller is to move it, and there are rows, the feed is locked, and this is
--- what follows under the lock; a poll that finds none is noted. at_once: the caller reads the rows at once.
+-- What follows the position of a feed, also for a caller who only waits for that. If the caller is to move it, and
+-- there are rows, the feed is locked, and this is what follows under the lock; a poll that finds none is noted.
+-- at_once: the caller reads the rows at once.
 CREATE FUNCTION inorder_internal.look_next(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean, at_once boolean
 ) RETURNS inorder_internal.taken

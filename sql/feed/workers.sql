@@ -176,7 +176,8 @@ BEGIN
     retry_after := inorder_internal.checked_lease('retry_after', retry_after, '0');
     UPDATE inorder_internal.worker_batch AS b
     SET worker = NULL, token = NULL, reason = left(reason, 2000), failed = clock_timestamp(),
-        lease_end = clock_timestamp() + retry_after, set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
+        lease_end = clock_timestamp() + retry_after,
+        set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
     WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.set_aside IS NOT NULL INTO aside;
     IF NOT FOUND THEN
@@ -225,11 +226,11 @@ COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, 
 'the lease; nulls if there is none. Then commit, read the batch by feed_batch_rows, and call feed_finish_batch, or '
 'feed_fail_batch, with the token.
 A batch belongs to the name of a worker, in whatever session, until the lease is over by the clock of the server. '
-'Who asks again under this name gets it again, at once, with another token: after a crash, or in another process of the '
-'same name. The token of before is then an error. In one transaction the same call returns the same answer. '
-'A worker that has no batch gets the first one that another worker has returned, or whose lease is over, with the same '
-'number and rows, or a new one. A batch that was given to workers max_tries times without '
-'being finished is set aside instead: see the view feed_batches. A call under the same name within the lease that a try '
+'Who asks again under this name gets it again, at once, with another token: after a crash, or in another process of '
+'the same name. The token of before is then an error. In one transaction the same call returns the same answer. '
+'A worker that has no batch gets the first one that another worker has returned, or whose lease is over, with the '
+'same number and rows, or a new one. A batch that was given to workers max_tries times without being '
+'finished is set aside instead: see the view feed_batches. A call under the same name within the lease that a try '
 'began with is not another try.
 A feed with an order column gives out one batch at a time: the next one once it is finished, also if it was set aside.
 In a feed with partition_by each batch has rows of one share, and the next one of that share is given to a worker '

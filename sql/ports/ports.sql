@@ -99,9 +99,9 @@ CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numb
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The number of rows of some transactions, at most 10,000, for any role, by the btree indexes of a table; null if it has
--- none, or if there are too many ranges or partitions, which are all locked; an error if it cannot be locked at once, or
--- read. asked: the caller named the table, which it may read.
+-- The number of rows of some transactions, at most 10,000, for any role, by the btree indexes of a table; null if it
+-- has none, or if there are too many ranges or partitions, which are all locked; an error if it cannot be locked at
+-- once, or read. asked: the caller named the table, which it may read.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint

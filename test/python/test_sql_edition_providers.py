@@ -98,9 +98,9 @@ def test_it_works_with_what_it_names(
     for statement, expected in {
         "SELECT n FROM feed_read('f', null::events, 1)": [(1,)],
         "SELECT feed_wait('f', '0')": [(True,)],
-        "SELECT (feed_take_batch('f', 'w')).number": [(1,)],
-        "SELECT n FROM feed_batch_rows('f', 1, null::events)": [(2,)],
-        "SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w')": [(True,)],
+        "SELECT (feed_take_batch('f', 'w')).number > 0": [(True,)],
+        "SELECT n FROM feed_batch_rows('f', (SELECT number FROM feed_batches), null::events)": [(2,)],
+        "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w')": [(True,)],
         f"SELECT count(*) FROM reader_batch_rows('events', {FIRST_BATCH}, null::events)": [(2,)],
         "SELECT transactions FROM reader_backlog('events', reader_start('events', 'now'))": [(0,)],
         "SELECT exact_count('events')": [(2,)],

@@ -414,6 +414,24 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     assert two.batch(two.standby, start)[0] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "events", "--fold")]
+)
+def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """As the WAL receiver says, or its settings; a role that may see neither is only told what to do."""
+    environment = two.server.environment()
+    two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
+    two.catch_up()
+    try:
+        for role, named in (("postgres", two.primary.info.host), ("nobodys", "the primary. With several hosts")):
+            done = preloaded.run(command, tmp_path, environment | {"PGUSER": role}, PATIENCE)
+            said = done.stderr.decode()
+            assert (done.returncode, done.stdout) == (2, b"") and "this server is a standby, and " in said
+            assert "\nHINT:  Connect to the primary" in said and named in said
+    finally:
+        two.primary.execute("DROP OWNED BY nobodys; DROP ROLE nobodys")
+
+
 def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1)
@@ -461,21 +479,3 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 assert scalar(reader, ended, number) is False
                 reader.execute("COMMIT")
                 assert scalar(reader, ended, number) is True  # it was lost with the primary
-
-
-@pytest.mark.parametrize(
-    "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "events", "--fold")]
-)
-def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """As the WAL receiver says, or its settings; a role that may see neither is only told what to do."""
-    environment = two.server.environment()
-    two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
-    two.catch_up()
-    try:
-        for role, named in (("postgres", two.primary.info.host), ("nobodys", "the primary. With several hosts")):
-            done = preloaded.run(command, tmp_path, environment | {"PGUSER": role}, PATIENCE)
-            said = done.stderr.decode()
-            assert (done.returncode, done.stdout) == (2, b"") and "this server is a standby, and " in said
-            assert "\nHINT:  Connect to the primary" in said and named in said
-    finally:
-        two.primary.execute("DROP OWNED BY nobodys; DROP ROLE nobodys")
