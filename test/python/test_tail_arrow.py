@@ -145,7 +145,7 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
 
     def begin_alone(self: reader.Connection, *arguments: object) -> None:
         begun.append(source.stream is None)
-        begin(self, *arguments)
+        begin(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(reader.Connection, "hold", begin_alone)
     insert(fresh, 25)
