@@ -150,7 +150,7 @@ RETURN format('CREATE %s TRIGGER zz_inorder_changes %s EXECUTE FUNCTION %s(%L, %
               inorder_internal.mark_event(log), inorder_internal.mark_function(), relation::oid,
               inorder_internal.fingerprint(relation));
 
--- Whether the triggers of a table call what writes its log. In the extension that is one function in C.
+-- True if the triggers of a table call what writes its log. In the extension that is one function in C.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN true;

@@ -215,7 +215,7 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- What the table is with its triggers; then nobody has come between.
+    -- The mark keeps what the table is with its triggers. The checks find what came between.
     PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.mark_statement(relation, log)], caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

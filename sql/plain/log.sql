@@ -2,7 +2,7 @@
 -- the role that changes rows. So everybody may insert into the log, as far as its triggers let them: a key too many does
 -- no harm to a copy, a marker makes it read the whole table.
 
--- Whether a role may write into a table or its partitions: itself, or by a view whose owner may.
+-- True if a role may write into a table or its partitions: itself, or by a view whose owner may.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,7 +15,7 @@ BEGIN
                                AND d.classid = 'pg_rewrite'::regclass
             JOIN pg_rewrite AS w ON w.oid = d.objid
             JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v'
-            -- One with the rights of its callers gives them none.
+            -- A view with the rights of its callers gives them none.
             WHERE pg_relation_is_updatable(v.oid, true) <> 0
               AND strpos(coalesce(array_to_string(v.reloptions, ','), ''), 'security_invoker=') = 0
               AND (has_table_privilege(v.relowner, r.oid, privileges)
@@ -24,7 +24,7 @@ BEGIN
         WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
 END $$;
 
--- The trigger for rows of a log. Its arguments: the table, and privileges of which the role must have one there.
+-- The trigger for rows of a log, which also marks it: its arguments are the table, and what that was (mark_statement()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -84,7 +84,7 @@ refuse_log(Relation table)
 			 errhint("Let its owner call changes_resync(%s).", quote_literal_cstr(relation_name(root_of(table))))));
 }
 
-/* Whoever makes the trigger may name any table: rows are written as into one that all sessions share */
+/* The trigger may name any relation, but rows are written as into a table that all sessions share */
 static bool
 is_table(Relation log)
 {
@@ -104,7 +104,7 @@ oid_argument(const Trigger *trigger, int number)
 	return trigger->tgnargs > number ? (Oid) strtoul(trigger->tgargs[number], NULL, 10) : InvalidOid;
 }
 
-/* Whether the owner of a log, or who may make triggers on it, has made it the log of a table */
+/* True if a trigger on the log, which its owner or a role with TRIGGER on it has made, names the table */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
 {
