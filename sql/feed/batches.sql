@@ -33,6 +33,12 @@ END $$;
 
 -- Who gets a batch
 
+-- True if a worker got the batch in this transaction. It comes before one of the same name that another session
+-- finished, or prolonged, until that transaction ended: the same call returns the same answer.
+CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
+
 -- The first unfinished batch of each share of a feed, which no other may go before, without those that are set aside.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
@@ -96,7 +102,7 @@ BEGIN
                            WHERE s.feed = b.feed AND s.share = b.share ORDER BY s.seq DESC LIMIT 1) AS w ON true
         WHERE b.worker = share_batch.worker
            OR (b.rows >= least_rows OR NOT b.is_open) AND inorder_internal.is_free(b)
-        ORDER BY coalesce(b.worker = share_batch.worker, false) DESC,
+        ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
         -- One that is locked is being finished, returned or prolonged at this moment.
@@ -126,7 +132,7 @@ BEGIN
     SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
-    ORDER BY b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+    ORDER BY inorder_internal.is_given_now(b) DESC, b.number LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         SELECT * INTO found_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = free_batch.feed AND b.set_aside IS NULL AND b.written_here AND b.number >= lowest
@@ -195,7 +201,7 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.free_batch(feed, worker, least_rows);
-        IF b.worker = take_batch.worker AND b.taken = pg_current_xact_id_if_assigned() THEN
+        IF b.worker = take_batch.worker AND inorder_internal.is_given_now(b) THEN
             RETURN b;
         END IF;
         EXIT WHEN b.number IS NULL OR b.tries >= max_tries IS NOT TRUE OR inorder_internal.is_in_try(b, worker);
