@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
-from psycopg.errors import UndefinedTable
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from conftest import scalar
 from copies import SNAPSHOT, Copy
@@ -239,6 +239,20 @@ def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None
             "CREATE TRIGGER zz_inorder_changes_insert AFTER INSERT ON hers.t "
             f"EXECUTE FUNCTION hers.f('{number_of(fresh, 'kept.t_changes')}')",
             "RESET ROLE", "SET ROLE changes_owner", "SELECT changes_resync('kept.t')")  # fmt: skip
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+def test_a_key_column_that_is_renamed(fresh: Connection, tables: tuple[str, ...], edition_name: str) -> None:
+    """The C extension knows it by its number; writers of the SQL edition get an error until changes_enable()."""
+    change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
+    copy = followed(fresh, *tables)
+    fresh.execute("ALTER TABLE t RENAME id TO key")
+    if edition_name == "sql":
+        with pytest.raises(UndefinedColumn):
+            fresh.execute(change)
+        fresh.execute(enable)
+    run(fresh, change, "ALTER TABLE t RENAME key TO id", enable)
+    copy.follow(fresh)
 
 
 def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> None:
