@@ -14,6 +14,7 @@ LONGEST_PAUSE = 10.0
 TRIES = 10  # in a row; together they take most of a minute
 
 CONFLICTS = ("40001", "40P01")  # of snapshots or with a standby's recovery; deadlock
+CUT_OFF = (*CONFLICTS, "57014")  # what a shorter read may escape: also who cancels queries that take long
 
 Result = TypeVar("Result")
 
@@ -35,6 +36,11 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
     for number, pause in enumerate(islice(pauses(), tries - 1), 2):
         time.sleep(pause)
         yield number
+
+
+def retries() -> Iterator[int]:
+    """Attempts after a first one that failed."""
+    return islice(attempts(), 1, None)
 
 
 def changed(what: str) -> psycopg.Error:

@@ -8,14 +8,16 @@ from functools import partial
 from typing import Any
 
 import dlt
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from dlt.extract import DltResource
 
 from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
 from inorder.arrow.types import DIMENSIONS, LIST, Field, as_text, field_of, list_of
+from inorder.connection.patience import CUT_OFF, retries
 from inorder.connection.reading import ACCEPTANCE, Reader, TableColumn
-from inorder.connection.session import in_words
+from inorder.connection.session import explained
 from inorder.errors import InputError
 
 DEFAULT_ROWS, MOST_ROWS = 10_000, 2**31 - 1
@@ -164,23 +166,33 @@ def batches(
     The state has the position after those that are handed out.
 
     A batch is handed out as a whole, and its position is kept before: dlt may want no more (add_limit). One without
-    rows is passed over: the rows that were there are of transactions that ended since the run began.
+    rows is passed over: the rows that were there are of transactions that ended since the run began. A read that the
+    server cuts off is followed by one of half as many rows.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:
         raise InputError(f"the state has a position in the database {state['database']!r}, this is {database!r}")
     if "position" not in state:
         state["position"] = reader.start(start)
-    end, done = reader.start("now"), 0
+    end, done, limit, more_tries = reader.start("now"), 0, max_rows, retries()
     while (max_batches is None or done < max_batches) and reader.has_rows(state["position"]):
-        after = reader.next(state["position"], max_rows, until=end)
+        after = reader.next(state["position"], limit, until=end)
         if after is None:
             return
-        with in_words(ACCEPTANCE):
-            end_of = reader.usable(after)
-            found = [rows for part in reader.slices(state["position"], after)
-                     for rows in arrow.of_batch(*(table or reader).opened(), part.batch, end_of)]  # fmt: skip
+        try:
+            found = rows_between(reader, arrow, state["position"], after, table or reader)
+        except psycopg.Error as error:
+            if error.sqlstate not in CUT_OFF or next(more_tries, None) is None:
+                raise explained(error, ACCEPTANCE) from error
+            limit = max(limit // 2, 1)
+            continue
+        limit, more_tries = min(2 * limit, max_rows), retries()
         state["position"] = after
         if any(rows.num_rows for rows in found):
             yield pa.Table.from_batches(found)
             done += 1
+
+
+def rows_between(reader: Reader, arrow: ArrowReader, start: str, end: str, table: Reader) -> list[pa.RecordBatch]:
+    return [rows for part in reader.slices(start, end)
+            for rows in arrow.of_batch(*table.opened(), part.batch, reader.usable(end))]  # fmt: skip

@@ -15,7 +15,7 @@ from inorder.files import awaited, host_lock
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import Request
 from inorder.tail.rows import arrow_of, changed
-from inorder.tail.sources import Batch, Source
+from inorder.tail.source import Batch, Source
 from inorder.tail.state import Mark
 
 

@@ -18,7 +18,7 @@ from inorder.errors import InorderError, InputError
 from inorder.files import awaited, lock_file, sync_folder
 from inorder.tail.formats import Format
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
-from inorder.tail.sources import Source
+from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
@@ -185,7 +185,7 @@ class OutputFile:
 class FileSink(Sink):
     """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
 
-    waits_for_nobody = True
+    waits_for_nobody = can_take_back = True
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
@@ -208,6 +208,8 @@ class FileSink(Sink):
                 raise InputError(about_file(advice(str(reason), known, begun is not None))) from None
             self.size = self.start = self.file.end()
         self.file.cut(self.size)
+        if begun is not None:
+            source.forget_begun()
         self.recent = self.recent_at_start = self.file.before(self.size)
         if self.size == 0:
             with suppress(OSError):

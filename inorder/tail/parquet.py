@@ -20,7 +20,7 @@ from inorder.files import failed, sync_folder, write_whole
 from inorder.tail.formats import FORMATS
 from inorder.tail.request import MOST_ROWS, Partition, Request
 from inorder.tail.sinks import Report, Sink
-from inorder.tail.sources import Source
+from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 CLAIM = ".inorder"  # the file that says whose directory it is
@@ -61,7 +61,7 @@ class Part:
 class ParquetSink(Sink):
     """A directory. A batch that comes again replaces its file by the same rows."""
 
-    waits_for_nobody = True
+    waits_for_nobody = can_take_back = True
 
     def __init__(self, report: Report, request: Request) -> None:
         super().__init__(report, FORMATS[request.output])

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
-from inorder.connection.patience import patiently
-from inorder.connection.reconnect import forever, once
+import psycopg
+
+from inorder.connection.patience import CONFLICTS, CUT_OFF, TRIES, attempts
+from inorder.connection.reconnect import forever, once, report
+from inorder.connection.session import first_line
 from inorder.errors import InputError, Terminated
 from inorder.interrupts import deferred, uninterrupted
 from inorder.sources import installer
@@ -17,7 +20,8 @@ from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.shards import ShardsSource
 from inorder.tail.sinks import Sink, is_device, require_writable_output
-from inorder.tail.sources import Batch, ChangesSource, Source, TableSource
+from inorder.tail.source import Batch, Source
+from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
@@ -77,6 +81,7 @@ class Delivery:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
         self.header = b""  # of an output
+        self.tries = attempts()  # of a read that the server cuts off, one after the other
 
     def run(self) -> None:
         self.sink.resume(self.source, self.request.accept_output)
@@ -113,15 +118,17 @@ class Delivery:
         while not is_last and (batch := self.source.next()):
             with deferred(impatient=True):
                 rows = self.deliver(batch)
-            is_last = not batch.is_part and (rows == 0 or rows < batch.full)
+            is_last = rows is not None and not batch.is_part and (rows == 0 or rows < batch.full)
         if not self.header and self.sink.form.trailer:
             self.header = self.source.header()
         self.close()
         self.sink.check()
 
-    def deliver(self, batch: Batch) -> int:
+    def deliver(self, batch: Batch) -> int | None:
+        """The number of its rows; None if the server cut off the read, and fewer rows come in its place."""
         source, sink = self.source, self.sink
-        count = patiently(source.session.connection, lambda: self.take(batch))
+        if (count := self.taken(batch)) is None:
+            return None
         source.is_behind = count >= batch.full
         if count == 0:
             source.skip(batch)
@@ -132,6 +139,33 @@ class Delivery:
         sink.finish()
         source.finish(batch, sink.mark())
         return count
+
+    def taken(self, batch: Batch) -> int | None:
+        """Its rows into the sink, in ten tries in a row; None if fewer rows come in its place."""
+        for number in self.tries:
+            try:
+                count = self.take(batch)
+            except psycopg.Error as error:
+                may_pass = number < TRIES and not self.source.session.connection.closed
+                if may_pass and error.sqlstate in CUT_OFF and self.is_shrunk(batch, error):
+                    return None
+                if may_pass and error.sqlstate in CONFLICTS:
+                    continue
+                self.tries = attempts()
+                raise
+            self.tries = attempts()
+            return count
+        raise AssertionError
+
+    def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
+        """Whether fewer rows will come in the place of a batch that was cut off."""
+        if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
+            return False
+        self.sink.report(-self.sink.rows)
+        self.sink.again()
+        self.sink.take_back()
+        report(f"trying again with batches of at most {limit:,} rows: {first_line(error)}")
+        return True
 
     def take(self, batch: Batch) -> int:
         """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""

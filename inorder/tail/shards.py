@@ -18,7 +18,8 @@ from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
 from inorder.tail.rows import arrow_of, as_text
 from inorder.tail.shards_state import Entry, ShardsState, decode, encode
-from inorder.tail.sources import Batch, Source, TableSource, require_position_in
+from inorder.tail.source import Batch, Source
+from inorder.tail.sources import TableSource, require_position_in
 from inorder.tail.state import Mark, State
 
 if TYPE_CHECKING:
@@ -237,6 +238,10 @@ class ShardsSource(Source):
 
     def skip(self, batch: Batch) -> None:
         self.reader.skip(batch)
+
+    def shrink(self, batch: Batch) -> int | None:
+        self.count = self.full  # the shard comes again in this round
+        return self.reader.shrink(batch)
 
     def flush(self) -> None:
         for reader in self.readers.values():

@@ -10,7 +10,7 @@ from psycopg.abc import Buffer
 
 from inorder.errors import InputError
 from inorder.tail.formats import Format
-from inorder.tail.sources import Source
+from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
@@ -21,6 +21,7 @@ class Sink:
     """Takes the rows of one batch after the other. This one is a device: rows have arrived when they are written."""
 
     waits_for_nobody = False  # no other program: meanwhile a transaction may be open
+    can_take_back = False  # what it has of a batch, before that has arrived
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form

@@ -4,9 +4,9 @@ import json
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg.abc import Buffer
@@ -16,17 +16,15 @@ from inorder.connection.patience import patiently
 from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
-from inorder.tail.formats import BINARY_HEADER, FORMATS, Format, Pieces, header_of
+from inorder.tail.formats import FORMATS, Pieces
 from inorder.tail.jobs import AHEAD_BYTES, Jobs
 from inorder.tail.position import PositionFile
-from inorder.tail.request import Request
+from inorder.tail.request import MOST_ROWS, Request
 from inorder.tail.rows import PartReader, arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
-from inorder.tail.state import Json, Mark, Pending, State, decode, encode, name_of, order_of
+from inorder.tail.source import Batch, Source
+from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line
-
-if TYPE_CHECKING:
-    from inorder.arrow.reader import ArrowReader
 
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
@@ -38,91 +36,6 @@ def require_position_in(table: Table, state: State | ShardsState, file: Position
     if (state.database, state.table) != (table.database, table.quoted):
         kept = f"{one_line(state.table)} in the database '{state.database}'"
         raise InputError(f"{file.asked} is the position in {kept}, not in {table.shown} in '{table.database}'")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A batch, and the position after it; or the number of one that the database keeps."""
-
-    batch: Json | int
-    after: Json = field(default_factory=dict)
-    full: int = 0  # with fewer rows nothing was left; 0 for one of an earlier run, for which nobody knows
-    is_part: bool = False  # of a set that is delivered in order: more may have ended since, however many rows it has
-
-    @property
-    def name(self) -> str:
-        return str(self.batch) if isinstance(self.batch, int) else name_of(self.batch)
-
-
-class Source:
-    """Hands out batches. One that was begun comes again until it is finished."""
-
-    form: Format
-    arrow: "ArrowReader | None" = None  # reads the rows, in the place of the session
-    session: Session
-    table: Table
-    max_rows: int  # of the next batch
-    is_new = False  # whether this run begins to read
-    is_behind = False  # the last batch was full
-    asks_ahead = False  # for the next batch while one is read
-    is_fixed = True  # a batch has the same rows each time
-    begun: str | None = None  # how the batch begins that is half in a file, as the last run left it
-
-    def attach(self, session: Session) -> None:
-        """Go on in this session."""
-        raise NotImplementedError
-
-    def output(self) -> Mark | None:
-        """The end of the rows in a file, by the position as it is on the disk."""
-        return None
-
-    def lock(self) -> int:
-        """The descriptor of the lock that keeps other runs away."""
-        raise NotImplementedError
-
-    def next(self) -> Batch | None:
-        raise NotImplementedError
-
-    def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """Its rows, as the server writes them, after a header if the format has one; the same each time."""
-        raise NotImplementedError
-
-    def pieces(self, batch: Batch) -> Pieces:
-        with closing(self.rows(batch)) as blocks:
-            yield from self.form.pieces(blocks)
-
-    def header(self) -> bytes:
-        """Of an output without rows."""
-        return bytes(header_of(self.arrow.empty(self.session, self.table))) if self.arrow else BINARY_HEADER
-
-    def wait(self) -> None:
-        """Return when there is a next batch with rows, or after a second."""
-        raise NotImplementedError
-
-    def expect(self, batch: Batch, size: int) -> None:
-        """The batch after this full one, of so many bytes, will be asked for soon: let the server begin."""
-
-    def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember that its rows are being written, and where."""
-
-    def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position over it; for good with a later begin() or flush() if the output shows what it has."""
-        raise NotImplementedError
-
-    def skip(self, batch: Batch) -> None:
-        """Move the position over a batch without rows, which may be forgotten."""
-        self.finish(batch, None)
-
-    def flush(self) -> None:
-        """No batch follows for now: what finish() left for the next begin() is remembered for good."""
-
-    def end(self) -> None:
-        """At the end of a run: what was skipped is remembered for good."""
-
-    def close(self) -> None:
-        """Let others read."""
-        if self.arrow is not None:
-            self.arrow.close()
 
 
 class TableSource(Source):
@@ -144,6 +57,8 @@ class TableSource(Source):
         self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
         self.max_rows = self.asked = request.batch_rows  # in the next, and in that
         self.joined_rows = 0  # in the next, into a file
+        self.limit = MOST_ROWS  # of it: half of what the server cut off; twice as much after each that it did not
+        self.latest: Batch | None = None  # asked for by this run
         self.part_rows = PART_ROWS
 
     def lock(self) -> int:
@@ -220,8 +135,10 @@ class TableSource(Source):
 
     def next(self) -> Batch | None:
         if pending := self.present.pending:
-            return batch_of(pending.batch, pending.after)
-        return patiently(self.session.connection, self.found)
+            is_ours = self.latest is not None and self.latest.batch == pending.batch
+            return self.latest if is_ours else batch_of(pending.batch, pending.after)
+        self.latest = patiently(self.session.connection, self.found)
+        return self.latest
 
     def found(self) -> Batch | None:
         """The batch after the position, whose rows are read in the same transaction."""
@@ -237,7 +154,7 @@ class TableSource(Source):
         return batch_of(json.loads(batch), json.loads(after), self.asked)
 
     def ask(self, position: Json, max_rows: int) -> Stream:
-        self.asked = max_rows
+        self.asked = max_rows = min(max_rows, self.limit)
         question = self.session.statement(
             query(self.question), columns=self.form.wanted(self.table, self.request.changes), log=self.numbered.oid,
             position=as_text(position), max_rows=max_rows, whole=self.request.whole,
@@ -346,7 +263,22 @@ class TableSource(Source):
             self.save(state)
         else:
             self.state, self.unsaved = state, True
+        if self.is_behind and batch.full == self.limit:
+            self.limit = min(2 * self.limit, MOST_ROWS)
         self.forget_ahead()
+
+    def shrink(self, batch: Batch) -> int | None:
+        if batch.full < 2:  # or one of an earlier run
+            return None
+        with suppress(psycopg.OperationalError):
+            self.end_question()
+        self.limit = batch.full // 2
+        self.forget_begun()
+        return self.limit
+
+    def forget_begun(self) -> None:
+        if self.state is not None:
+            self.state, self.knows_output = replace(self.state, pending=None), False
 
     def flush(self) -> None:
         """Write where the last batch ended, or where the one that was cut off began."""

@@ -31,7 +31,7 @@ from inorder.interrupts import is_interrupted
 from inorder.tail.formats import Format
 from inorder.tail.output_file import ROTATION, OutputFile, about_file
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
-from inorder.tail.sources import Source
+from inorder.tail.source import Source
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
@@ -42,6 +42,7 @@ class WholeBatches(Sink):
     """Collects a batch; what is done with it then differs."""
 
     is_separate = False  # each batch is an output of its own
+    can_take_back = True
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)

@@ -16,7 +16,8 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
-from inorder.tail.sources import Batch, ChangesSource
+from inorder.tail.source import Batch
+from inorder.tail.sources import ChangesSource
 from inorder.tail.state import Mark, State, decode
 
 from conftest import LONG_RUN, text

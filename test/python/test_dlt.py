@@ -23,6 +23,7 @@ NEEDED = "the extra 'dlt' is not installed: script/engines installs it, and runs
 duckdb = pytest.importorskip("duckdb", reason=NEEDED)
 pytest.importorskip("dlt", reason=NEEDED)
 source = pytest.importorskip("inorder.dlt.source", reason=NEEDED)
+arrow_reader = pytest.importorskip("inorder.arrow.reader", reason=NEEDED)
 
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
 
@@ -267,3 +268,45 @@ def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp
     run(fresh, "ALTER TABLE t ADD COLUMN more int")
     with pytest.raises(Exception, match="may have changed past its log"):
         pipeline.run(source.feed_table(dsn, "t", changes=True))
+
+
+EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00"), ("bpchar", "a", "a "))
+
+
+@pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
+def test_equal_keys_that_are_written_otherwise_are_merged(
+    cluster: Cluster, fresh: Connection, tmp_path: Path, equal: tuple[str, str, str]
+) -> None:
+    """The row is there once after each run, whether the destination takes the two keys for equal or not."""
+    kind, former, present = equal
+    run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, n int)", f"INSERT INTO t VALUES ('{former}', 0)",
+        "SELECT changes_enable('t')")  # fmt: skip
+    pipeline = source.dlt.pipeline(
+        "equal", pipelines_dir=str(tmp_path), dataset_name="shop",
+        destination=source.dlt.destinations.duckdb(str(tmp_path / "lake.duckdb")),
+    )  # fmt: skip
+    for n, key in enumerate((former, present, former, present)):
+        run(fresh, f"UPDATE t SET id = '{key}', n = {n}")
+        pipeline.run(source.feed_table(f"{cluster.dsn} dbname=tail", "t", changes=True))
+        with duckdb.connect(str(tmp_path / "lake.duckdb"), read_only=True) as lake:
+            assert lake.execute("SELECT n FROM shop.t").fetchall() == [(n,)]
+
+
+def test_a_read_that_is_cut_off_is_followed_by_smaller_ones(
+    cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is in the midst of eight megabytes when the driver has the first four."""
+    fresh.execute("ALTER TABLE events ADD body text")
+    fresh.execute("INSERT INTO events (n, body) SELECT n, repeat('x', 2000) FROM generate_series(1, 4000) AS n")
+    converted, cuts = arrow_reader.converted, ["SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = 'tail' AND state = 'active' AND pid <> pg_backend_pid()"]  # fmt: skip
+
+    def cut(*arguments: object) -> object:
+        while cuts:
+            fresh.execute(cuts.pop().encode())
+        return converted(*arguments)
+
+    monkeypatch.setattr(arrow_reader, "converted", cut)
+    rows = list(source.feed_table(f"{cluster.dsn} dbname=tail", "events", max_rows=4000))
+    assert [len(batch) for batch in rows] == [2000, 2000]
+    assert sorted(n for batch in rows for n in batch["n"].to_pylist()) == list(range(1, 4001))

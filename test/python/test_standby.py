@@ -1,5 +1,7 @@
 """The feed and the exact count on a hot standby: each trap here lost or repeated rows once."""
 
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -347,6 +349,47 @@ def test_a_tail_that_does_not_follow_fails_on_a_standby_that_is_behind(
     two.insert(1, 2)
     of_primary("events", "--position", "p", "--exec", "exit 9", code=1)
     assert "newer than what this transaction sees" in of_standby("events", "--position", "p", code=1)
+
+
+CONFLICTING = (
+    b"CREATE EXTENSION inorder",
+    b"CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, body text)",
+    b"SELECT feed_enable('events')",
+    b"INSERT INTO events (n, body) SELECT n, repeat('x', 2000) FROM generate_series(1, 4000) AS n",
+    b"CREATE TABLE dead (n int)",
+)
+IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' AND wait_event = 'ClientWrite'"
+
+
+def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
+    """It stops again and again in the second batch, which was joined, and in those that come in its place."""
+    stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
+    with Cluster(server) as primary:
+        primary.start(SETTINGS)
+        with connect(primary.dsn) as writer, Standby(primary) as standby:
+            for statement in CONFLICTING:
+                writer.execute(statement)
+            standby.start(SETTINGS | {"max_standby_streaming_delay": "0", "hot_standby_feedback": "off"})
+            standby.catch_up()
+            tail = Tail(standby, tmp_path, "postgres")
+            options = ("events", "--position", "p", "--batch-rows", "500")
+            with (
+                connect(standby.dsn) as reader,
+                tail.started(*options, to="out", held_after=stops) as running,
+            ):
+                while running.poll() is None:
+                    if running.is_stopped():
+                        if conflicts < 3 and scalar(reader, IN_MID_READ):
+                            conflicts += 1
+                            for conflicting in (b"INSERT INTO dead VALUES (1)", b"DELETE FROM dead", b"VACUUM dead"):
+                                writer.execute(conflicting)
+                        running.send_signal(signal.SIGCONT)
+                    time.sleep(0.01)
+                assert running.stderr
+                said = running.stderr.read().decode()
+                assert running.wait() == 0, said
+    assert said.count("trying again with batches of at most 2,500 rows: canceling statement due to conflict") == 1, said
+    assert sorted(tail.rows()) == list(range(1, 4001))
 
 
 def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:

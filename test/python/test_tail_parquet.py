@@ -12,7 +12,7 @@ import pytest
 from inorder.connection.database import Connection
 from inorder.tail.parquet import ParquetSink
 from inorder.tail.request import Request
-from inorder.tail.sources import Source
+from inorder.tail.source import Source
 from pyarrow import parquet
 
 from tail_runs import Tail, insert

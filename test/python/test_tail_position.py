@@ -17,7 +17,8 @@ from inorder.errors import InorderError, InputError
 from inorder.tail import position, sources
 from inorder.tail.position import PositionFile
 from inorder.tail.request import Request
-from inorder.tail.sources import Batch, TableSource
+from inorder.tail.source import Batch
+from inorder.tail.sources import TableSource
 from inorder.tail.state import NEW, Mark, State, decode, encode
 
 from conftest import scalar
