@@ -6,6 +6,14 @@ var stopping = false;
 using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, signal => signal.Cancel = stopping = true);
 using var terminated = PosixSignalRegistration.Create(PosixSignal.SIGTERM, signal => signal.Cancel = stopping = true);
 
+// What notices a server that is gone without a word; the connection string may say otherwise.
+NpgsqlConnection Open(string name) {
+    var connection = new NpgsqlConnection("Timeout=20;Command Timeout=60;Tcp Keepalive=true;Tcp Keepalive Time=10;"
+        + "Tcp Keepalive Interval=5;" + Environment.GetEnvironmentVariable(name));
+    connection.Open();
+    return connection;
+}
+
 object[] Call(NpgsqlConnection connection, string text, params object[] parameters) {
     using var command = new NpgsqlCommand(text, connection);
     foreach (var parameter in parameters) command.Parameters.Add(new() { Value = parameter });
@@ -16,10 +24,8 @@ object[] Call(NpgsqlConnection connection, string text, params object[] paramete
 
 while (!stopping) {
     try {
-        using var sink = new NpgsqlConnection(Environment.GetEnvironmentVariable("SINK"));
-        using var source = new NpgsqlConnection(Environment.GetEnvironmentVariable("SOURCE"));
-        sink.Open();
-        source.Open();
+        using var sink = Open("SINK");
+        using var source = Open("SOURCE");
         Call(sink, "SELECT 1"); // while the sink is away, no batch is taken
         while (!stopping) {
             var taken = Call(source, "CALL take_batch($1)", args[0]);

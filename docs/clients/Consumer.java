@@ -1,13 +1,19 @@
 // A worker on the feed mailer: each row of the table events arrives in the sink once. Argument: the worker's name.
 import java.sql.*;
+import java.util.*;
 
 public class Consumer {
+    static Connection connect(String name) throws SQLException {
+        var how = new Properties(); // what notices a server that is gone without a word; the URL may say otherwise
+        how.putAll(Map.of("tcpKeepAlive", "true", "connectTimeout", "20", "socketTimeout", "60"));
+        return DriverManager.getConnection(System.getenv(name), how);
+    }
+
     public static synchronized void main(String[] arguments) throws InterruptedException {
         var stop = new Thread(() -> { synchronized (Consumer.class) { } }); // begun by a signal; waits for main()
         Runtime.getRuntime().addShutdownHook(stop);
         while (!stop.isAlive()) {
-            try (var sink = DriverManager.getConnection(System.getenv("SINK"));
-                    var source = DriverManager.getConnection(System.getenv("SOURCE"));
+            try (var sink = connect("SINK"); var source = connect("SOURCE");
                     var take = source.prepareStatement("CALL take_batch(?)");
                     var store = sink.prepareStatement("SELECT store_batch(?, ?, ?)");
                     var end = source.prepareStatement("SELECT end_batch(?, ?, ?)")) {

@@ -2,6 +2,10 @@
 import { setTimeout } from "node:timers/promises";
 import pg from "pg";
 
+// What notices a server that is gone without a word; the connection string may say otherwise.
+const SILENCE = {
+  connectionTimeoutMillis: 20000, keepAlive: true, keepAliveInitialDelayMillis: 10000, query_timeout: 60000,
+};
 let stopping = false;
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.on(signal, () => { stopping = true; });
@@ -23,7 +27,7 @@ async function work(source, sink) {
 }
 
 while (!stopping) {
-  const clients = [process.env.SINK, process.env.SOURCE].map((dsn) => new pg.Client(dsn));
+  const clients = ["SINK", "SOURCE"].map((name) => new pg.Client({ ...SILENCE, connectionString: process.env[name] }));
   const [sink, source] = clients;
   try {
     for (const client of clients) {
@@ -36,5 +40,6 @@ while (!stopping) {
     console.error(`trying again: ${error}`);
     await setTimeout(1000);
   }
-  await Promise.allSettled(clients.map((client) => client.end()));
+  await Promise.race([Promise.allSettled(clients.map((client) => client.end())), setTimeout(1000)]);
 }
+process.exit(0); // a connection that is silent is not waited for

@@ -6,13 +6,21 @@ import sys
 from threading import Event
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 HOW = {"autocommit": True, "prepare_threshold": None}
+# A server that is gone without a word is noticed in 20 seconds.
+SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+           "tcp_user_timeout": 20000}
 END = "SELECT end_batch(%s, %s, %s)"
 
 
 def said(error):
     return error.diag.message_primary or str(error)  # without the CONTEXT
+
+
+def connect(name):
+    return psycopg.connect(**HOW | SILENCE | conninfo_to_dict(os.environ[name]))
 
 
 def work(source, sink):
@@ -34,7 +42,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stop.set())
 while not stop.is_set():
     try:
-        with psycopg.connect(os.environ["SINK"], **HOW) as sink, psycopg.connect(os.environ["SOURCE"], **HOW) as source:
+        with connect("SINK") as sink, connect("SOURCE") as source:
             sink.execute("SELECT 1")  # while the sink is away, no batch is taken
             while not stop.is_set():
                 work(source, sink)

@@ -1,19 +1,28 @@
 // A worker on the feed mailer: each row of the table events arrives in the sink once. Argument: the worker's name.
 use std::{env, time::Duration};
 use tokio::signal::{ctrl_c, unix};
-use tokio_postgres::{connect, types::{ToSql, Type}, Error, NoTls};
+use tokio_postgres::{types::{ToSql, Type}, Client, Config, Error, NoTls};
 
 fn said(error: &Error) -> String {
     error.as_db_error().map_or(format!("{error:?}"), |e| e.to_string()) // without the CONTEXT
 }
 
+async fn connect(name: &str) -> Result<Client, Error> {
+    let mut config: Config = env::var(name).expect(name).parse()?;
+    if config.get_tcp_user_timeout().is_none() {
+        // A server that is gone without a word is noticed in 20 seconds.
+        config.connect_timeout(Duration::from_secs(20)).tcp_user_timeout(Duration::from_secs(20)).keepalives_retries(2);
+        config.keepalives_idle(Duration::from_secs(10)).keepalives_interval(Duration::from_secs(5));
+    }
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
 type Parts<'a> = [(&'a (dyn ToSql + Sync), Type); 3];
 
 async fn work(stop: &tokio::task::JoinHandle<()>) -> Result<(), Error> {
-    let (sink, connection) = connect(&env::var("SINK").expect("SINK"), NoTls).await?;
-    tokio::spawn(connection);
-    let (source, connection) = connect(&env::var("SOURCE").expect("SOURCE"), NoTls).await?;
-    tokio::spawn(connection);
+    let (sink, source) = (connect("SINK").await?, connect("SOURCE").await?);
     sink.batch_execute("SELECT 1").await?; // while the sink is away, no batch is taken
     while !stop.is_finished() {
         let row = &source.query_typed("CALL take_batch($1)", &[(&env::args().nth(1), Type::TEXT)]).await?[0];

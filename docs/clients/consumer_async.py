@@ -7,6 +7,11 @@ import sys
 from functools import partial
 
 from psycopg import AsyncConnection, Error
+from psycopg.conninfo import conninfo_to_dict
+
+# A server that is gone without a word is noticed in 20 seconds.
+SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+           "tcp_user_timeout": 20000}
 
 
 def said(error):
@@ -27,14 +32,18 @@ async def work(source, sink):
         print(f"{label}: {became}, {(await stored.fetchone())[0]} in dead_letters", flush=True)
 
 
+async def connect(name):
+    how = {"autocommit": True, "prepare_threshold": None} | SILENCE | conninfo_to_dict(os.environ[name])
+    return await AsyncConnection.connect(**how)
+
+
 async def main():
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    connect = partial(AsyncConnection.connect, autocommit=True, prepare_threshold=None)
     while not stop.is_set():
         try:
-            async with await connect(os.environ["SINK"]) as sink, await connect(os.environ["SOURCE"]) as source:
+            async with await connect("SINK") as sink, await connect("SOURCE") as source:
                 await sink.execute("SELECT 1")  # while the sink is away, no batch is taken
                 while not stop.is_set():
                     await work(source, sink)

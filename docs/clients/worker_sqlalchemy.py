@@ -5,6 +5,9 @@ import sys
 import sqlalchemy as sa
 from models import Base
 
+# A server that is gone without a word is noticed in 20 seconds.
+SILENCE = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+           "tcp_user_timeout": 20000}
 DEAD = sa.Table("dead_letters", Base.metadata, sa.Column("row", sa.Text), sa.Column("error", sa.Text))
 TAKE = sa.text("SELECT number, token, tries FROM feed_take_batch(:feed, :worker, 100, max_tries => 5)")
 FINISH = sa.text("SELECT feed_finish_batch(:feed, :number, :token)")
@@ -55,7 +58,7 @@ def process_one(session, row, tries):
 
 
 if __name__ == "__main__":
-    engine = sa.create_engine("postgresql+psycopg://")
+    engine = sa.create_engine("postgresql+psycopg://", connect_args=SILENCE)
     DEAD.create(engine, checkfirst=True)
     with sa.orm.Session(engine) as session:
         while True:

@@ -17,6 +17,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import scalar
 from consumers import COMMANDS, FOLDER, POISON, REFUSED, Consumer, Shop, missing, uri
+from far_server import PORT, FarServer, far_server
 from pooler import pooled
 from waiting import PATIENCE, wait_for
 
@@ -59,11 +60,12 @@ def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp
         pytest.skip(reason)
     source, sink = (uri("127.0.0.1", pooler, name, **UNPREPARED.get(language, {})) for name in ("shop", "mail"))
     if language == "java":
-        source, sink = (
-            re.sub(r"^postgresql:///(\w+)\?host=(.+?)&port=(\d+)", r"jdbc:postgresql://\2:\3/\1?", address)
-            for address in (source, sink)
-        )
+        source, sink = map(of_jdbc, (source, sink))
     check(shop, Consumer(language, source, sink, tmp_path / "log"), keep_sink_away)
+
+
+def of_jdbc(address: str) -> str:
+    return re.sub(r"^postgresql:///(\w+)\?host=(.+?)&port=(\d+)", r"jdbc:postgresql://\2:\3/\1?", address)
 
 
 @pytest.mark.parametrize("key", [None, "stream"])
@@ -189,18 +191,18 @@ def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
     consumer.start()
 
 
+def has_tried_again(consumer: Consumer, times: int = 1) -> bool:
+    return consumer.log.read_text().count("trying again") >= times
+
+
 def keep_sink_away(shop: Shop, consumer: Consumer) -> None:
-
-    def has_tried_again(times: int) -> bool:
-        return consumer.log.read_text().count("trying again") >= times
-
     tried = consumer.log.read_text().count("trying again")
     with connect(shop.cluster.dsn) as admin:
         admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS false")
         shop.end_sessions(shop.sessions("mail"))
-        wait_for(lambda: has_tried_again(tried + 2))
+        wait_for(lambda: has_tried_again(consumer, tried + 2))
         tries = shop.source.execute("SELECT number, tries FROM feed_batches").fetchall()
-        wait_for(lambda: has_tried_again(tried + 4))
+        wait_for(lambda: has_tried_again(consumer, tried + 4))
         assert shop.source.execute("SELECT number, tries FROM feed_batches").fetchall() == tries
         admin.execute("ALTER DATABASE mail ALLOW_CONNECTIONS true")
     shop.wait_for_more()
@@ -276,4 +278,81 @@ def test_a_batch_that_cannot_be_read_is_set_aside(shop: Shop) -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
 def test_a_consumer_is_short(path: Path) -> None:
     lines = path.read_text().splitlines()
-    assert len(lines) < 50 and max(map(len, lines)) <= 120
+    assert len(lines) < 70 and max(map(len, lines)) <= 120
+
+
+LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
+# What notices a server that is gone without a word, by the suffix of a program.
+NOTICED = {
+    ".py": LIBPQ,
+    ".go": ("Timeout:  ", "KeepAliveConfig{", "IPPROTO_TCP, 18, 20000"),
+    ".java": ("connectTimeout", "socketTimeout", "tcpKeepAlive"),
+    ".mjs": ("connectionTimeoutMillis", "keepAlive: true", "keepAliveInitialDelayMillis", "query_timeout"),
+    ".rs": ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_retries", "tcp_user_timeout"),
+    ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
+}
+# How a connection is opened, which each program does in one place.
+OPENED = "|".join((
+    r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
+    r"\w+\.connect\(NoTls", r"new pg\.Client\(", r"new NpgsqlConnection\(", r"OpenDB\(",
+))  # fmt: skip
+
+
+def test_every_documented_program_notices_a_silent_network() -> None:
+    faults = []
+    for path in sorted(FOLDER.iterdir()):
+        if path.suffix in (".md", ".sql"):
+            continue
+        content = path.read_text()
+        opened = len(re.findall(OPENED, content))
+        if path.stem == "worker_django":  # its settings open it: see orm.md
+            content = (FOLDER / "orm.md").read_text().partition("# django: settings of the database")[2]
+            opened += 1
+        faults += [f"{path.name} lacks {name}" for name in NOTICED[path.suffix] if name not in content]
+        faults += [f"{path.name} opens connections in {opened} places"] if opened != 1 else []
+    of_docs = [
+        (path.name, call) for path in FOLDER.parent.glob("*.md") for call in re.findall(OPENED, path.read_text())
+    ]
+    assert not faults and of_docs == [("feed-workers.md", "psycopg.connect(")]
+
+
+def test_consumers_notice_a_silent_network(shop: Shop, tmp_path: Path) -> None:
+    """All of them at once, which wait for most of a minute: the host is gone, and comes back at the same address."""
+    if "INORDER_TEST_CLIENTS" not in os.environ:
+        pytest.skip("script/clients runs it")
+    with far_server(shop.cluster) as server:
+        consumers = [of_far_server(server, language, tmp_path) for language in COMMANDS if not missing(language)]
+        try:
+            for consumer in consumers:
+                consumer.start()
+            for consumer in consumers:
+                wait_for(partial(has_stored, shop, consumer))
+            server.cut()
+            server.stop()
+            for consumer in consumers:
+                wait_for(partial(has_tried_again, consumer))
+            server.start()
+            server.mend()
+            for consumer in consumers:
+                wait_for(partial(has_stored, shop, consumer))
+            assert [consumer.stop() for consumer in consumers] == [consumer.stopped for consumer in consumers]
+        finally:
+            for consumer in consumers:
+                consumer.kill()
+
+
+def of_far_server(server: FarServer, language: str, folder: Path) -> Consumer:
+    source, sink = (uri("127.0.0.1", PORT, name) for name in ("shop", "mail"))
+    if language == "java":
+        source, sink = map(of_jdbc, (source, sink))
+    consumer = Consumer(language, source, sink, folder / language, language)
+    consumer.command = [*server.inside, *consumer.command]
+    return consumer
+
+
+def has_stored(shop: Shop, consumer: Consumer) -> bool:
+    """Whether it stores what is there now: one batch more than before."""
+    stored = consumer.log.read_text().count("stored") if consumer.log.exists() else 0
+    shop.insert(shop.source, ["for anybody"])
+    time.sleep(0.05)
+    return consumer.log.exists() and consumer.log.read_text().count("stored") > stored
