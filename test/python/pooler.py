@@ -5,7 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,14 +26,16 @@ def program() -> str:
 
 
 @contextmanager
-def pooled(cluster: Cluster, folder: Path, mode: str = "transaction", more: str = "") -> Iterator[int]:
-    """A pooler in this mode, and its port."""
+def pooled(
+    cluster: Cluster, folder: Path, mode: str = "transaction", more: str = "", roles: Sequence[str] = ("postgres",)
+) -> Iterator[int]:
+    """A pooler in this mode for these roles, and its port."""
     command = program()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings, users = folder / "pgbouncer.ini", folder / "users"
-    users.write_text('"postgres" ""\n')
+    users.write_text("".join(f'"{role}" ""\n' for role in roles))
     settings.write_text(
         f"[databases]\n* = host={cluster.folder / 'run'} port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
         f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = {mode}\n"

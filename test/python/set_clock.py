@@ -38,8 +38,11 @@ class SetClock:
             yield
 
 
+def libraries() -> list[Path]:
+    return [path for place in PLACES if os.path.isdir(place) for path in Path(place).rglob("libfaketime.so.1")]
+
+
 def set_clock(folder: Path) -> SetClock:
-    found = [path for place in PLACES if os.path.isdir(place) for path in Path(place).rglob("libfaketime.so.1")]
-    if not found:
+    if not (found := libraries()):
         pytest.skip("this system has no libfaketime")
     return SetClock(found[0], folder / "clock")

@@ -5,6 +5,8 @@ import random
 import pytest
 from inorder.installations import Installation
 
+import pooler
+from stress.around import Around
 from stress.changes import run_changes
 from stress.edition import EDITIONS
 from stress.report import show
@@ -22,6 +24,27 @@ def test_nothing_is_lost_and_nothing_comes_twice(server: Installation, edition: 
     assert not result.failed
     assert result.checks >= LEAST_CHECKS and result.reread > 0
     assert all(line.delivered > 0 for line in result.lines)
+
+
+@pytest.mark.parametrize("around", [Around(has_clock=True), Around(pooler="session"), Around(pooler="transaction")])
+def test_clocks_and_poolers(server: Installation, around: Around) -> None:
+    if reason := around.missing():
+        pytest.skip(reason)
+    if around.pooler:
+        pooler.program()
+    result = run_round(server, 4, random.SystemRandom().randrange(1_000_000), around=around)
+    print(show(result))
+    assert not result.failed
+    assert around.pooler or "clock set" in result.done
+
+
+@pytest.mark.parametrize("edition", ["c", "sql"])
+def test_copies_survive_crashes_between_batch_and_rows(server: Installation, edition: str) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    run = run_changes(server, 8, seed, EDITIONS[edition], asynchronous=True)
+    print(run.seed, run.seen)
+    assert not run.faults
+    assert run.seen["compared"] > 0 and run.seen["kill -9"] > 0
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])

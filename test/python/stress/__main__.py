@@ -7,6 +7,8 @@ import time
 import click
 from inorder.installations import find_installation
 
+from stress.around import MODES, Around
+from stress.changes import run_changes
 from stress.edition import EDITIONS
 from stress.report import show
 from stress.round import run_round
@@ -21,15 +23,35 @@ from stress.round import run_round
 )
 @click.option("--edition", type=click.Choice(list(EDITIONS)), default="c", show_default=True, help="Which edition.")
 @click.option("--short", is_flag=True, help="No crash, no promotion, no restore.")
+@click.option("--clock", is_flag=True, help="Set the clock of the servers by up to 20 seconds, about every second.")
+@click.option(
+    "--pooler", type=click.Choice(MODES), help="Let readers go through PgBouncer in this mode; implies --short."
+)
+@click.option(
+    "--asynchronous", is_flag=True,
+    help="Instead, copies by changes: writers commit asynchronously, and the server is killed between batch and rows.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Of the first round's randomness; by default another one each time.")
-def main(seconds: float, rounds: int, edition: str, short: bool, seed: int | None) -> None:
+def main(
+    seconds: float, rounds: int, edition: str, short: bool, clock: bool, pooler: str | None, asynchronous: bool,
+    seed: int | None,
+) -> None:  # fmt: skip
     """Writers, readers of every kind, counts and a standby at once. Exit code 1 if a row was lost or came twice."""
+    around = Around(clock, pooler)
+    if missing := around.missing():
+        raise click.UsageError(missing)
     first = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     failed = False
     for number in range(rounds):
         began = time.monotonic()
         click.echo(f"round {number + 1} of {rounds}, seed {first + number}", err=True)
-        result = run_round(find_installation(), seconds, first + number, not short, EDITIONS[edition])
+        if asynchronous:
+            run = run_changes(find_installation(), seconds, first + number, EDITIONS[edition], asynchronous=True)
+            click.echo("\n".join([f"{dict(run.seen)}", *run.faults, "FAILED" if run.faults else "passed"]))
+            failed |= bool(run.faults)
+            continue
+        is_long = not short and pooler is None
+        result = run_round(find_installation(), seconds, first + number, is_long, EDITIONS[edition], around)
         click.echo(show(result))
         click.echo(f"took {time.monotonic() - began:.0f} s", err=True)
         failed |= result.failed

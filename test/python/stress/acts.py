@@ -11,6 +11,7 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InorderError
 from inorder.lab.server.cluster import Cluster
 
+from set_clock import SetClock
 from standby import Standby
 from stress.crash import kill_all
 from stress.delivery import Reader
@@ -28,6 +29,7 @@ class Stage:
     primary: Cluster
     young: Cluster
     standby: Standby  # to be promoted; readers are there if the edition can read on one
+    clock: SetClock | None = None
     is_later: bool = False
     is_promoted: bool = False
 

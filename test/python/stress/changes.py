@@ -23,6 +23,7 @@ from inorder.lab.server.cluster import Cluster
 from copies import NEXT, SNAPSHOT, Copy, KeptCopy
 from ground import FINISH
 from standby import Standby
+from stress.crash import UNFLUSHED, kill_all
 from stress.edition import EDITIONS, INSTALLER, STANDBY, Edition
 
 SETTINGS = {"fsync": "off", "max_prepared_transactions": "40", "deadlock_timeout": "100ms", "max_connections": "60"}
@@ -83,6 +84,7 @@ AGAIN = (
     psycopg.errors.UndefinedObject, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn,
     psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation,
 )  # fmt: skip
+CRASH_RATE = 0.01  # of the moments at which a reader may be cut off
 CHECKED_KEYS = ("area", "id")
 WHOLE = ("whole", "kept")  # of readers whose copy is the table after each batch
 
@@ -94,13 +96,34 @@ class Run:
     dsn: str
     seed: int
     stop: Event = field(default_factory=Event)
+    wanted: Event = field(default_factory=Event)  # a crash
     seen: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
+    crashing: Cluster | None = None  # it is killed in the midst of reads; what commits is on disk much later
 
     def note(self, what: str) -> None:
         with self.lock:
             self.seen[what] += 1
+
+    def perhaps_crash(self, rng: random.Random) -> None:
+        """A reader asks between its steps, and goes on when the server was killed, and started again."""
+        if self.crashing is not None and rng.random() < CRASH_RATE:
+            self.wanted.set()
+            while self.wanted.is_set() and not self.stop.wait(0.01):
+                pass
+
+    def wait(self, seconds: float) -> None:
+        """The thread that starts a server must outlive it."""
+        end = time.monotonic() + seconds
+        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
+            if self.wanted.wait(min(left, 0.1)) and self.crashing is not None:
+                kill_all(self.crashing)
+                self.crashing.start(SETTINGS | UNFLUSHED)
+                roll_back_prepared(self.crashing.dsn)  # nobody is left who would finish it
+                self.wanted.clear()
+                self.note("kill -9")
+        self.stop.set()
 
     def guarded(self, work: Callable[[random.Random], None], number: int) -> None:
         """Work until the end; anything unexpected is a fault, and ends the run."""
@@ -110,6 +133,7 @@ class Run:
                 work(rng)
             except psycopg.OperationalError:
                 self.note("killed")  # the session was
+                self.stop.wait(0.02)
             except Exception as error:
                 self.faults.append(f"{type(work).__name__}: {type(error).__name__} {str(error)[:200]}")
                 self.stop.set()
@@ -117,6 +141,8 @@ class Run:
 
 def write(run: Run, rng: random.Random) -> None:
     with connect(run.dsn) as connection:
+        if run.crashing:
+            connection.execute("SET synchronous_commit = off")
         while not run.stop.is_set():
             statements = [rng.choice(TRUNCATES) if rng.random() < 0.01 else rng.choice(WRITES)
                           for _ in range(rng.choice([1, 1, 1, 2, 5]))]  # fmt: skip
@@ -211,7 +237,10 @@ class Reader:
     def step(self, copy: Copy, connection: Connection, rng: random.Random) -> bool:
         if self.way == "outside":
             (number,) = connection.execute(NEXT, [self.feed, rng.choice([None, 1, 30])]).fetchone() or (None,)
+            self.run.perhaps_crash(rng)
             copy.apply(copy.changes(connection, number))
+            self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps it
+            self.run.perhaps_crash(rng)
             if number is not None and rng.random() < 0.9:  # else it comes again
                 connection.execute(FINISH, [self.feed, number])
             return number is not None
@@ -221,6 +250,9 @@ class Reader:
             assert copy.rows == copy.table_now(connection), "the copy differs from the table"
             self.run.note("compared" if self.dsn is None else "compared on the standby")
         connection.execute(b"COMMIT")
+        if self.way == "kept":  # outside, with the position
+            self.copy = deepcopy(copy)
+            self.run.perhaps_crash(rng)
         return going_on
 
 
@@ -236,10 +268,12 @@ class Worker(Reader):
             query = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
             row = connection.execute(query, [self.feed, self.name, rng.choice([None, 1, 20])]).fetchone()
             assert row is not None
+            self.run.perhaps_crash(rng)
             changes = self.copy.changes(connection, row[0])
             time.sleep(rng.choice([0, 0.05]))
             with self.sink_lock:
                 self.copy.apply(changes, by_version=True)
+            self.run.perhaps_crash(rng)
             if row[0] is not None:
                 connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed, *row])
             return row[0] is not None
@@ -275,12 +309,17 @@ def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
     ]
 
 
+def roll_back_prepared(dsn: str) -> None:
+    with connect(dsn) as connection:
+        for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
+            connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
+
+
 def settle(run: Run, readers: list[Reader]) -> None:
     """Each copy is the table when its feed has read everything."""
     rng = random.Random(0)
+    roll_back_prepared(run.dsn)
     with connect(run.dsn) as connection:
-        for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
-            connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
         resync(connection)
         connection.execute(b"DELETE FROM t WHERE id % 3 = 0")
         for reader in readers:
@@ -290,11 +329,13 @@ def settle(run: Run, readers: list[Reader]) -> None:
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 
 
-def run_changes(server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"]) -> Run:
+def run_changes(
+    server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"], asynchronous: bool = False
+) -> Run:
     with Cluster(server) as cluster, ExitStack() as stack:
-        cluster.start(SETTINGS)
+        cluster.start(SETTINGS | (UNFLUSHED if asynchronous else {}))
         edition.install(cluster.dsn)
-        run = Run(edition.dsn(cluster.dsn), seed)
+        run = Run(edition.dsn(cluster.dsn), seed, crashing=cluster if asynchronous else None)
         if edition.user:  # who owns the database owns the schema, and could replace the log
             with connect(cluster.dsn) as connection:
                 connection.execute(f"GRANT {edition.user} TO {INSTALLER}".encode())
@@ -310,8 +351,7 @@ def run_changes(server: Installation, seconds: float, seed: int, edition: Editio
         threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
         for thread in threads:
             thread.start()
-        run.stop.wait(seconds)
-        run.stop.set()
+        run.wait(seconds)
         for thread in threads:
             thread.join()
         if not run.faults:

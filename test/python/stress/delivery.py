@@ -209,6 +209,11 @@ class Reader(Role):
     def connect(self) -> None:
         self.connection = self.session(self.world.primary)
 
+    def session(self, dsn: str) -> Connection:
+        connection = super().session(self.world.for_readers(dsn))
+        connection.prepare_threshold = None
+        return connection
+
     def recover(self) -> None:
         """After a lost connection: did the last transaction commit? After a promotion: which of them did."""
         if self.world.was_promoted and not self.was_promoted:

@@ -10,6 +10,7 @@ from inorder.lab.server.cluster import Cluster
 
 from standby import Standby
 from stress.acts import Stage, promote, restore
+from stress.around import NOTHING, Around, Stepper, pooled_readers, settable_clock
 from stress.compare import (
     Line,
     Result,
@@ -121,6 +122,8 @@ def play(
     held = dict[str, list[int]]()
     writers = [Writer(world, number) for number in range(WRITERS)]
     changing, background = [*owners(world), Partitions(world)], others(world, stage.is_later)
+    if stage.clock is not None:
+        background.append(Stepper(world, stage.clock))
     try:
         for thread in [*readers, *writers, *background, *changing]:
             thread.start()
@@ -186,12 +189,13 @@ def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[l
     return readers, ended
 
 
-def started(stack: ExitStack, server: Installation, edition: Edition) -> Stage:
+def started(stack: ExitStack, server: Installation, edition: Edition, around: Around) -> Stage:
+    clock = stack.enter_context(settable_clock()) if around.has_clock else None
     primary, young = (stack.enter_context(Cluster(server, () if edition.user is None else None)) for _ in range(2))
     primary.start(SETTINGS)
     standby = stack.enter_context(Standby(primary))
-    standby.start(SETTINGS | LAG)
-    return Stage(primary, young, standby)
+    standby.start(SETTINGS | LAG | around.settings)
+    return Stage(primary, young, standby, clock)
 
 
 def all_readers(world: World) -> list[Reader]:
@@ -202,10 +206,11 @@ def all_readers(world: World) -> list[Reader]:
 
 
 def run_round(
-    server: Installation, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"]
-) -> Result:
+    server: Installation, seconds: float, seed: int, is_long: bool = False, edition: Edition = EDITIONS["c"],
+    around: Around = NOTHING,
+) -> Result:  # fmt: skip
     with ExitStack() as stack:
-        stage = started(stack, server, edition)
+        stage = started(stack, server, edition, around)
         standby = stage.standby.dsn if edition.has(STANDBY) else ""
         world = World(stage.primary.dsn, seed, standby, edition, is_long=is_long)
         readers = all_readers(world)
@@ -213,6 +218,8 @@ def run_round(
             if isinstance(reader, Tail):
                 stack.callback(reader.remove)
         prepare(world, readers)
+        if around.pooler is not None:
+            stack.enter_context(pooled_readers(world, stage.primary, around.pooler))
         stage.catch_up()
         play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
         reread, partitions, ended = 0, 0, list[Line]()

@@ -1,6 +1,7 @@
 """inorder tail, into a file, killed again and again: each row is in the file once."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,10 @@ class Tail(Reader):
         command += ["--dsn", getattr(self.world, self.server), "--batch-rows", self.rng.choice(PIECES), *options]
         command += ["--accept-origin"] if self.accept_origin else []
         with (self.folder / "rows").open("ab") as rows, (self.folder / "errors").open("ab") as errors:
-            return subprocess.Popen(command, cwd=self.folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                command, cwd=self.folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},  # a clock to be set
+            )  # fmt: skip
 
     def work(self) -> None:
         while not self.world.settled.is_set():

@@ -199,6 +199,7 @@ class World:
     was_promoted: bool = False
     was_restored: bool = False
     is_long: bool = False  # servers are killed: a lost connection is to be expected, and to be survived
+    pooler: int | None = None  # the port of one that readers on the primary go through
     ledger: Ledger = field(default_factory=Ledger)
     # How far everybody has come: these are set in this order, at the latest when it is broken.
     stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
@@ -218,6 +219,10 @@ class World:
     @property
     def primary(self) -> str:
         return self.edition.dsn(self.superuser)
+
+    def for_readers(self, dsn: str) -> str:
+        through = self.pooler is not None and dsn == self.primary
+        return make_conninfo(dsn, host="127.0.0.1", port=self.pooler) if through else dsn
 
     def begin_again(self) -> None:
         self.stop, self.settled, self.released = (threading.Event() for _ in range(3))

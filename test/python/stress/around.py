@@ -1,0 +1,77 @@
+"""What lies around the primary in a round: a clock that is set again and again, a pooler that readers go through."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from inorder.lab.server.cluster import Cluster
+
+from pooler import pooled
+from set_clock import SetClock, libraries
+from stress.edition import INSTALLER, USER
+from stress.world import MOVER, OWNER, Role, World
+
+# Seconds. PostgreSQL itself finds a deadlock by the clock: after a longer step it would find one so much later.
+STEPS = ("-20", "-3", "+0", "+3", "+20")
+# By the clock of the primary: of a commit that came before a step back a standby would wait for the time.
+WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
+# Sessions as many as the server has, or so few that each transaction comes to another one.
+POOLS = {
+    "session": "default_pool_size = 90\nmax_client_conn = 500\n",
+    "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\nquery_wait_timeout = 120\n",
+}
+MODES = tuple(POOLS)
+
+
+@dataclass(frozen=True)
+class Around:
+    has_clock: bool = False
+    pooler: str | None = None
+
+    def missing(self) -> str | None:
+        return "this system has no libfaketime" if self.has_clock and not libraries() else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return WITHOUT_TIMES if self.has_clock else {}
+
+
+NOTHING = Around()
+
+
+class Stepper(Role):
+    """Sets the clock of all servers, about every second."""
+
+    def __init__(self, world: World, clock: SetClock) -> None:
+        super().__init__(world, "stepper")
+        self.clock = clock
+
+    def work(self) -> None:
+        try:
+            while not self.world.stop.is_set():
+                self.clock.set(self.rng.choice(STEPS))
+                self.world.done["clock set"] += 1
+                self.pause(2)
+        finally:
+            self.clock.set("+0")
+
+
+@contextmanager
+def settable_clock() -> Iterator[SetClock]:
+    """That of each process which is started meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
+        Path(folder).chmod(0o755)
+        clock = SetClock(libraries()[0], Path(folder) / "clock")
+        with clock.for_children():
+            yield clock
+
+
+@contextmanager
+def pooled_readers(world: World, cluster: Cluster, mode: str) -> Iterator[None]:
+    roles = ("postgres", OWNER, MOVER, INSTALLER, USER)
+    with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
+        Path(folder).chmod(0o755)
+        with pooled(cluster, Path(folder), mode, POOLS[mode], roles) as world.pooler:
+            yield
