@@ -9,11 +9,11 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, get_ident
 
 import psycopg
 from inorder.connection.database import Connection, connect
@@ -84,7 +84,9 @@ AGAIN = (
     psycopg.errors.UndefinedObject, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn,
     psycopg.errors.FeatureNotSupported, psycopg.errors.CardinalityViolation,
 )  # fmt: skip
-CRASH_RATE = 0.01  # of the moments at which a reader may be cut off
+LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
+CYCLE_SECONDS, BETWEEN_SECONDS, PATIENCE_SECONDS = 1.0, 0.05, 60.0
+Work = Callable[[random.Random], None]
 CHECKED_KEYS = ("area", "id")
 WHOLE = ("whole", "kept")  # of readers whose copy is the table after each batch
 
@@ -96,7 +98,9 @@ class Run:
     dsn: str
     seed: int
     stop: Event = field(default_factory=Event)
-    wanted: Event = field(default_factory=Event)  # a crash
+    is_due: Event = field(default_factory=Event)  # a crash, when a reader wants it
+    last: int | None = None  # the thread of the reader that is cut off then
+    wanted: Event = field(default_factory=Event)
     seen: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
@@ -106,23 +110,36 @@ class Run:
         with self.lock:
             self.seen[what] += 1
 
-    def perhaps_crash(self, rng: random.Random) -> None:
-        """A reader asks between its steps, and goes on when the server was killed, and started again."""
-        if self.crashing is not None and rng.random() < CRASH_RATE:
+    def begins(self, is_outside: bool) -> None:
+        """A step of a reader. When a crash is due all stop but one, which nobody saves from it by a flush."""
+        if self.is_due.is_set() and not (is_outside and self.last in (None, get_ident())):
+            self.stop.wait()
+        elif self.is_due.is_set():
+            self.last = get_ident()
+
+    def has_batch(self) -> None:
+        """Writers go on before its rows are read."""
+        if self.last == get_ident():
+            time.sleep(BETWEEN_SECONDS)
+
+    def has_rows(self) -> None:
+        if self.last == get_ident():
             self.wanted.set()
-            while self.wanted.is_set() and not self.stop.wait(0.01):
-                pass
+            self.stop.wait()
 
     def wait(self, seconds: float) -> None:
-        """The thread that starts a server must outlive it."""
-        end = time.monotonic() + seconds
-        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
-            if self.wanted.wait(min(left, 0.1)) and self.crashing is not None:
-                kill_all(self.crashing)
-                self.crashing.start(SETTINGS | UNFLUSHED)
-                roll_back_prepared(self.crashing.dsn)  # nobody is left who would finish it
-                self.wanted.clear()
-                self.note("kill -9")
+        """Until the end, or the crash with which it comes. The thread that starts a server must outlive it."""
+        self.stop.wait(seconds)
+        if self.crashing is not None and not self.stop.is_set():
+            self.is_due.set()
+            self.wanted.wait(PATIENCE_SECONDS)
+            kill_all(self.crashing)
+            self.note("kill -9")
+            self.stop.set()
+            self.crashing.start(LAZY)
+            self.is_due.clear()
+            self.wanted.clear()
+            self.last = None
         self.stop.set()
 
     def guarded(self, work: Callable[[random.Random], None], number: int) -> None:
@@ -141,10 +158,8 @@ class Run:
 
 def write(run: Run, rng: random.Random) -> None:
     with connect(run.dsn) as connection:
-        if run.crashing:
-            connection.execute("SET synchronous_commit = off")
         while not run.stop.is_set():
-            statements = [rng.choice(TRUNCATES) if rng.random() < 0.01 else rng.choice(WRITES)
+            statements = [rng.choice(TRUNCATES) if rng.random() < 0.01 and not run.crashing else rng.choice(WRITES)
                           for _ in range(rng.choice([1, 1, 1, 2, 5]))]  # fmt: skip
             with suppress(*AGAIN):
                 try:
@@ -168,7 +183,7 @@ def transaction(run: Run, connection: Connection, rng: random.Random, statements
         connection.execute(rng.choice([b"RELEASE s", b"RELEASE s", b"ROLLBACK TO s"])
                            if connection.info.transaction_status.name == "INTRANS" else b"ROLLBACK TO s")  # fmt: skip
     name = f"w{rng.randrange(10**9)}"
-    if rng.random() < 0.05:
+    if rng.random() < 0.05 and not run.crashing:
         connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
         time.sleep(rng.random() * 0.2)
         connection.execute(f"COMMIT PREPARED '{name}'".encode())
@@ -217,6 +232,7 @@ class Reader:
                 self.take(connection, rng)
 
     def take(self, connection: Connection, rng: random.Random) -> bool:
+        self.run.begins(self.way == "outside")
         copy = deepcopy(self.copy)
         try:
             going_on = self.step(copy, connection, rng)
@@ -237,10 +253,11 @@ class Reader:
     def step(self, copy: Copy, connection: Connection, rng: random.Random) -> bool:
         if self.way == "outside":
             (number,) = connection.execute(NEXT, [self.feed, rng.choice([None, 1, 30])]).fetchone() or (None,)
-            self.run.perhaps_crash(rng)
+            self.run.has_batch()
             copy.apply(copy.changes(connection, number))
             self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps it
-            self.run.perhaps_crash(rng)
+            if number is not None:
+                self.run.has_rows()
             if number is not None and rng.random() < 0.9:  # else it comes again
                 connection.execute(FINISH, [self.feed, number])
             return number is not None
@@ -252,7 +269,6 @@ class Reader:
         connection.execute(b"COMMIT")
         if self.way == "kept":  # outside, with the position
             self.copy = deepcopy(copy)
-            self.run.perhaps_crash(rng)
         return going_on
 
 
@@ -264,16 +280,18 @@ class Worker(Reader):
     name: str = "w"
 
     def take(self, connection: Connection, rng: random.Random) -> bool:
+        self.run.begins(is_outside=True)
         try:
             query = "SELECT number, token FROM feed_take_batch(%s, %s, %s)"
             row = connection.execute(query, [self.feed, self.name, rng.choice([None, 1, 20])]).fetchone()
             assert row is not None
-            self.run.perhaps_crash(rng)
+            self.run.has_batch()
             changes = self.copy.changes(connection, row[0])
             time.sleep(rng.choice([0, 0.05]))
             with self.sink_lock:
                 self.copy.apply(changes, by_version=True)
-            self.run.perhaps_crash(rng)
+            if row[0] is not None:
+                self.run.has_rows()
             if row[0] is not None:
                 connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed, *row])
             return row[0] is not None
@@ -309,31 +327,38 @@ def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
     ]
 
 
-def roll_back_prepared(dsn: str) -> None:
-    with connect(dsn) as connection:
-        for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
-            connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
-
-
 def settle(run: Run, readers: list[Reader]) -> None:
     """Each copy is the table when its feed has read everything."""
     rng = random.Random(0)
-    roll_back_prepared(run.dsn)
     with connect(run.dsn) as connection:
-        resync(connection)
-        connection.execute(b"DELETE FROM t WHERE id % 3 = 0")
+        if not run.crashing:  # what sets right whatever a crash has made wrong
+            for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
+                connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
+            resync(connection)
+            connection.execute(b"DELETE FROM t WHERE id % 3 = 0")
         for reader in readers:
             while reader.take(connection, rng):
                 pass
+        for reader in readers:  # a worker may have had a batch of a copy that several share
             if reader.copy.rows != reader.copy.table_now(connection):
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
+
+
+def play(run: Run, work: Sequence[Work], seconds: float) -> None:
+    run.stop.clear()
+    threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
+    for thread in threads:
+        thread.start()
+    run.wait(seconds)
+    for thread in threads:
+        thread.join()
 
 
 def run_changes(
     server: Installation, seconds: float, seed: int, edition: Edition = EDITIONS["c"], asynchronous: bool = False
 ) -> Run:
     with Cluster(server) as cluster, ExitStack() as stack:
-        cluster.start(SETTINGS | (UNFLUSHED if asynchronous else {}))
+        cluster.start(LAZY if asynchronous else SETTINGS)
         edition.install(cluster.dsn)
         run = Run(edition.dsn(cluster.dsn), seed, crashing=cluster if asynchronous else None)
         if edition.user:  # who owns the database owns the schema, and could replace the log
@@ -347,15 +372,14 @@ def run_changes(
         if standby:
             standby.start(SETTINGS)
         readers = readers_of(run, standby)
-        work = [lambda rng: write(run, rng)] * 8 + [lambda rng: own(run, rng), lambda rng: kill(run, rng), *readers]
-        threads = [Thread(target=run.guarded, args=[each, number]) for number, each in enumerate(work)]
-        for thread in threads:
-            thread.start()
-        run.wait(seconds)
-        for thread in threads:
-            thread.join()
-        if not run.faults:
-            settle(run, readers)
+        work: list[Work] = [lambda rng: write(run, rng)] * 8 + [lambda rng: kill(run, rng), *readers]
+        if not asynchronous:  # an owner's resync sets everything right
+            work.append(lambda rng: own(run, rng))
+        cycles = max(1, round(seconds / CYCLE_SECONDS)) if asynchronous else 1
+        for _ in range(cycles):
+            play(run, work, seconds / cycles)
+            if not run.faults:
+                settle(run, readers)
         return run
 
 
