@@ -41,7 +41,7 @@ def test_clocks_and_poolers(server: Installation, around: Around) -> None:
 @pytest.mark.parametrize("edition", ["c", "sql"])
 def test_copies_survive_crashes_between_batch_and_rows(server: Installation, edition: str) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
-    run = run_changes(server, 8, seed, EDITIONS[edition], asynchronous=True)
+    run = run_changes(server, 4, seed, EDITIONS[edition], asynchronous=True)
     print(run.seed, run.seen)
     assert not run.faults
     assert run.seen["compared"] > 0 and run.seen["kill -9"] > 0
