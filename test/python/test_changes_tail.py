@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -295,3 +295,27 @@ def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
             lake.execute(view.replace("CREATE", "CREATE OR REPLACE").replace("lake/", f"{tail.folder}/lake/"))
             found = lake.execute("FROM customers ORDER BY id").fetchall()
             assert found == fresh.execute("TABLE t ORDER BY id").fetchall()
+
+
+@pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
+def test_clickhouse_takes_equal_keys(
+    fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
+) -> None:
+    """The table and the query of docs/lake.md, in a ClickHouse within this process."""
+    chdb = pytest.importorskip("chdb", reason="pip install chdb, 0.5 GB, runs this")
+    pytest.importorskip("adbc_driver_postgresql")
+    kind, *keys = equal
+    (block,) = (block.text for block in blocks("docs/lake.md") if "ReplacingMergeTree" in block.text)
+    create, insert, query = block.replace("lake/", f"{tmp_path}/lake/").split(";")[:3]
+    create = create.replace("Int64", "Float64" if kind == "float8" else "String", 1)
+    run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, name text)", f"INSERT INTO t VALUES ('{keys[0]}', 'a')",
+        "SELECT changes_enable('t')")  # fmt: skip
+    tail = Tail(cluster, tmp_path, fresh.info.dbname)
+    with closing(chdb.session.Session(str(tmp_path / "clickhouse"))) as house:
+        house.query(create)
+        for swap in ("SELECT 1", *SWAPS):
+            run(fresh, swap.format(*keys).replace("note", "name"))
+            tail(*CHANGES, "--format", "parquet", "--directory", "lake")
+            house.query(insert)
+            found = json.loads(house.query(query, "JSON").bytes())["data"]
+            assert [(row["name"],) for row in found] == fresh.execute("SELECT name FROM t").fetchall()

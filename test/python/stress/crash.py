@@ -12,6 +12,7 @@ from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster
 
 # What commits without waiting is on disk after seconds, unless somebody sees to it.
+LINES_BEFORE = 8  # that may say why
 UNFLUSHED = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 
 
@@ -57,9 +58,9 @@ def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> Non
 
 
 def other_crashes(cluster: Cluster) -> list[str]:
-    """What the log says of processes that ended by another signal than kill -9, or by a failed assertion."""
+    """What the log says of processes that ended by another signal than kill -9, or by a failed assertion; and why."""
     lines = cluster.log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [
-        line for line in lines
+        "\n".join(lines[max(number - LINES_BEFORE, 0) : number + 1]) for number, line in enumerate(lines)
         if ("terminated by signal" in line and "signal 9" not in line) or "TRAP:" in line or "PANIC:" in line
     ]  # fmt: skip
