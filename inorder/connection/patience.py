@@ -14,7 +14,11 @@ LONGEST_PAUSE = 10.0
 TRIES = 10  # in a row; together they take most of a minute
 
 CONFLICTS = ("40001", "40P01")  # of snapshots or with a standby's recovery; deadlock
-CUT_OFF = (*CONFLICTS, "57014")  # what a shorter read may escape: also who cancels queries that take long
+CANCELLED = "57014"
+OF_RECOVERY = (
+    "ProcessInterrupts",
+    "ProcessRecoveryConflict",
+)  # how functions of the server begin that end what is in its way
 
 Result = TypeVar("Result")
 
@@ -41,6 +45,22 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
 def retries() -> Iterator[int]:
     """Attempts after a first one that failed."""
     return islice(attempts(), 1, None)
+
+
+def is_of_recovery(error: psycopg.Error) -> bool:
+    return error.sqlstate in CONFLICTS and (error.diag.source_function or "").startswith(OF_RECOVERY)
+
+
+def was_cut_off(error: psycopg.Error) -> bool:
+    """Whether a shorter read may escape what ended this one: recovery of a standby, or who cancels what takes long.
+
+    ADBC does not say which function of the server reported a conflict: there any conflict that the server reports.
+
+    >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
+    (True, False)
+    """
+    is_of_adbc = type(error.__cause__).__module__.startswith("adbc_")
+    return error.sqlstate == CANCELLED or is_of_recovery(error) or (is_of_adbc and error.sqlstate in CONFLICTS)
 
 
 def changed(what: str) -> psycopg.Error:

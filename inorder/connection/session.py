@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inorder.connection.database import ServerRow, connect_as_user, query, untimed
-from inorder.connection.patience import CONFLICTS, patiently
+from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.text import one_line
@@ -261,10 +261,7 @@ def setting_of(error: psycopg.Error) -> str | None:
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'
     """
-    is_of_recovery = error.sqlstate in CONFLICTS and (error.diag.source_function or "").startswith(
-        ("ProcessInterrupts", "ProcessRecoveryConflict")
-    )
-    settings = OF_RECOVERY if is_of_recovery else ENDED_BY.get(error.sqlstate or "")
+    settings = OF_RECOVERY if is_of_recovery(error) else ENDED_BY.get(error.sqlstate or "")
     return settings and f"See {settings}."
 
 

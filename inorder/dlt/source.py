@@ -15,7 +15,7 @@ from dlt.extract import DltResource
 
 from inorder.arrow.reader import ArrowReader, fields_of_changes, name_beside
 from inorder.arrow.types import DIMENSIONS, LIST, Field, as_text, field_of, list_of
-from inorder.connection.patience import CUT_OFF, retries
+from inorder.connection.patience import retries, was_cut_off
 from inorder.connection.reading import ACCEPTANCE, Reader, TableColumn
 from inorder.connection.session import explained
 from inorder.errors import InputError
@@ -182,7 +182,7 @@ def batches(
         try:
             found = rows_between(reader, arrow, state["position"], after, table or reader)
         except psycopg.Error as error:
-            if error.sqlstate not in CUT_OFF or next(more_tries, None) is None:
+            if not was_cut_off(error) or next(more_tries, None) is None:
                 raise explained(error, ACCEPTANCE) from error
             limit = max(limit // 2, 1)
             continue

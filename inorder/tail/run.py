@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from inorder.connection.patience import CONFLICTS, CUT_OFF, TRIES, attempts
+from inorder.connection.patience import CONFLICTS, TRIES, attempts, was_cut_off
 from inorder.connection.reconnect import forever, once, report
 from inorder.connection.session import first_line
 from inorder.errors import InputError, Terminated
@@ -147,7 +147,7 @@ class Delivery:
                 count = self.take(batch)
             except psycopg.Error as error:
                 may_pass = number < TRIES and not self.source.session.connection.closed
-                if may_pass and error.sqlstate in CUT_OFF and self.is_shrunk(batch, error):
+                if may_pass and was_cut_off(error) and self.is_shrunk(batch, error):
                     return None
                 if may_pass and error.sqlstate in CONFLICTS:
                     continue
