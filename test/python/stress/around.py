@@ -15,6 +15,7 @@ from stress.world import MOVER, OWNER, Role, World
 
 # Seconds. PostgreSQL itself finds a deadlock by the clock: after a longer step it would find one so much later.
 STEPS = ("-20", "-3", "+0", "+3", "+20")
+LAST = "+60"  # after which leases are over that were given by any of these
 # By the clock of the primary: of a commit that came before a step back a standby would wait for the time.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
 # Sessions as many as the server has, or so few that each transaction comes to another one.
@@ -55,7 +56,7 @@ class Stepper(Role):
                 self.world.done["clock set"] += 1
                 self.pause(2)
         finally:
-            self.clock.set("+0")
+            self.clock.set(LAST)
 
 
 @contextmanager
