@@ -42,7 +42,7 @@ FORMS = {
     ),
     "btree": ("number, btree", NUMBERED, "(xact)"),
     "btree_key": ("number, btree with the key", NUMBERED, "(xact, k)"),
-    "brin": ("number, BRIN", NUMBERED, "USING brin (xact)"),
+    "partial": ("number, btree of those above 0", NUMBERED, "(xact) WHERE xact > 0"),
 }
 
 # A row of two tables of a form, with its indexes and WAL.

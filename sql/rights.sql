@@ -33,7 +33,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.key_columns(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.base_of(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_feeds() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.seen_batches() TO PUBLIC;
-GRANT EXECUTE ON FUNCTION inorder_internal.by_index(text, boolean) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION inorder_internal.by_index(text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_batch(regclass, @extschema@.feed_batch) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.query_of_changes(regclass, @extschema@.feed_position,
                                                            @extschema@.feed_batch) TO PUBLIC;

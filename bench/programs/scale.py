@@ -24,10 +24,8 @@ TRANSACTION = 100_000  # rows, of those that are there at first
 CALLS = 15
 
 COMPUTED = "1M", "10M", "100M", "1G", "10G"
-UUID, BIGINT = 16, 8  # bytes of a transaction's number
+UUID = 16  # bytes of a transaction's number
 TALL_ROWS, USUAL_ROWS = 3_000_000, 400_000
-BRIN_RANGE = 128  # pages of the table, by default
-BRIN_ROWS = 9_000_000  # whose BRIN index is as large as that of a billion, if each page is a range
 
 READ = "SELECT count(*) FROM feed_read('f', null::events, {})"
 READ_LAST = "SELECT count(*) FROM feed_read('last', null::events)"
@@ -42,7 +40,6 @@ def main() -> None:
     parser.add_argument("--rows", default="1M,10M", help="sizes of the table")
     parser.add_argument("--partitions", default="10,100,1000", help="numbers of partitions, with a million rows in all")
     parser.add_argument("--tall", action="store_true", help="also an index as high as that of a billion rows")
-    parser.add_argument("--brin", action="store_true", help="also each size with a bigint column and a BRIN index")
     options = parser.parse_args()
     show_computed()
     with Cluster(find_installation()) as cluster:
@@ -52,27 +49,22 @@ def main() -> None:
             for size in options.rows.split(","):
                 rows = parse_count(size, "--rows", 1000, 2**40)
                 show(connection, f"{rows:,} rows", partial(fill, connection, rows))
-                if options.brin:
-                    show(connection, f"{rows:,} rows, BRIN", partial(fill_brin, connection, rows))
             if options.tall:
                 show(connection, f"{TALL_ROWS:,} rows, a high index", partial(fill_tall, connection))
-            if options.tall and options.brin:
-                show(connection, f"{BRIN_ROWS:,} rows, a large BRIN", partial(fill_brin, connection, BRIN_ROWS, 1))
             for size in options.partitions.split(","):
                 parts = parse_count(size, "--partitions", 1, 10_000)
                 show(connection, f"{parts:,} partitions", partial(fill, connection, 1_000_000, parts))
 
 
 def show_computed() -> None:
-    """As fill() and fill_brin() leave it."""
-    print(f"{'computed':14}{'table':>14}{'index':>14}{'levels':>8}{'BRIN':>8}{'its table':>14}  pages")
+    """As fill() leaves it."""
+    print(f"{'computed':14}{'table':>14}{'index':>14}{'levels':>8}  pages")
     for size in COMPUTED:
         rows = parse_count(size, "--rows", 1000, 2**40)
         leaves = rows / (leaf_fill("xact") * leaf_capacity("xact"))
         upper = [*upper_levels("xact", leaves)]
-        table, other = (table_pages(rows, key) for key in (UUID, BIGINT))
         index = 1 + math.fsum(map(math.ceil, (leaves, *upper)))
-        print(f"{rows:<14,}{table:14,}{index:14,.0f}{1 + len(upper):8}{brin_pages(other):8,}{other:14,}")
+        print(f"{rows:<14,}{table_pages(rows, UUID):14,}{index:14,.0f}{1 + len(upper):8}")
 
 
 def table_pages(rows: int, key: int) -> int:
@@ -88,16 +80,6 @@ def table_pages(rows: int, key: int) -> int:
         pages += (last - first) / ((PAGE - 24) // (-(-row // 8) * 8 + 4))
         first = last
     return math.ceil(pages)
-
-
-def brin_pages(table: int) -> int:
-    """Its first page, the map with 6 bytes for each range of pages, and entries of 24 with line pointers of 4.
-
-    >>> brin_pages(1280)
-    3
-    """
-    ranges = math.ceil(table / BRIN_RANGE)
-    return 1 + math.ceil(ranges / ((PAGE - 24 - 8) // 6)) + math.ceil(ranges / ((PAGE - 24 - 8) // 28))
 
 
 def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
@@ -121,13 +103,6 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
     )
     load(connection, 0, rows, partitions)
     execute(connection, f"ALTER TABLE events ADD PRIMARY KEY (id{', part' if partitions else ''})", *FEEDS)
-
-
-def fill_brin(connection: Connection, rows: int, pages: int = BRIN_RANGE) -> None:
-    connection.execute("CREATE TABLE events (xact bigint NOT NULL DEFAULT xact_id(), part int, body text NOT NULL)")
-    load(connection, 0, rows)
-    index = f"CREATE INDEX events_pkey ON events USING brin (xact) WITH (pages_per_range = {pages})"
-    execute(connection, index, *FEEDS)
 
 
 def fill_tall(connection: Connection) -> None:

@@ -19,7 +19,7 @@ FOREVER = 100 * YEAR  # how long the prefix of rows that are kept must not wrap
 MOST = 2**31 - 1  # of each parameter of the block generators
 LEAST_BLOCK = 256  # values of a sequence's block: about a leaf page; smaller ones save nothing more
 
-# What a column `xact bigint` adds to the WAL of a row: its place in the tuple. Its BRIN index adds next to nothing.
+# What a column `xact bigint` adds to the WAL of a row: its place in the tuple. Of its index nothing is reckoned.
 XACT_COLUMN = 8
 
 # The column of each kind. The first of several that cost the same is chosen.
@@ -173,7 +173,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
         found.append(
             "A feed reads rows by the transaction's number, which is in the key."
             if chosen.kind == "xact"
-            else "A feed reads rows by the transaction's number: the column xact, with a BRIN index (feed_prepare). "
+            else "A feed reads rows by the transaction's number: the column xact, with an index (feed_prepare). "
             "Its values show the order of transactions, so do not hand them out."
         )
     elif needs.reader == POLL:

@@ -56,11 +56,11 @@ class Preparation:
     def one(self, shard: Shard, column: str, place: str) -> None:
         asked, dsn = self.request, node_dsn(self.session, shard)
         # The index is that of the table, which Citus makes on each shard.
-        request = steps.Request(shard.table, column, "btree", asked.lock_timeout, asked.tries, asked.undo, False, dsn)
+        request = steps.Request(shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn)
         if not asked.undo and self.is_readable(shard):
             self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
         elif asked.dry_run:
-            for statement in steps.listed(request, ShardSession):
+            for statement in steps.listed(request, self.say, ShardSession):
                 self.say(f"{statement};  -- {shard.node}")
         else:
             self.say(f"{shard.place} ({place})")

@@ -12,11 +12,8 @@ from inorder.text import lines, print_text
 @click.argument("table")
 @option("--column", metavar="NAME", default="xact",
         help="Column with the transaction number; added if there is none.")  # fmt: skip
-@option("--method", type=click.Choice(["brin", "btree"]), default="brin",
-        help="Index on the column: brin costs writers least; btree makes small batches cheap, and inorder feeds "
-             "exact. With brin a lag is shown as '3 s or 0': whether all is read is not known.")  # fmt: skip
 @option("--changes", is_flag=True,
-        excludes=dict.fromkeys(("--column", "--method", "--drop-column"), "the table gets no column"),
+        excludes=dict.fromkeys(("--column", "--drop-column"), "the table gets no column"),
         help="Let a copy follow a table that is updated and deleted from: changes_enable() logs its changes. The first "
              "batch of a reader is the whole table.")  # fmt: skip
 @option("--feed", metavar="NAME", requires="--changes",
@@ -45,11 +42,15 @@ def prepare(dry_run: bool, **options: Any) -> None:
     from inorder.prepare.steps import prepare as run  # noqa: PLC0415
 
     request = Request(**options)
+
+    def say(text: str) -> None:
+        click.echo(lines(text), err=True)
+
     if dry_run:
-        for statement in listed(request):
+        for statement in listed(request, say):
             print_text(f"{statement};")
         return
-    run(request, lambda text: click.echo(lines(text), err=True))
+    run(request, say)
     click.echo(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")
 
 

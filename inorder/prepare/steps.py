@@ -28,7 +28,6 @@ SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_sessi
 class Request:
     table: str
     column: str
-    method: str
     lock_timeout: float  # seconds
     tries: int
     undo: bool
@@ -55,6 +54,17 @@ class Preparation:
     def attach(self, session: Session) -> None:
         self.session, self.table = session, session.table(self.request.table)
 
+    def tell(self, statements: list[str]) -> None:
+        """What the statement that adds the column does not say: whether existing rows can be read in pieces."""
+        if not statements[0].startswith("ALTER TABLE ") or self.session.rows(
+            query("prepare_key"), table=self.table.oid
+        ):
+            return
+        self.say(
+            f"WARNING:  table {self.table.shown} has no primary key: feeds will read its existing rows as one piece"
+        )
+        self.say("HINT:  Add one before, or create feeds with start 'now'.")
+
     def statements(self) -> list[str]:
         parts = {"table": self.table.oid, "column": self.request.column}
         if self.request.changes:
@@ -68,7 +78,7 @@ class Preparation:
                 drop_column=self.request.drop_column, **parts,
             )  # fmt: skip
         else:
-            rows = self.session.rows(query("prepare_steps"), method=self.request.method, **parts)
+            rows = self.session.rows(query("prepare_steps"), **parts)
         return [str(row[0]) for row in rows]
 
     def require_privileges(self, statements: list[str]) -> None:
@@ -92,7 +102,9 @@ class Preparation:
         for setting in untimed(connection.info.server_version, "SESSION"):
             connection.execute(setting)
         connection.execute(SETTINGS)
-        self.require_privileges(self.statements())
+        statements = self.statements()
+        self.require_privileges(statements)
+        self.tell(statements)
         try:
             for number in attempts(self.request.tries):  # what was interrupted or given up begins where it stopped
                 if self.try_all(last=number == self.request.tries):
@@ -163,6 +175,12 @@ def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = 
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
 
 
-def listed(request: Request, kind: type[Session] = Session) -> list[str]:
-    preparation = Preparation(request, lambda _text: None)
-    return once(request.dsn, preparation.attach, preparation.statements, kind=kind)
+def listed(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> list[str]:
+    preparation = Preparation(request, say)
+
+    def told() -> list[str]:
+        statements = preparation.statements()
+        preparation.tell(statements)
+        return statements
+
+    return once(request.dsn, preparation.attach, told, kind=kind)

@@ -60,10 +60,13 @@ SELECT l.what FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
 SELECT pg_catalog.format('%s: %s %%', phase, CASE WHEN blocks_total OPERATOR(pg_catalog.>) 0 THEN 100 * blocks_done / blocks_total ELSE 0 END)
 FROM pg_catalog.pg_stat_progress_create_index WHERE pid OPERATOR(pg_catalog.=) {pid}
 
+-- prepare_key: The primary key of a table, if it has one.
+SELECT indexrelid FROM pg_catalog.pg_index WHERE indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND indisprimary
+
 -- prepare_steps: The statements that are still to do.
 SELECT step
-FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name,
-                            {method}::pg_catalog.name) WITH ORDINALITY AS s(step, place)
+FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name)
+    WITH ORDINALITY AS s(step, place)
 ORDER BY place
 
 -- prepare_undo: The statements that undo the others: the guard, then the indexes that have their names, or the column

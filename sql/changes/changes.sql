@@ -186,7 +186,7 @@ BEGIN
               HINT = format('Let the owner call changes_enable(%L).', relation);
     END IF;
     -- It locks the log.
-    keys := (inorder_internal.query_of_batch(caller, log, batch)).query;
+    keys := inorder_internal.query_of_batch(caller, log, batch);
     PERFORM inorder_internal.check_position(from_position);
     missing := inorder_internal.minus(
         inorder_internal.plus(inorder_internal.passed_by(from_position), inorder_internal.one(from_position.partial)),
@@ -241,7 +241,7 @@ CREATE FUNCTION @extschema@.reader_changes_query(
     relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS text
 LANGUAGE sql VOLATILE
-RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch), true);
+RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
 'Return the text of the query for the changes of a batch that the reader keeps, as reader_batch_query does for its '

@@ -9,6 +9,7 @@ CREATE FUNCTION inorder_internal.backlog(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     numbers int8multirange;
+    later bigint;
 BEGIN
     -- Whatever an owner did to a table, the view must show the other feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
@@ -22,12 +23,14 @@ BEGIN
         -- An error takes back the locks of the look: this one, or that of a table that cannot be locked or read.
         BEGIN
             rows := inorder_internal.unread_rows(t, numbers, asked);
+            later := CASE WHEN p.partial IS NOT NULL AND rows > 0 THEN inorder_internal.unread_rows(
+                t, inorder_internal.minus(numbers, inorder_internal.one(p.partial)), asked) END;
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN OTHERS THEN
             NULL;
         END;
     END IF;
     -- A transaction of which rows were read may have no more.
-    caught_up := CASE WHEN p.partial IS NOT NULL THEN NULL WHEN (p.ordering).frozen IS NOT NULL THEN false
-                      ELSE rows = 0 END;
+    caught_up := CASE WHEN p.partial IS NOT NULL THEN nullif(later = 0, true)
+                      WHEN (p.ordering).frozen IS NOT NULL THEN false ELSE rows = 0 END;
 END $$;

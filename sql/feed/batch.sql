@@ -77,16 +77,6 @@ BEGIN
         inorder_internal.without_empty(t, b, coalesce(most, 9223372036854775807)), columns, in_order);
 END $$;
 
--- A batch reduced to the given number of smallest whole transactions.
-CREATE FUNCTION inorder_internal.in_window(b @extschema@.feed_batch, amount bigint)
-RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    b.transactions := inorder_internal.plus(inorder_internal.one(b.resumed),
-                                            inorder_internal.smallest(inorder_internal.whole_transactions(b), amount));
-    RETURN b;
-END $$;
-
 -- A batch reduced to one of its transactions, as if a batch had ended inside of it, or just before it: its query then
 -- reads by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)

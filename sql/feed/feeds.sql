@@ -125,8 +125,8 @@ COMMENT ON COLUMN @extschema@.feeds.polled IS
 'when a reader last asked for rows; polls that find nothing are recorded twice a minute';
 COMMENT ON COLUMN @extschema@.feeds.caught_up IS
 'whether no committed row is unread or in an unfinished batch, except those that are set aside; null if that is not '
-'known: with a BRIN index, inside a transaction, while the table is locked, if it was rewritten after the snapshot, or '
-'with too many gaps and partitions (always if position is null)';
+'known: inside the last transaction, while the table is locked, if it was rewritten after the snapshot, or with too '
+'many gaps and partitions (always if position is null)';
 COMMENT ON COLUMN @extschema@.feeds.caught_up_at IS
 'when a reader last asked for rows and was given all that were committed; recorded as polled';
 COMMENT ON COLUMN @extschema@.feeds.lag IS

@@ -121,60 +121,12 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the number of rows of some transactions, at most so many, and the lowest and highest of their numbers.
-CREATE FUNCTION inorder_internal.stored_query(
-    t inorder_internal.feed_table, numbers int8multirange, max_rows int
-) RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT ARRAY[pg_catalog.concat(pg_catalog.count(*)), pg_catalog.concat(pg_catalog.min(w.number)), '
-              'pg_catalog.concat(pg_catalog.max(w.number))] FROM (SELECT %s AS number %s LIMIT %s) AS w',
-              inorder_internal.number_text(t),
-              inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text), max_rows);
-
--- A batch reduced to little more than the transactions that have so many rows; null if it has fewer.
-CREATE FUNCTION inorder_internal.narrowed(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-) RETURNS @extschema@.feed_batch
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    window_numbers int8multirange := inorder_internal.whole_transactions(b);
-    total bigint := inorder_internal.total(window_numbers);
-    amount bigint := least(32, total);
-    found text[];  -- number of rows, lowest and highest number
-    below bigint;
-BEGIN
-    -- What an index without an order gives has to be sorted, so few rows are looked at: the first ones where they are
-    -- stored, which is nearly their order. Up to the highest number among these there are enough.
-    WHILE amount > 0 LOOP
-        found := inorder_internal.as_caller(t, inorder_internal.stored_query(
-            t, inorder_internal.smallest(window_numbers, amount), max_rows), false, caller);
-        IF found[1]::bigint >= max_rows THEN
-            below := inorder_internal.total(inorder_internal.common(
-                window_numbers, int8multirange(int8range(0, found[2]::bigint))));
-            -- A transaction of so many rows, and of several batches, is read by its key: sorting a smaller one takes no
-            -- longer.
-            IF found[2] = found[3] AND max_rows >= 250 AND cardinality(t.order_columns) > 0 AND NOT t.is_uuid
-               AND b.resumed IS NULL
-               AND NOT (below > 0 AND inorder_internal.has_row(t, inorder_internal.batch_query(
-                        t, NULL, inorder_internal.in_window(b, below), '1::pg_catalog.int8', false), caller)) THEN
-                RETURN inorder_internal.rest_of_one(b, found[2]::bigint);
-            END IF;
-            RETURN inorder_internal.in_window(b, inorder_internal.total(inorder_internal.common(
-                window_numbers, int8multirange(int8range(0, found[3]::bigint, '[]')))));
-        END IF;
-        EXIT WHEN amount >= total;
-        amount := least(greatest(CASE found[1]::bigint WHEN 0 THEN amount * 32.0
-                                 ELSE 1 + amount * 1.25 * max_rows / found[1]::bigint END, amount + 1), total);
-    END LOOP;
-    RETURN CASE WHEN coalesce(b.resumed, b.cut) IS NOT NULL THEN b END;
-END $$;
-
--- The first transaction of a batch, if it has several times as many rows as the limit: by number the planner would sort
--- all of them.
+-- The first transaction of a batch, if it has several times as many rows as the limit, or rows that the index on the
+-- number has not: by number the planner would sort all of them.
 CREATE FUNCTION inorder_internal.large_start(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS bigint
 LANGUAGE sql STABLE
-RETURN CASE WHEN (t).ordered AND (b).resumed IS NULL AND NOT (t).is_uuid
+RETURN CASE WHEN (b).resumed IS NULL AND NOT (t).is_uuid
             THEN inorder_internal.large_first(t, (b).transactions, greatest(max_rows * 4::bigint, 1000::bigint)) END;
 
 -- The same, of that part of a batch in which it is found soonest.
@@ -184,19 +136,13 @@ CREATE FUNCTION inorder_internal.last_within(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     large bigint := inorder_internal.large_start(t, b, max_rows);
-    is_rest boolean := NOT t.ordered AND b.resumed IS NOT NULL;
     cut text[];
 BEGIN
-    -- The rest of a large transaction is read piece by piece, whatever comes after it.
-    IF large IS NOT NULL OR is_rest THEN
-        cut := inorder_internal.find_cut(t, CASE WHEN is_rest THEN inorder_internal.in_window(b, 0)
-                                                 ELSE inorder_internal.rest_of_one(b, large) END, max_rows, caller);
+    -- A large transaction is read piece by piece, whatever comes after it.
+    IF large IS NOT NULL THEN
+        cut := inorder_internal.find_cut(t, inorder_internal.rest_of_one(b, large), max_rows, caller);
     END IF;
-    IF cut IS NULL THEN
-        b := CASE WHEN t.ordered THEN b ELSE inorder_internal.narrowed(t, b, max_rows, caller) END;
-        cut := CASE WHEN b.transactions IS NOT NULL THEN inorder_internal.find_cut(t, b, max_rows, caller) END;
-    END IF;
-    RETURN cut;
+    RETURN coalesce(cut, inorder_internal.find_cut(t, b, max_rows, caller));
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
@@ -229,27 +175,24 @@ CREATE FUNCTION inorder_internal.find_rows(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What is left of a set, or of a transaction, is looked for later by value or key: by number, all rows that were
-    -- read come before it. Of a BRIN index the bitmap has all pages that may have rows, also those of a whole backlog:
-    -- so the first transactions are looked at before, unless these are all.
-    has_rows boolean := (b.ordering).from_value IS NOT NULL
-        OR NOT t.ordered AND (b.resumed IS NOT NULL OR inorder_internal.total(b.transactions) > 100
-           AND inorder_internal.has_row(t, inorder_internal.batch_query(
-               t, NULL, inorder_internal.in_window(b, 100), '1::pg_catalog.int8', false), caller));
+    -- read come before it.
+    has_rows boolean := (b.ordering).from_value IS NOT NULL;
+    is_old boolean := inorder_internal.has_old(t, b.transactions);
     found bigint;
     probe text;
 BEGIN
     -- Most looks find nothing: without rows from the first transaction of the batch on, it has none, nor are there
-    -- numbers that this server has not reached. Most others find a row of the batch: the newest, where an index has it.
-    IF (t.ordered OR NOT has_rows) AND NOT inorder_internal.differ(p.members, b.members) THEN
+    -- numbers that this server has not reached. Most others find a row of the batch: the newest.
+    IF NOT inorder_internal.differ(p.members, b.members) THEN
         found := inorder_internal.find_number(t, format(
-            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s%s LIMIT 1', inorder_internal.number_text(t),
-            inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, lower(b.transactions)),
-            CASE WHEN t.ordered THEN format(' ORDER BY e.%I DESC', t.key_column) END), false, caller);
-        IF found IS NULL THEN
+            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
+            inorder_internal.number_text(t), inorder_internal.named(t.relation), t.key_column,
+            inorder_internal.bound(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END)), false, caller);
+        IF found IS NULL AND NOT is_old THEN
             RETURN has_rows;
         END IF;
-        has_rows := has_rows OR inorder_internal.whole_transactions(b) @> found;
-        IF t.ordered AND has_rows AND found < inorder_internal.next_transaction(t.base) THEN
+        has_rows := has_rows OR coalesce(inorder_internal.whole_transactions(b) @> found, false);
+        IF has_rows AND found < inorder_internal.next_transaction(t.base) THEN
             RETURN true;
         END IF;
     END IF;
@@ -289,7 +232,7 @@ DECLARE
 BEGIN
     n.batch := b;
     n.is_all := true;
-    IF reads AND NOT whole AND t.ordered AND cardinality(t.order_columns) > 0 AND max_rows IS NOT NULL THEN
+    IF reads AND NOT whole AND cardinality(t.order_columns) > 0 AND max_rows IS NOT NULL THEN
         n.has_rows := true;
         n.ends_in := inorder_internal.large_start(t, b, max_rows);
         IF n.ends_in IS NULL AND inorder_internal.is_walked(t, b) THEN

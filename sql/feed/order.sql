@@ -92,7 +92,7 @@ RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 keeps the planner from the index of the order column.
-RETURN CASE WHEN (t).ordered AND inorder_internal.is_range(numbers)
+RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has_old(t, numbers)
             THEN format('FROM (SELECT e.* FROM %s%s OFFSET 0) AS e', inorder_internal.whole_table(t),
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;

@@ -32,12 +32,11 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. What an earlier
 -- run has made is omitted, and an index that it left invalid is dropped first.
-CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name, method name)
+CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     member record;
-    options text := CASE method WHEN 'brin' THEN ' WITH (autosummarize = on)' ELSE '' END;
 BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY it, then one on each leaf,
     -- and attach these.
@@ -46,9 +45,11 @@ BEGIN
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
         IF member.is_done IS NOT TRUE THEN
-            RETURN NEXT format('CREATE INDEX %s%I ON %s%s USING %s (%I)%s',
+            -- Existing rows have number 0: they are not in it, and are read by the primary key.
+            RETURN NEXT format(
+                'CREATE INDEX %s%I ON %s%s (%I) WHERE %5$I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
-                CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, method, key_column, options);
+                CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, key_column);
         END IF;
         IF member.above IS NOT NULL AND member.is_attached IS NOT TRUE THEN
             RETURN NEXT format('ALTER INDEX %s ATTACH PARTITION %s', member.above, member.qualified);
@@ -57,15 +58,12 @@ BEGIN
 END $$;
 
 -- The number of the column if the table has it; error if it is of another kind, or the table could not be read with it.
-CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name, method name)
+CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name)
 RETURNS smallint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key_attnum smallint;
 BEGIN
-    IF method NOT IN ('brin', 'btree') THEN
-        RAISE 'method must be brin or btree, not %', method USING ERRCODE = 'invalid_parameter_value';
-    END IF;
     -- What feed_enable() would refuse, the last of the statements.
     PERFORM inorder_internal.check_exists(relation), inorder_internal.check_local(relation),
             inorder_internal.check_kind(relation), inorder_internal.check_alone(relation);
@@ -82,35 +80,40 @@ BEGIN
     RETURN key_attnum;
 END $$;
 
-CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name, method name)
+CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     schema text := inorder_internal.public_schema();
-    key_attnum smallint := inorder_internal.check_preparable(relation, key_column, method);
+    key_attnum smallint := inorder_internal.check_preparable(relation, key_column);
 BEGIN
     IF key_attnum IS NULL THEN
+        IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
+            RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
+            USING DETAIL = 'It has no primary key by which they could be read in pieces.',
+                  HINT = 'Add one before feed_enable() is called.';
+        END IF;
         -- First with a constant default, which avoids a rewrite: existing rows count as transaction 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, '
                            'ALTER COLUMN %2$I SET DEFAULT %s.xact_id(''0''::pg_catalog.int8)',
                            relation, key_column, schema);
     END IF;
-    IF key_attnum IS NULL OR inorder_internal.has_order(relation, key_attnum) IS NULL THEN
-        RETURN QUERY SELECT * FROM inorder_internal.index_statements(relation, key_column, method);
+    IF key_attnum IS NULL OR inorder_internal.has_partial_index(relation, key_attnum) IS NULL THEN
+        RETURN QUERY SELECT * FROM inorder_internal.index_statements(relation, key_column);
     END IF;
     RETURN NEXT format('ANALYZE %s', relation);
     RETURN NEXT format('SELECT %s.feed_enable(%L::pg_catalog.regclass, %L::pg_catalog.name)', schema, relation,
                        key_column);
 END $$;
 
-CREATE FUNCTION @extschema@.feed_prepare(
-    relation regclass, key_column name DEFAULT 'xact', method name DEFAULT 'brin'
-) RETURNS SETOF text
+CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name, name) IS
+COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
-'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), its index (brin or btree) '
-'CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command gexec.
-The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. Errors: invalid_parameter_value (method), '
-'wrong_object_type (it could not be read afterwards), duplicate_column (a column of this name without such a '
-'default), object_not_in_prerequisite_state (readable by another column already, or in one tree with another table).';
+'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of the '
+'numbers above 0 CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command '
+'gexec.
+The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
+'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards), duplicate_column (a '
+'column of this name without such a default), object_not_in_prerequisite_state (readable by another column already, or '
+'in one tree with another table).';

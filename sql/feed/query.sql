@@ -172,27 +172,35 @@ BEGIN
                   low, inorder_internal.key_type(t), high);
 END $$;
 
+-- Whether rows of a set of transactions include those that the index on the number has not.
+CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN (t).is_partial AND numbers @> 0::bigint;
+
+-- The condition of rows that were there before feed_prepare(), perhaps the whole table.
+CREATE FUNCTION inorder_internal.is_old(t inorder_internal.feed_table) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, 0));
+
 -- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    probed int8multirange := numbers;
-    filter text := '';
 BEGIN
-    -- A probe of a BRIN index reads all of it, and all pages not yet summarized: so adjacent ranges share a probe.
-    IF NOT t.ordered THEN
-        probed := inorder_internal.near(numbers, 100);
-    END IF;
-    IF probed <> numbers THEN
-        filter := ' AND ' || inorder_internal.number_in(t, numbers);
+    IF inorder_internal.has_old(t, numbers) THEN
+        RETURN format('FROM (SELECT e.* FROM %s%s UNION ALL SELECT e.* %s) AS e', source, inorder_internal.is_old(t),
+                      inorder_internal.from_ranges(t, source, inorder_internal.minus(
+                          numbers, inorder_internal.one(0)), ending));
     END IF;
     -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
-    -- with the table, which would read the whole index, and from reading the whole table.
+    -- with the table, which would read the whole index, and from reading the whole table. The planner takes a partial
+    -- index only where its predicate is in the query.
     RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s%s OFFSET 0) AS e',
-                  inorder_internal.bounds_table(t, probed), source,
-                  inorder_internal.between_bounds(t, 'b.low', 'b.high'), filter, ending);
+                  inorder_internal.bounds_table(t, numbers), source,
+                  inorder_internal.between_bounds(t, 'b.low', 'b.high'),
+                  CASE WHEN t.is_partial THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8',
+                                                     t.key_column) ELSE '' END, ending);
 END $$;
 
 -- The source of a query that reads the table with all its partitions, or one share of its rows.
@@ -212,13 +220,11 @@ BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
     -- The rows from before feed_prepare, perhaps the whole table: by the primary key, whatever the index on numbers is.
-    ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint THEN
-        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, true),
+    ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint OR inorder_internal.has_old(t, numbers) THEN
+        RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, in_order),
                          inorder_internal.ranges(t, source, inorder_internal.minus(numbers, inorder_internal.one(0)),
-                                                 columns, true));
-    -- A BRIN index is read by a bitmap scan, which the planner estimates to cost as much as reading the whole table. It
-    -- uses one only if sequential scans are disabled, or in a join without alternatives.
-    ELSIF inorder_internal.is_range(numbers) AND (in_order OR t.ordered) THEN
+                                                 columns, in_order));
+    ELSIF inorder_internal.is_range(numbers) THEN
         RETURN format('(SELECT %s FROM %s%s%s)', columns, source, inorder_internal.in_range(t, numbers), ending);
     END IF;
     RETURN format('(SELECT %s %s)', columns,

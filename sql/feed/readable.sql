@@ -104,12 +104,12 @@ BEGIN
     END IF;
     PERFORM inorder_internal.sweep();
     INSERT INTO inorder_internal.feed_table AS f
-        (relation, key_column, is_uuid, is_generated, order_columns, base, ordered)
-    VALUES (t.relation, t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.ordered)
+        (relation, key_column, is_uuid, is_generated, order_columns, base, is_partial)
+    VALUES (t.relation, t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial)
     ON CONFLICT (relation) DO UPDATE
-    SET (key_column, is_uuid, is_generated, order_columns, base, ordered)
+    SET (key_column, is_uuid, is_generated, order_columns, base, is_partial)
         = ROW(excluded.key_column, excluded.is_uuid, excluded.is_generated, excluded.order_columns, excluded.base,
-              excluded.ordered);
+              excluded.is_partial);
 END $$;
 
 -- The tables stored in a position, with the current guard in place of the previous one.

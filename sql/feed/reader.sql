@@ -161,10 +161,10 @@ BEGIN
     RETURN inorder_internal.rows_of(inorder_internal.locked(t, caller), batch, caller);
 END $$;
 
--- The query for the rows of a batch, and whether it reads them by a btree.
+-- The query for the rows of a batch.
 CREATE FUNCTION inorder_internal.query_of_batch(
-    caller oid, relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
-)
+    caller oid, relation regclass, batch @extschema@.feed_batch
+) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     origin text := inorder_internal.server_origin();
@@ -179,8 +179,7 @@ BEGIN
     k := inorder_internal.kept_rows(caller, relation, batch);
     -- Rows are as this snapshot sees them, which may have been updated since the batch was found.
     PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
-    query := format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
-    ordered := (k.t).ordered;
+    RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
 END $$;
 
 -- Wait until a look finds rows: of a feed, or after a position that a reader keeps.
@@ -281,27 +280,23 @@ CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extsche
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-CREATE FUNCTION inorder_internal.query_of_batch(
-    relation regclass, batch @extschema@.feed_batch, OUT query text, OUT ordered boolean
-)
+CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- A query for who runs it, with the settings of his by which it takes the index, until the transaction ends.
-CREATE FUNCTION inorder_internal.by_index(query text, ordered boolean) RETURNS text
+CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),
                         set_config('enable_memoize'::text, 'off'::text, true),
                         set_config('constraint_exclusion'::text, 'off'::text, true),
                         set_config('max_parallel_workers_per_gather'::text, '0'::text, true),
                         set_config('enable_seqscan'::text, 'off'::text, true),
-                        set_config('enable_bitmapscan'::text,
-                                   CASE WHEN ordered THEN 'off'::text ELSE 'on'::text END, true)) IS NOT NULL
+                        set_config('enable_bitmapscan'::text, 'off'::text, true)) IS NOT NULL
             THEN query END;
 
 CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extschema@.feed_batch) RETURNS text
 LANGUAGE sql VOLATILE
-RETURN (SELECT inorder_internal.by_index(q.query, q.ordered)
-        FROM inorder_internal.query_of_batch(relation, batch) AS q);
+RETURN inorder_internal.by_index(inorder_internal.query_of_batch(relation, batch));
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
 'Return the text of the query for the rows of a batch, in their order, to be run by COPY or a cursor in the same '
 'transaction: the rows are not collected first, as those of reader_batch_rows are. For the rest of the transaction it '

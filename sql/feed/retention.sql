@@ -87,6 +87,5 @@ CREATE FUNCTION @extschema@.feed_passed_partitions(relation regclass) RETURNS SE
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_passed_partitions(regclass) IS
 'The partitions that have rows, all of which have numbers below feed_passed: no feed needs them any more. Does not '
-'see rows of transactions in progress, so lock the partition before you rely on the result to drop it. With a BRIN '
-'index on the number it may read whole partitions.
+'see rows of transactions in progress, so lock the partition before you rely on the result to drop it.
 Requires SELECT on the table and USAGE on its schema. Errors: as feed_passed, and those of feed_read about the table.';

@@ -124,7 +124,7 @@ DECLARE
     k record;
 BEGIN
     SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
-    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
+    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
     IF k.query IS NOT NULL THEN
         BEGIN
             RETURN QUERY EXECUTE k.query;
@@ -139,7 +139,7 @@ DECLARE
     k inorder_internal.rows_found := inorder_internal.unfinished_rows(
         inorder_internal.caller(), name COLLATE "default", number, owner);
 BEGIN
-    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
+    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
     BEGIN
         RETURN QUERY EXECUTE k.query;
     EXCEPTION WHEN datatype_mismatch THEN

@@ -2,15 +2,6 @@
 -- ground.c and files.c: read from the catalog in the snapshot in which rows are looked for, under locks on the table and all
 -- of its partitions, and not kept. So each proof costs what it costs.
 
-CREATE FUNCTION inorder_internal.allow_bitmaps(t inorder_internal.feed_table) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- A BRIN index is read in no other way. The functions that read restore the setting when they end.
-    IF NOT t.ordered THEN
-        PERFORM set_config('enable_bitmapscan', 'on', true);
-    END IF;
-END $$;
-
 ---- locked: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
@@ -64,7 +55,6 @@ END;
 DECLARE
     found text[];
 BEGIN
-    PERFORM inorder_internal.allow_bitmaps(t);
     IF walks THEN
         PERFORM set_config('enable_sort', 'off', true);
     END IF;
@@ -113,12 +103,17 @@ BEGIN
     END IF;
     RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
 END
----- large_first: sql IMMUTABLE
-RETURN NULL::bigint;
+---- large_first: plpgsql STABLE
+BEGIN
+    -- Only of rows that the index has not: to sort the others once takes little longer than to count them.
+    RETURN CASE WHEN inorder_internal.has_old(t, numbers) AND inorder_internal.has_row(t, inorder_internal.slice(
+                    t, inorder_internal.whole_table(t), 0, NULL, NULL, '1::pg_catalog.int8', true),
+                    inorder_internal.caller()) THEN 0 END;
+END
 ---- unread_rows: plpgsql VOLATILE keys reads SET lock_timeout = 1
 BEGIN
     -- To plan a query may run what the owner of the table made. So it is asked for who names the table, or owns it.
-    IF t.ordered AND (SELECT count(*) FROM unnest(numbers)) <= 1000
+    IF (SELECT count(*) FROM unnest(numbers)) <= 1000
        AND (asked OR EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation AND c.relowner = inorder_internal.caller()))
        AND NOT row_security_active(t.relation) THEN
         PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE'),

@@ -5,7 +5,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security
 DECLARE
     k inorder_internal.rows_found := inorder_internal.kept_rows(inorder_internal.caller(), relation, batch);
 BEGIN
-    PERFORM inorder_internal.check_row_type(relation, pg_typeof(row_type)), inorder_internal.allow_bitmaps(k.t);
+    PERFORM inorder_internal.check_row_type(relation, pg_typeof(row_type));
     BEGIN
         RETURN QUERY EXECUTE k.query;
     EXCEPTION WHEN datatype_mismatch THEN

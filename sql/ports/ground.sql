@@ -21,13 +21,12 @@ DECLARE
         SELECT i.found FROM unnest(leaves) WITH ORDINALITY AS l(leaf, place)
         LEFT JOIN LATERAL (SELECT k.attnum FROM pg_attribute AS k
                            WHERE k.attrelid = l.leaf AND k.attname = t.key_column AND NOT k.attisdropped) AS a ON true
-        CROSS JOIN LATERAL inorder_internal.index_of(l.leaf, a.attnum, t.ordered) AS i ORDER BY l.place);
+        CROSS JOIN LATERAL inorder_internal.index_of(l.leaf, a.attnum, t.is_partial) AS i ORDER BY l.place);
     missing int := array_position(indexes, NULL);
 BEGIN
     IF missing IS NOT NULL THEN
         PERFORM inorder_internal.refuse_leaf(t, leaves[missing], format(
-            CASE WHEN t.ordered THEN 'has no valid btree index any more that begins with column %I'
-                 ELSE 'has no valid index any more that begins with column %I' END, t.key_column),
+            'has no valid btree index any more that begins with column %I', t.key_column),
             'Each read would look at all of its rows.');
     END IF;
     RETURN indexes;
@@ -65,7 +64,7 @@ DECLARE
     index oid := (
         SELECT i.found FROM pg_attribute AS a
         CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g
-        CROSS JOIN LATERAL inorder_internal.index_of(t.relation, a.attnum, t.ordered) AS i
+        CROSS JOIN LATERAL inorder_internal.index_of(t.relation, a.attnum, t.is_partial) AS i
         WHERE a.attrelid = t.relation::oid AND a.attname = t.key_column AND NOT a.attisdropped AND g.stands
           AND (NOT t.is_generated OR t.base = (
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d

@@ -94,7 +94,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The first of some transactions that has rows, if it has so many.
+-- The first of some transactions that has rows, if it has so many, or if the index on the number has not its rows.
 CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numbers int8multirange, amount bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -107,8 +107,7 @@ CREATE FUNCTION inorder_internal.unread_rows(
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
-    IF t.ordered AND (inorder_internal.is_plain(t.relation)
-                      OR cardinality(inorder_internal.tree(t.relation)) <= 1000) THEN
+    IF inorder_internal.is_plain(t.relation) OR cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
         -- For the owner of the state, from whom nothing is hidden.
         RETURN inorder_internal.count_by_index(
             inorder_internal.locked(t, quote_ident(current_user)::regrole::oid), numbers, 10000);

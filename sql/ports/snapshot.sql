@@ -85,27 +85,6 @@ BEGIN
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
 
--- The lowest numbers of a set, so many.
-CREATE FUNCTION inorder_internal.smallest(numbers int8multirange, amount bigint) RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    numbers := inorder_internal.bounded(numbers);
-    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), least(upper(s.r), lower(s.r) + amount - s.before))), '{}')
-            FROM (SELECT r, coalesce(sum(upper(r) - lower(r)) OVER (ORDER BY r ROWS BETWEEN UNBOUNDED PRECEDING
-                                                                   AND 1 PRECEDING), 0)::bigint AS before
-                  FROM unnest(numbers) AS r) AS s WHERE s.before < amount);
-END $$;
-
--- A set with the gaps in it that are no wider than that.
-CREATE FUNCTION inorder_internal.near(numbers int8multirange, distance bigint) RETURNS int8multirange
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    numbers := inorder_internal.bounded(numbers);
-    RETURN (SELECT coalesce(range_agg(int8range(lower(s.r), CASE WHEN s.next - upper(s.r) <= distance THEN s.next
-                                                                 ELSE upper(s.r) END)), '{}')
-            FROM (SELECT r, lead(lower(r)) OVER (ORDER BY r) AS next FROM unnest(numbers) AS r) AS s);
-END $$;
-
 CREATE FUNCTION inorder_internal.uuid_xact_floor(number bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 

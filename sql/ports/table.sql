@@ -159,35 +159,46 @@ BEGIN
           HINT = 'Have the query made again, in a new transaction.';
 END $$;
 
--- The index that finds rows by a column: a btree, or else a BRIN index if these need not be ordered; or null.
-CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, ordered boolean)
+-- Whether an index has only rows whose number is above 0, as feed_prepare() makes it: the others are those that were
+-- there before.
+CREATE FUNCTION inorder_internal.is_above_zero(index pg_index, column_name name) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN pg_get_expr(index.indpred, index.indrelid) IN (format('(%I > 0)', column_name),
+                                                          format('(%I > ''0''::bigint)', column_name));
+END $$;
+
+-- The btree index that finds rows by a column, perhaps only those whose number is above 0; or null.
+CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
--- Of all rows, and compared as the server does: its own classes have oids below 16384. The methods are btree, 403, and
--- brin, 3580; a bloom filter supports equality only.
+-- Compared as the server does: its own classes have oids below 16384. The method 403 is btree.
 BEGIN ATOMIC
     -- Not EXISTS, of which the planner makes a hash of all indexes of the database. The classes do not depend on the
     -- table, so they are looked up once for all partitions.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
-            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum AND i.indpred IS NULL
+            WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
+              AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
+                       WHEN is_partial
+                       THEN inorder_internal.is_above_zero(i, (SELECT a.attname FROM pg_attribute AS a
+                                                               WHERE a.attrelid = relation AND a.attnum = i.indkey[0]))
+                       ELSE false END
               AND i.indclass[0] = ANY (ARRAY(
                   SELECT o.oid FROM pg_opclass AS o
                   WHERE o.oid < 16384::oid
                     AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
-                    AND (o.opcmethod = 403::oid OR o.opcmethod = 3580::oid AND NOT ordered)
-                    AND strpos(o.opcname::text, 'bloom'::text) = 0))
-            -- A btree first, whose oid is the lower one.
-            ORDER BY (SELECT c.relam FROM pg_class AS c WHERE c.oid = i.indexrelid) LIMIT 1);
+                    AND o.opcmethod = 403::oid))
+            LIMIT 1);
 END;
 
--- Whether a btree index has the column first; false if only a BRIN index has, null if none: what feed_enable() accepts
--- is what each read finds.
-CREATE FUNCTION inorder_internal.has_order(relation regclass, key_attnum smallint) RETURNS boolean
+-- Whether only an index of numbers above 0 has the column first; false if one of all rows has, null if none: what
+-- feed_enable() accepts is what each read finds.
+CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT CASE WHEN b.found IS NOT NULL THEN true WHEN a.found IS NOT NULL THEN false END
-    FROM inorder_internal.index_of(relation::oid, key_attnum, true) AS b
-    CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, false) AS a;
+    SELECT CASE WHEN w.found IS NOT NULL THEN false WHEN p.found IS NOT NULL THEN true END
+    FROM inorder_internal.index_of(relation::oid, key_attnum, false) AS w
+    CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
 -- How a table is read: its column with the transaction number, the base, the index.
@@ -216,12 +227,12 @@ BEGIN
               HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
                           ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
     END IF;
-    t.ordered := inorder_internal.has_order(relation, key_attnum);
-    IF t.ordered IS NULL THEN
+    t.is_partial := inorder_internal.has_partial_index(relation, key_attnum);
+    IF t.is_partial IS NULL THEN
         RAISE 'table % has no index that begins with column %', relation, quote_ident(t.key_column)
         USING ERRCODE = 'undefined_object',
-              HINT = format('A btree or a BRIN index on the whole table is needed, a valid one, of the operator class '
-                            'that is the default: CREATE INDEX ON %s (%I).', relation, t.key_column);
+              HINT = format('A valid btree index of the default operator class, on all rows or WHERE %I > 0, is needed: '
+                            'CREATE INDEX ON %s (%1$I).', t.key_column, relation);
     END IF;
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.key_column]
                             ELSE inorder_internal.order_columns(relation, key_attnum) END;
@@ -466,8 +477,8 @@ END $$;
 CREATE FUNCTION inorder_internal.is_outdated(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.ordered),
-                                   ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.ordered))
+    RETURN (SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.is_partial),
+                                   ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial))
             FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
 END $$;
 

@@ -178,7 +178,7 @@ table_of(Datum description)
 
 	return (Table) {
 		.oid = DatumGetObjectId(field(row, "relation")),
-		.ordered = DatumGetBool(field(row, "ordered")),
+		.is_partial = DatumGetBool(field(row, "is_partial")),
 		.description = value_of(PointerGetDatum(row), HeapTupleHeaderGetTypeId(row))
 	};
 }
@@ -220,7 +220,7 @@ reading_of(const Table *table)
 		.key_column = pstrdup(NameStr(*DatumGetName(field(row, "key_column")))),
 		.is_uuid = DatumGetBool(field(row, "is_uuid")),
 		.is_generated = DatumGetBool(field(row, "is_generated")),
-		.ordered = DatumGetBool(field(row, "ordered")),
+		.is_partial = DatumGetBool(field(row, "is_partial")),
 		.base = table_base(table),
 		.order_columns = DatumGetArrayTypePCopy(field(row, "order_columns"))
 	};
@@ -230,7 +230,7 @@ static bool
 is_same(const Reading *a, const Reading *b)
 {
 	return strcmp(a->key_column, b->key_column) == 0 && a->is_uuid == b->is_uuid &&
-		a->is_generated == b->is_generated && a->ordered == b->ordered && a->base == b->base &&
+		a->is_generated == b->is_generated && a->is_partial == b->is_partial && a->base == b->base &&
 		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
 }
 

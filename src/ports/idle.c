@@ -72,7 +72,7 @@ has_none(Table *table, HeapTupleHeader position, Numbers set, Snapshot snapshot)
 {
 	Found		found;
 
-	if (!table->ordered || table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
+	if (table->ground->leaf_count >= MANY_LEAVES || set.count >= MANY_RANGES)
 		return false;
 	prove_ground(table);
 	if (table->ground->leaf_count >= MANY_LEAVES || !is_remembered(table, position))

@@ -125,6 +125,28 @@ index_count(Opened leaf, Range numbers, int64 most)
 	return found;
 }
 
+/*
+ * The number of rows of number 0 that a partial index has not, at most so many.  Rows that were there
+ * before feed_prepare() lie at the beginning of the table.
+ */
+static int64
+count_old(Opened leaf, int64 most)
+{
+	ScanKeyData key;
+	TableScanDesc scan;
+	int64		found = 0;
+
+	ScanKeyInit(&key, leaf.index->rd_index->indkey.values[0], BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
+	scan = table_beginscan_strat(leaf.table, GetActiveSnapshot(), 1, &key, true, false);
+	while (found < most && table_scan_getnextslot(scan, ForwardScanDirection, leaf.slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found++;
+	}
+	table_endscan(scan);
+	return found;
+}
+
 /* The number of rows of one more table */
 static int64
 count_leaf(Opened leaf, Numbers set, int64 most)
@@ -258,11 +280,23 @@ value_numbers(Value numbers)
 	return numbers_of(DatumGetMultirangeTypeP(numbers.value));
 }
 
-/* Only a btree is asked for little. */
+/* Whether a set has number 0, whose rows a partial index has not */
+static bool
+has_old(const Table *table, Numbers set)
+{
+	return table->is_partial && set.count > 0 && set.ranges[0].low <= 0;
+}
+
+static bool
+has_all(const Table *table, const MultirangeType *numbers)
+{
+	return is_bounded(numbers) && !has_old(table, numbers_of(numbers));
+}
+
 static bool
 can_count(const Table *table, const MultirangeType *numbers)
 {
-	return table->ordered && ((uint64) numbers->rangeCount + 1) * table->ground->leaf_count <= PROBES_MAX;
+	return is_bounded(numbers) && ((uint64) numbers->rangeCount + 1) * table->ground->leaf_count <= PROBES_MAX;
 }
 
 static bool
@@ -281,10 +315,13 @@ has_any(Opened leaf, Numbers set, bool *ended)
  * one that is not there may have any.
  */
 static bool
-leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
+leaf_has(const Table *table, Oid oid, int *at, Datum numbers)
 {
+	const Ground *ground = table->ground;
 	MultirangeType *set = DatumGetMultirangeTypeP(numbers);
 
+	if (!has_all(table, set))
+		return true;
 	for (int i = 0; i < ground->leaf_count; i++)
 	{
 		Opened		leaf;
@@ -295,7 +332,7 @@ leaf_has(const Ground *ground, Oid oid, int *at, Datum numbers)
 		if (ground->leaves[*at].oid != oid)
 			continue;
 		leaf = open_leaf(&ground->leaves[*at]);
-		result = !is_bounded(set) || has_any(leaf, numbers_of(set), &ended);
+		result = has_any(leaf, numbers_of(set), &ended);
 		close_leaf(leaf);
 		return result;
 	}
@@ -340,8 +377,7 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		leaves[i] = BoolGetDatum(is_null[i] || !table.ordered ||
-								 leaf_has(table.ground, DatumGetObjectId(leaves[i]), &at, sets[i]));
+		leaves[i] = BoolGetDatum(is_null[i] || leaf_has(&table, DatumGetObjectId(leaves[i]), &at, sets[i]));
 	}
 	PG_RETURN_ARRAYTYPE_P(construct_array(leaves, count, BOOLOID, 1, true, TYPALIGN_CHAR));
 }
@@ -354,13 +390,31 @@ parts_with_rows(PG_FUNCTION_ARGS)
 	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
 	Parts	   *parts = &table.ground->parts;
 
-	if (!table.ordered || table.ground->leaf_count < MANY_LEAVES || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
+	if (table.ground->leaf_count < MANY_LEAVES || !has_all(&table, DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
 	if (!parts_are_known(parts, numbers_of(DatumGetMultirangeTypeP(numbers.value))))
 		note_parts(&table, numbers, leaves_with(&table, numbers));
 	if (parts->condition == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(CStringGetTextDatum(parts->condition));
+}
+
+/* The number of rows of these transactions in the indexes or, if these are old ones, besides, at most so many */
+static int64
+sum_of_leaves(const Table *table, Numbers set, bool old, int64 most)
+{
+	int64		found = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < table->ground->leaf_count && found < most; i++)
+	{
+		Opened		leaf = open_leaf(&table->ground->leaves[i]);
+
+		found += old ? count_old(leaf, most - found) : count_leaf(leaf, set, most - found);
+		close_leaf(leaf);
+	}
+	PopActiveSnapshot();
+	return found;
 }
 
 /* Whether there are rows of these transactions, in which partitions if there are many, and rows beyond all */
@@ -371,7 +425,8 @@ probe_table(const Table *table, Value numbers)
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Range		beyond = {(int64) xact_plus_base(next, table->ground->reading.base), PG_INT64_MAX};
 	Found		found = {false, false};
-	bool		all = table->ground->leaf_count >= MANY_LEAVES;
+	bool		old = has_old(table, set);
+	bool		all = !old && table->ground->leaf_count >= MANY_LEAVES;
 	bool	   *has = palloc0(sizeof(bool) * table->ground->leaf_count);
 
 	for (int i = 0; i < table->ground->leaf_count; i++)
@@ -389,6 +444,7 @@ probe_table(const Table *table, Value numbers)
 	}
 	if (all && found.rows)
 		note_parts(table, numbers, has);
+	found.rows = found.rows || (old && sum_of_leaves(table, set, true, 1) > 0);
 	return found;
 }
 
@@ -400,7 +456,7 @@ probe_numbers(PG_FUNCTION_ARGS)
 	Value		numbers = argument_value(fcinfo, 1, INT8MULTIRANGEOID);
 	Found		found;
 
-	if (!table.ordered || !is_bounded(DatumGetMultirangeTypeP(numbers.value)))
+	if (!is_bounded(DatumGetMultirangeTypeP(numbers.value)))
 		PG_RETURN_NULL();
 	found = probe_table(&table, numbers);
 	PG_RETURN_ARRAYTYPE_P(construct_array((Datum[]) {BoolGetDatum(found.rows), BoolGetDatum(found.beyond)}, 2,
@@ -420,7 +476,7 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 	Known		known;
 	int			count = 0;
 
-	if (!table.ordered || ranges->rangeCount < MANY_RANGES || !is_bounded(ranges))
+	if (ranges->rangeCount < MANY_RANGES || !has_all(&table, ranges))
 		PG_RETURN_NULL();
 	known = nothing_known(numbers_of(ranges), PG_GETARG_INT64(2));
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -440,22 +496,13 @@ ranges_with_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(numbers_datum((Numbers) {count, known.set.ranges}));
 }
 
-/* The number of rows of these transactions, at most so many */
+/* By the indexes first: a table that has few rows there has no others, or begins with them. */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)
 {
-	int64		found = 0;
+	int64		found = sum_of_leaves(table, set, false, most);
 
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table->ground->leaf_count && found < most; i++)
-	{
-		Opened		leaf = open_leaf(&table->ground->leaves[i]);
-
-		found += count_leaf(leaf, set, most - found);
-		close_leaf(leaf);
-	}
-	PopActiveSnapshot();
-	return found;
+	return has_old(table, set) ? found + sum_of_leaves(table, set, true, most - found) : found;
 }
 
 /* count_by_index(t feed_table, numbers int8multirange, most bigint) -> bigint */
@@ -491,7 +538,8 @@ first_number(Opened leaf, Numbers set)
 /*
  * large_first(t feed_table, numbers int8multirange, amount bigint) -> bigint
  *
- * The first of these transactions that has rows, if it has so many.  Null where it would take long to find out.
+ * The first of these transactions that has rows, if it has so many, or if they are not in the index.  Null where it
+ * would take long to find out.
  */
 Datum
 large_first(PG_FUNCTION_ARGS)
@@ -503,6 +551,8 @@ large_first(PG_FUNCTION_ARGS)
 
 	if (!can_count(&table, numbers))
 		PG_RETURN_NULL();
+	if (has_old(&table, numbers_of(numbers)) && sum_of_leaves(&table, numbers_of(numbers), true, 1) > 0)
+		PG_RETURN_INT64(0);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < table.ground->leaf_count; i++)
 	{

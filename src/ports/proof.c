@@ -101,7 +101,7 @@ is_guarded(Relation table, const Reading *reading)
 
 /* Whether a class of operators compares the key as the server does: index_of() has the same */
 static bool
-is_of_server(Oid class, bool ordered)
+is_of_server(Oid class)
 {
 	HeapTuple	tuple = class < FirstNormalObjectId ? SearchSysCache1(CLAOID, ObjectIdGetDatum(class)) : NULL;
 	Form_pg_opclass form;
@@ -110,15 +110,14 @@ is_of_server(Oid class, bool ordered)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_opclass) GETSTRUCT(tuple);
-	result = form->opcintype == UUIDOID && strstr(NameStr(form->opcname), "bloom") == NULL &&
-		(form->opcmethod == BTREE_AM_OID || (form->opcmethod == BRIN_AM_OID && !ordered));
+	result = form->opcintype == UUIDOID && form->opcmethod == BTREE_AM_OID;
 	ReleaseSysCache(tuple);
 	return result;
 }
 
 /* Whether an index finds rows by their key */
 static bool
-finds_rows(Oid index, AttrNumber key, bool ordered)
+finds_rows(Oid index, AttrNumber key)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	Form_pg_index form;
@@ -131,31 +130,22 @@ finds_rows(Oid index, AttrNumber key, bool ordered)
 	form = (Form_pg_index) GETSTRUCT(tuple);
 	classes = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &is_null);
 	result = form->indisvalid && form->indkey.values[0] == key && heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
-		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0], ordered);
+		is_of_server(((oidvector *) DatumGetPointer(classes))->values[0]);
 	ReleaseSysCache(tuple);
 	return result;
 }
 
-static Oid
-first_that_finds(List *indexes, AttrNumber key, bool ordered)
-{
-	ListCell   *cell;
-
-	foreach(cell, indexes)
-		if (finds_rows(lfirst_oid(cell), key, ordered))
-			return lfirst_oid(cell);
-	return InvalidOid;
-}
-
-/* The index by which the rows of a table are found, a btree if there is one; none if it is not known that one does */
+/* The index by which the rows of a table are found; none if it is not known that one does */
 static Oid
 index_of(Relation table, const Reading *reading)
 {
 	AttrNumber	key = key_of(table, reading);
-	List	   *indexes = RelationGetIndexList(table);
-	Oid			btree = first_that_finds(indexes, key, true);
+	ListCell   *cell;
 
-	return OidIsValid(btree) || reading->ordered ? btree : first_that_finds(indexes, key, false);
+	foreach(cell, RelationGetIndexList(table))
+		if (finds_rows(lfirst_oid(cell), key))
+			return lfirst_oid(cell);
+	return InvalidOid;
 }
 
 static bool

@@ -88,8 +88,6 @@ static const Setting reading[] = {
 static const Setting walking[] = {{"enable_sort", "off"}, {"enable_incremental_sort", "on"}, {NULL, NULL}};
 static const Setting nothing_more[] = {{NULL, NULL}};
 
-static const Setting bitmap_too[] = {{"enable_bitmapscan", "on"}, {NULL, NULL}};
-
 static const Setting defining[] = {{"search_path", "pg_catalog, pg_temp"}, {"client_min_messages", "warning"}, {NULL, NULL}};
 
 static void
@@ -107,8 +105,6 @@ begin_settings(const Table *table, const Setting *settings)
 	apply_settings(settings);
 	if (settings == reading)
 		apply_settings(planning);
-	if (settings == reading && !table->ordered)
-		apply_settings(bitmap_too);
 	return nest;
 }
 

@@ -21,7 +21,7 @@ typedef struct Reading
 	char	   *key_column;
 	bool		is_uuid;
 	bool		is_generated;
-	bool		ordered;
+	bool		is_partial;
 	int64		base;
 	ArrayType  *order_columns;	/* name[] */
 } Reading;
@@ -64,7 +64,7 @@ typedef struct Table
 {
 	Oid			oid;
 	Oid			reader;			/* whose privileges count; if none is given, those of the current role */
-	bool		ordered;		/* a btree gives its rows by number; otherwise a BRIN index does not */
+	bool		is_partial;		/* the index has only rows whose number is above 0 */
 	Value		description;	/* inorder_internal.feed_table */
 	Ground	   *ground;			/* what reads of it stand on (ground.c) */
 	Value		members;		/* feed_member[]: its partitions as they were proved */

@@ -70,7 +70,7 @@ is_walkable_table(const Table *table)
 {
 	const Ground *ground = table->ground;
 
-	return table->ordered && ground->reading.is_uuid && ground->tree_count == 1 && ground->leaf_count == 1 &&
+	return ground->reading.is_uuid && ground->tree_count == 1 && ground->leaf_count == 1 &&
 		attribute_of(DatumGetHeapTupleHeader(table->description.value), "share_condition") == (Datum) 0 &&
 		is_stored_as_read(table->oid);
 }

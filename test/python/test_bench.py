@@ -143,16 +143,16 @@ def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, mon
 
 
 def test_the_form_with_the_steepest_pieces_is_named() -> None:
-    plan = pieces.PiecesPlan(forms=("uuid", "brin"))
-    times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("brin", 1): (4.0, 8.0), ("brin", 2): (4.0, 6.0)}
+    plan = pieces.PiecesPlan(forms=("uuid", "partial"))
+    times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("partial", 1): (4.0, 8.0), ("partial", 2): (4.0, 6.0)}
     runs = [
         Run(pieces.MANY, form, 10, number, {"first_ms": first, "last_ms": last})
         for (form, number), (first, last) in times.items()
     ]
     result = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=runs)
-    assert pieces.slopes(result, pieces.MANY, "brin") == {1: 2.0, 2: 1.5}
+    assert pieces.slopes(result, pieces.MANY, "partial") == {1: 2.0, 2: 1.5}
     found = pieces.steepest(result, plan, pieces.MANY)
-    assert found and found.ratios == {1: 2.0, 2: 1.5} and pieces.FORMS["brin"][0] in found.metric
+    assert found and found.ratios == {1: 2.0, 2: 1.5} and pieces.FORMS["partial"][0] in found.metric
     bare = Result("pieces", "now", "0", 1, {}, {}, {}, "", runs=[Run(pieces.ONE, "uuid", 10, 1, {"seconds": 1.0})])
     assert pieces.steepest(bare, plan, pieces.ONE) is None
 
@@ -170,7 +170,7 @@ def test_each_backlog_is_read_to_its_end(server: Installation) -> None:
                 assert found.metrics["pieces"] == len(found.series["cpu_ms"]) == 5
                 assert found.metrics["first_ms"] == found.series["cpu_ms"][0] > 0
             assert experiment.look(form, 0)["seconds"] > 0
-        transactions = experiment.value(f"SELECT count(DISTINCT xact) FROM {pieces.table_of(pieces.ONE, 'brin')}")
+        transactions = experiment.value(f"SELECT count(DISTINCT xact) FROM {pieces.table_of(pieces.ONE, 'partial')}")
         assert transactions == "1"
         experiment.execute(f"INSERT INTO {pieces.table_of(pieces.MANY, 'uuid')} DEFAULT VALUES")
         with pytest.raises(InorderError, match=r"the last rows of inorder_lab\.many_uuid are 101 instead of 100"):

@@ -64,7 +64,7 @@ COMMANDS = {
     "count app.numbers --cron": MAY_CHANGE, "count app.numbers --stop": (OWNER,),
     "prepare app.old --dry-run": MAY_CHANGE, "prepare app.old": MAY_CHANGE, "prepare app.old --undo": MAY_CHANGE,
     "prepare app.old --undo --drop-column": MAY_CHANGE, "prepare app.changing --changes --feed {r}_c": (OWNER,),
-    "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --method btree": MAY_CHANGE,
+    "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --column xact": MAY_CHANGE,
     "advise --least 1B --sample": ALL, "advise --format json": ALL, "advise --over 1s": ALL,
     "install --check": ALL, "install --verify": (SUPERUSER,), "install --upgrade": (SUPERUSER,),
 }  # fmt: skip
@@ -129,7 +129,7 @@ def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Build an index that an open transaction holds up, until its progress is said."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
     said = list[str]()
-    request = steps.Request("app.old", "xact", "btree", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
+    request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
     world.tool(OWNER, "prepare app.old --undo --drop-column")
     with closing(world.session(OWNER)) as writer:
         writer.execute(ADD_COLUMN.encode())

@@ -73,7 +73,7 @@ def made(server: Installation) -> Iterator[dict[str, Connection]]:
                                for kind in KINDS))  # fmt: skip
             create(session, edition)
             run(session, "CREATE SCHEMA app AUTHORIZATION made_owner", "SET ROLE made_owner", *MAKES)
-            prepare = session.execute(b"SELECT feed_prepare('app.old', method => 'btree')").fetchall()
+            prepare = session.execute(b"SELECT feed_prepare('app.old')").fetchall()
             run(session, *(str(statement) for (statement,) in prepare), "RESET ROLE")
             sessions[edition] = session
         yield sessions

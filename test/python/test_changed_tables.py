@@ -78,27 +78,22 @@ def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
 
 
 # Its values are compared as the server does, by a class that is not the server's.
-CLASSES = (
+CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
-    "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)",
-    "CREATE OPERATOR CLASS other_brin FOR TYPE bigint USING brin AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
-    "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 brin_minmax_opcinfo(internal), "
-    "FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal), "
-    "FUNCTION 3 brin_minmax_consistent(internal, internal, internal), "
-    "FUNCTION 4 brin_minmax_union(internal, internal, internal)",
+    "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)"
 )
 READ = "SELECT reader_next_batch('t', reader_start('t'))"
 
 
 @pytest.mark.editions
-@pytest.mark.parametrize("method", ["btree", "brin"])
-def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, method: str) -> None:
-    """And what is said leads out."""
-    run(fresh, *CLASSES, TABLE[0], f"CREATE INDEX of_others ON t USING {method} (xact other_{method})")
+@pytest.mark.parametrize("index", ["(xact other_btree)", "USING brin (xact)", "(xact) WHERE xact >= 0"])
+def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: str) -> None:
+    """What is said leads out."""
+    run(fresh, CLASS, TABLE[0], f"CREATE INDEX of_others ON t {index}")
     for _ in range(2):
         with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
             fresh.execute(AGAIN.encode())
-        statement = str(caught.value.diag.message_hint).partition("the default: ")[2].rstrip(".")
+        statement = str(caught.value.diag.message_hint).partition("is needed: ")[2].rstrip(".")
         assert "CREATE INDEX" in str(scalar(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
         run(fresh, statement, AGAIN, READ)
         # Dropped later: refused by both, and the way is the same.

@@ -23,9 +23,9 @@ INDEXES = {
         "id int GENERATED ALWAYS AS IDENTITY, xact bigint DEFAULT xact_id()",
         "CREATE INDEX ON big (xact)",
     ),
-    "brin": (
+    "partial": (
         "id int GENERATED ALWAYS AS IDENTITY, xact bigint DEFAULT xact_id()",
-        "CREATE INDEX big_brin ON big USING brin (xact) WITH (pages_per_range = 8)",
+        "CREATE INDEX ON big (xact) WHERE xact > 0",
     ),
 }
 SETTINGS = {
@@ -63,8 +63,6 @@ def touched(connection: Connection, statement: str, table: str = "big") -> tuple
 
 def insert_new(connection: Connection) -> None:
     connection.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW})".encode())
-    if scalar(connection, "SELECT to_regclass('big_brin') IS NOT NULL"):
-        connection.execute("SELECT brin_summarize_new_values('big_brin')")
 
 
 @pytest.mark.parametrize("told", SETTINGS)
@@ -103,8 +101,6 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             writer.execute("INSERT INTO big (n) VALUES (0)")
             big.execute(f"INSERT INTO big (n) SELECT generate_series(1, {NEW // OPEN})".encode())
             held.callback(writer.rollback)
-        if scalar(big, "SELECT to_regclass('big_brin') IS NOT NULL"):
-            big.execute("SELECT brin_summarize_new_values('big_brin')")
         new = "SELECT unnest(ended_transactions() - position) FROM feeds WHERE name = 'big'"
         assert int(str(scalar(big, f"SELECT count(*) FROM ({new}) AS ranges"))) >= OPEN
         for statement in ("SELECT exact_count('big')", "SELECT count(*) FROM feed_read('big', null::big)"):
@@ -132,15 +128,15 @@ def read_in_pieces(connection: Connection, table: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("column", ["", "xact bigint DEFAULT xact_id()"])
-@pytest.mark.parametrize("method", ["brin", "btree"])
-def test_a_large_transaction_is_read_once(fresh: Connection, method: str, column: str) -> None:
+def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> None:
     execute(fresh, "CREATE TABLE pieces (n int)", "CREATE TABLE old (k int PRIMARY KEY)",
             *[f"ALTER TABLE old ADD {column}"] * bool(column),
             f"INSERT INTO old (k) SELECT generate_series(1, {OLD})")  # fmt: skip
-    steps = fresh.execute("SELECT feed_prepare('old', method => %s)", (method,)).fetchall()
+    steps = fresh.execute("SELECT feed_prepare('old')").fetchall()
     execute(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
-    assert heap <= 5 and index <= 5, f"the table {heap} times, its indexes {index} times"
+    # A piece has three leaves of the primary key, to which each of its scans adds a descent.
+    assert heap <= 5 and index <= 6, f"the table {heap} times, its indexes {index} times"
 
 
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000

@@ -25,8 +25,8 @@ TABLES = {
     "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
     "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
     "CREATE INDEX ON shared (xact)",
-    "brin": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
-    "CREATE INDEX ON shared USING brin (xact) WITH (pages_per_range = 1)",
+    "partial": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
+    "CREATE INDEX ON shared (xact) WHERE xact > 0",
     "bare": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}); CREATE INDEX ON shared (xact);"
     "CREATE INDEX ON shared (seq)",
     "parts": "CREATE TABLE shared (id uuid DEFAULT uuid_xact_nextval(), {}, PRIMARY KEY (id, seq))"
@@ -35,7 +35,7 @@ TABLES = {
     "CREATE TABLE shared_1 PARTITION OF shared FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
 }
 COLUMNS = "seq bigint GENERATED ALWAYS AS IDENTITY, key {} NOT NULL, version int"
-TYPES = {"uuid": "text", "btree": "int", "brin": "varchar(40)", "bare": "uuid", "parts": "smallint"}
+TYPES = {"uuid": "text", "btree": "int", "partial": "varchar(40)", "bare": "uuid", "parts": "smallint"}
 TAKE = "SELECT number, token FROM feed_take_batch('shared', %s, %s, '5 minutes', 3)"
 ROWS = "SELECT key::text, version FROM feed_batch_rows('shared', %s, null::shared)"
 FINISH = "SELECT feed_finish_batch('shared', %s, %s)"

@@ -23,10 +23,10 @@ IS_WAITING = (
 )
 
 
-@pytest.fixture(params=["btree", "brin"])
+@pytest.fixture(params=["", "WHERE xact > 0"], ids=["whole", "partial"])
 def writer(connection: Connection, request: pytest.FixtureRequest) -> Iterator[Connection]:
     connection.execute("CREATE TABLE waited (k bigserial PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int)")
-    connection.execute(f"CREATE INDEX ON waited USING {request.param} (xact)".encode())
+    connection.execute(f"CREATE INDEX ON waited (xact) {request.param}".encode())
     connection.execute("SELECT feed_create('wait', 'waited')")
     yield connection
     connection.execute("DROP TABLE waited CASCADE")

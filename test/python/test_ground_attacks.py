@@ -216,16 +216,13 @@ def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str
         assert state(session, READS["read"]) == GROUND
 
 
-@pytest.mark.parametrize(("kind", "found"), [("minmax", ""), ("minmax_multi", ""), ("bloom", "42704")])
-def test_an_index_that_knows_equality_only(place: Place, kind: str, found: str) -> None:
+@pytest.mark.parametrize("opclass", ["int8_minmax_ops", "int8_minmax_multi_ops", "int8_bloom_ops"])
+def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
     owner = place.session()
     run(owner, "CREATE TABLE t (n int, xact bigint NOT NULL DEFAULT xact_id())")
-    run(owner, f"CREATE INDEX i ON t USING brin (xact int8_{kind}_ops)")
-    assert state(owner, "SELECT feed_create('f', 't')") == found
-    if found:
-        run(owner, "CREATE INDEX j ON t (xact)", "SELECT feed_create('f', 't')", "DROP INDEX j")
-    else:
-        run(owner, "DROP INDEX i", "CREATE INDEX i ON t USING brin (xact int8_bloom_ops)")
+    run(owner, f"CREATE INDEX ON t USING brin (xact {opclass})")
+    assert state(owner, "SELECT feed_create('f', 't')") == "42704"
+    run(owner, "CREATE INDEX j ON t (xact)", "SELECT feed_create('f', 't')", "DROP INDEX j")
     assert state(owner, READS["read"]) == GROUND
 
 

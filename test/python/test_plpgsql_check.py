@@ -22,7 +22,7 @@ ALLOWED: dict[tuple[str, str], str] = {
         "inorder_internal.unread_rows(inorder_internal.feed_table,int8multirange,boolean)",
         'unused parameter "asked"',
     ): "for the SQL edition",
-    ("inorder_internal.feed_prepare(oid,regclass,name,name)", 'unused parameter "caller"'): TO_TWINS,
+    ("inorder_internal.feed_prepare(oid,regclass,name)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "feed"'): BESIDE,

@@ -53,11 +53,10 @@ def run(prepare: Tail, *arguments: str) -> list[str]:
         return running.stderr.read().decode().splitlines()
 
 
-@pytest.mark.parametrize("method", ["brin", "btree"])
-def test_an_old_table_becomes_readable(prepare: Tail, old: Connection, method: str) -> None:
-    planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old', method => %s)", [method])]
-    assert prepare("old", "--method", method, "--dry-run").splitlines() == [f"{statement};" for statement in planned]
-    assert run(prepare, "--method", method) == planned
+def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
+    planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old')")]
+    assert prepare("old", "--dry-run").splitlines() == [f"{statement};" for statement in planned]
+    assert run(prepare) == planned
     assert [line.split()[0] for line in run(prepare)] == ["ANALYZE", "SELECT"]
     old.execute("INSERT INTO old VALUES (10, 10); SELECT feed_create('f', 'old')")
     assert old.execute("SELECT k FROM feed_read('f', null::old)").fetchall() == [(k,) for k in range(1, 11)]
@@ -155,7 +154,7 @@ def test_undo(prepare: Tail, old: Connection) -> None:
     assert [line.split()[0] for line in run(prepare, "--undo")] == ["SELECT", "DROP"]
     assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n,xact", 1)
     assert scalar(old, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'old'::regclass") == 0
-    run(prepare, "--method", "btree")
+    run(prepare)
     run(prepare, "--undo", "--drop-column")
     assert (scalar(old, COLUMNS), scalar(old, INDEXES)) == ("k,n", 1)
 
@@ -164,6 +163,15 @@ def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
     old.execute("ALTER TABLE old ADD xact bigint")
     assert len(run(prepare, "--undo", "--drop-column")) == 1
     old.execute("SELECT xact FROM old")
+
+
+def test_existing_rows_that_are_one_piece_are_told_of_once(prepare: Tail, old: Connection) -> None:
+    old.execute("DROP TABLE old; CREATE TABLE old (k int)")
+    told = [line for line in run(prepare, "--dry-run") + run(prepare) if line.startswith(("WARNING", "HINT"))]
+    assert told == 2 * [
+        "WARNING:  table public.old has no primary key: feeds will read its existing rows as one piece",
+        "HINT:  Add one before, or create feeds with start 'now'.",
+    ]
 
 
 def test_partitions(prepare: Tail, old: Connection) -> None:
@@ -225,7 +233,7 @@ def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) 
         old.execute("GRANT SELECT ON old TO changes_keeper")
         message = prepare("old", "--changes", "--dsn", "options='-c role=changes_keeper'", code=2)
         assert "lacks: CREATE on schema public; ownership of table public.old" in message
-    assert "--changes excludes --method: the table gets no column" in prepare(
-        "old", "--changes", "--method", "brin", code=2
+    assert "--changes excludes --column: the table gets no column" in prepare(
+        "old", "--changes", "--column", "n", code=2
     )
     assert "--feed requires --changes" in prepare("old", "--feed", "f", code=2)

@@ -243,7 +243,7 @@ def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
             PARTITION BY RANGE (n);
         CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (6);
         CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (6) TO (100);
-        CREATE INDEX ON parts USING brin (xact);
+        CREATE INDEX ON parts (xact) WHERE xact > 0;
         SELECT feed_enable('parts');
         INSERT INTO parts SELECT 'k', generate_series(1, 10);
     """)

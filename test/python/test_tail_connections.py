@@ -159,7 +159,7 @@ def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster
             assert connection.rows(shown, names=names) == [(none,)]
             connection.commit()
     fresh.execute("CREATE TABLE old (id int PRIMARY KEY)")
-    asked = steps.Request("old", "xact", "btree", 0.5, 1, undo=False, drop_column=False, dsn=dsn)
+    asked = steps.Request("old", "xact", 0.5, 1, undo=False, drop_column=False, dsn=dsn)
     preparation = steps.Preparation(asked, lambda _text: None)
     with closing(Session(dsn, writes=True)) as session:
         preparation.attach(session)

@@ -155,10 +155,10 @@ BEGIN
     DROP TABLE counted;
 END $$;
 CALL exercise('xact bigint DEFAULT xact_id()', 'CREATE INDEX ON counted (xact)');
-CALL exercise('xact bigint DEFAULT xact_id()', 'CREATE INDEX ON counted USING brin (xact) WITH (pages_per_range = 1)');
+CALL exercise('xact bigint DEFAULT xact_id()', 'CREATE INDEX ON counted (xact) WHERE xact > 0');
 CALL exercise('xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON counted (xact)');
-CALL exercise('xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON counted USING brin (xact)');
-CALL exercise('id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON counted USING brin (id)');
+CALL exercise('xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON counted (xact) WHERE xact > 0');
+CALL exercise('id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON counted (id)');
 CALL exercise('xact bigint DEFAULT xact_id(1000000)', 'CREATE INDEX ON counted (xact)');
 DROP PROCEDURE exercise;
 

@@ -6,11 +6,11 @@ CREATE INDEX ON p (k);
 CREATE TABLE p0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 CREATE TABLE b (n int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
-CREATE INDEX ON b USING brin (xact);
+CREATE INDEX ON b (xact) WHERE xact > 0;
 CREATE TABLE other (n int);
 SELECT feed_create('u', 'u'), feed_create('p', 'p'), feed_create('b', 'b');
 CREATE VIEW lag AS SELECT name, caught_up, lag = '0' AS none, polled IS NOT NULL AS polled, caught_up_at = polled AS at, caught_up AND backlog_rows = 0 AS empty FROM feeds;
--- Rows of other tables change nothing, nor do rows that are not committed. With a BRIN index nobody knows.
+-- Rows of other tables change nothing, nor do rows that are not committed. Those of b lie in a partial index.
 INSERT INTO other VALUES (1);
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 BEGIN;

@@ -178,7 +178,7 @@ DROP TABLE y2029;
 CREATE TABLE events (id int GENERATED ALWAYS AS IDENTITY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, PRIMARY KEY (n, id)) PARTITION BY HASH (n);
 CREATE TABLE p0 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-CREATE INDEX ON events USING brin (xact);
+CREATE INDEX ON events (xact) WHERE xact > 0;
 SELECT feed_create('a', 'events');
 SELECT * FROM guards;
 INSERT INTO events (n) SELECT generate_series(1, 20);

@@ -50,7 +50,7 @@ INSERT INTO kept (day) SELECT 3 FROM generate_series(1, 3);
 SELECT count(*) FROM feed_read('fast', null::kept, 2);
 SELECT count(*) FROM feed_read('slow', null::kept);
 SELECT feed_passed_partitions('kept');
--- Partitions that the role may not read by themselves; a BRIN index; a table without partitions.
+-- Partitions that the role may not read by themselves; a partial index; a table without partitions.
 CREATE ROLE keeper;
 GRANT SELECT ON kept TO keeper;
 SET ROLE keeper;
@@ -58,7 +58,7 @@ SELECT feed_passed('kept') > 0 AS passed, feed_passed_partitions('kept');
 SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_passed(NULL)', 'SELECT feed_passed(''kept_2'')', 'SELECT feed_passed_partitions(''pg_authid'')', 'SELECT feed_passed_partitions(4294967295)']) AS s;
 RESET ROLE;
 CREATE TABLE plain (k int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
-CREATE INDEX ON plain USING brin (xact);
+CREATE INDEX ON plain (xact) WHERE xact > 0;
 SELECT feed_create('plain', 'plain');
 INSERT INTO plain VALUES (1);
 SELECT feed_passed('plain'), count(*) FROM feed_passed_partitions('plain');

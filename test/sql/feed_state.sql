@@ -72,7 +72,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_table SET is_uuid = false$$, :'
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 7$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT feed_seek('events', 'now')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 281474976710655$$, :'read_events', $$SELECT * FROM feeds$$);
 -- Another kind of index costs time, no rows.
-SELECT with_state($$UPDATE inorder_internal.feed_table SET ordered = NOT ordered$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
+SELECT with_state($$UPDATE inorder_internal.feed_table SET is_partial = NOT is_partial$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 -- Tables that are none of ours, and a table that nobody enabled.
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pg_class'$$, :'read_events', $$SELECT feed_seek('events', 'now')$$, $$SELECT * FROM feeds$$, $$SELECT feed_drop('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'feeds' WHERE name = 'events'$$, :'read_events', $$SELECT * FROM feeds$$);

@@ -13,7 +13,6 @@ BEGIN
     IF NOT (k.next).has_rows THEN
         RETURN;
     END IF;
-    PERFORM inorder_internal.allow_bitmaps(k.t);
     BEGIN
         RETURN QUERY EXECUTE inorder_internal.batch_query(k.t, NULL, b, 'e.*', true);
     EXCEPTION WHEN datatype_mismatch THEN

@@ -14,7 +14,7 @@ TABLES = (
     (
         "CREATE TABLE events (token bigint, writer int, PRIMARY KEY (token, writer), body text, more int, "
         "xact bigint NOT NULL DEFAULT xact_id())",
-        "CREATE INDEX ON events USING brin (xact)",
+        "CREATE INDEX ON events (xact) WHERE xact > 0",
     ),
     (
         "CREATE TABLE events (writer int, token bigint, body text, PRIMARY KEY (token, writer), "

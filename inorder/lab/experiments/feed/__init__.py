@@ -104,8 +104,6 @@ class FeedExperiment(Experiment[FeedPlan]):
                 for kind in kinds
             ]
         )  # fmt: skip
-        if tables.BRIN in kinds:  # autovacuum would, which is off
-            self.execute(f"SELECT brin_summarize_new_values('{tables.log_table(tables.BRIN)}_xact_idx')")
 
     def stages(self) -> list[Stage]:
         turns = [
@@ -230,7 +228,7 @@ UNGUARDED_TARGETS = {tables.SINGLE: 1.0, tables.BATCH: 0.9}
 READ_TARGET = 1.1
 
 CPU, WALL = "cpu_seconds", "seconds"
-FORM_LABELS = {tables.UUID: "uuid", tables.BRIN: "BRIN"}
+FORM_LABELS = {tables.UUID: "uuid", tables.NUMBER: "xact"}
 
 SURE = f"Median and interval of the rounds; below {LEAST_ROUNDS} rounds the range."
 
@@ -313,7 +311,7 @@ QUERIES = (
     Figure("", "What is asked of the table.", data="label",
            value=lambda row: tables.QUERIES[row.step].label.format(f"{count_of(row):,}")),
     data_only("rows", count_of),
-    Figure("form", "The key: uuid of the transaction's number, or a number with a BRIN index.",
+    Figure("form", "The key: uuid of the transaction's number, or a number beside it with an index.",
            value=lambda row: FORM_LABELS[row.kind]),
     Figure("ms", f"Milliseconds of a call and its answer, the middle one of several. {SURE}", query_text, bar=True,
            value=query(tables.ENDED)),
