@@ -14,16 +14,6 @@ BEGIN
           HINT = hint;
 END $$;
 
-CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- Since 18 a constraint may be there that existing rows need not satisfy.
-    RETURN NOT a.attnotnull
-        OR EXISTS (SELECT FROM pg_constraint AS c
-                   WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
-                     AND NOT c.convalidated);
-END $$;
-
 -- Error unless a column of a table that is proved gives an order or, if it divides rows, is in one share for good.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void

@@ -53,11 +53,18 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
               inorder_internal.bound(t, inorder_internal.next_transaction((t).base)));
 
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
-LANGUAGE sql STABLE
-RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
-              'WHERE EXISTS (SELECT FROM %1$s WHERE e.%2$I IS NULL) '
-              'OR EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
-              inorder_internal.named((t).relation), (t).key_column, inorder_internal.bound(t, 0));
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- An index without rows of number 0 has no nulls either: if there can be none, the table is not read for them.
+    RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
+                  'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
+                  inorder_internal.named(t.relation), t.key_column, inorder_internal.bound(t, 0),
+                  CASE WHEN EXISTS (SELECT FROM pg_attribute AS a
+                                    WHERE a.attrelid = ANY (inorder_internal.tree(t.relation)::oid[])
+                                      AND a.attname = t.key_column AND inorder_internal.may_be_null(a))
+                       THEN format('EXISTS (SELECT FROM %s WHERE e.%I IS NULL) OR',
+                                   inorder_internal.named(t.relation), t.key_column) END);
+END $$;
 
 CREATE FUNCTION inorder_internal.part(relation regclass, member regclass, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

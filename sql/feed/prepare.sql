@@ -47,7 +47,7 @@ BEGIN
         IF member.is_done IS NOT TRUE THEN
             -- Existing rows have number 0: they are not in it, and are read by the primary key.
             RETURN NEXT format(
-                'CREATE INDEX %s%I ON %s%s (%I) WHERE %5$I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8',
+                'CREATE INDEX %s%I ON %s%s (%I) WHERE %5$I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,
                 CASE WHEN member.is_parent THEN 'ONLY ' ELSE '' END, member.relation, key_column);
         END IF;
@@ -110,8 +110,8 @@ CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFA
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
-'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of the '
-'numbers above 0 CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command '
+'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of all '
+'other numbers CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command '
 'gexec.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
 'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards), duplicate_column (a '

@@ -23,8 +23,10 @@ BEGIN
         RETURN;
     END IF;
     -- Not max(uuid), which most versions of PostgreSQL lack.
-    highest_query := format('SELECT %s FROM %sTRUE AND e.%I IS NOT NULL ORDER BY e.%3$I DESC LIMIT 1',
-                            inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column);
+    highest_query := format('SELECT %s FROM %sTRUE AND e.%I %s ORDER BY e.%3$I DESC LIMIT 1',
+                            inorder_internal.number_text(t), inorder_internal.whole_table(t), t.key_column,
+                            CASE WHEN t.is_partial THEN 'OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'
+                                 ELSE 'IS NOT NULL' END);
 END $$;
 
 CREATE FUNCTION inorder_internal.raised_base(t inorder_internal.feed_table, beyond bigint, highest bigint)

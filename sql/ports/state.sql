@@ -45,7 +45,7 @@ CREATE TABLE inorder_internal.feed_table (
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
     -- What is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
-    is_partial boolean NOT NULL,  -- whether the index on the number is one of numbers above 0 only
+    is_partial boolean NOT NULL,  -- whether the index on the number leaves out rows of number 0
     -- Null; in the description of a table of which one share is read, the condition for its rows: see of_share()
     share_condition text CHECK (share_condition IS NULL),
     -- Whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be

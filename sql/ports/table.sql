@@ -159,16 +159,27 @@ BEGIN
           HINT = 'Have the query made again, in a new transaction.';
 END $$;
 
--- Whether an index has only rows whose number is above 0, as feed_prepare() makes it: the others are those that were
--- there before.
-CREATE FUNCTION inorder_internal.is_above_zero(index pg_index, column_name name) RETURNS boolean
+CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN pg_get_expr(index.indpred, index.indrelid) IN (format('(%I > 0)', column_name),
-                                                          format('(%I > ''0''::bigint)', column_name));
+    -- Since 18 a constraint may be there that existing rows need not satisfy.
+    RETURN NOT a.attnotnull
+        OR EXISTS (SELECT FROM pg_constraint AS c
+                   WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
+                     AND NOT c.convalidated);
 END $$;
 
--- The btree index that finds rows by a column, perhaps only those whose number is above 0; or null.
+-- Whether an index has all rows but those of number 0, as feed_prepare() makes it: these were there before. One of
+-- numbers above 0 has as many, but does not show that there is none below.
+CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index, column_name name) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN pg_get_expr(index.indpred, index.indrelid) = ANY (ARRAY(
+        SELECT format('(%I %s %s)', column_name, o.operator, n.zero)
+        FROM (VALUES ('<>'), ('>')) AS o(operator) CROSS JOIN (VALUES ('0'), ('''0''::bigint')) AS n(zero)));
+END $$;
+
+-- The btree index that finds rows by a column, perhaps without those of number 0; or null.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (found oid)
 LANGUAGE sql STABLE
@@ -180,7 +191,7 @@ BEGIN ATOMIC
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
                        WHEN is_partial
-                       THEN inorder_internal.is_above_zero(i, (SELECT a.attname FROM pg_attribute AS a
+                       THEN inorder_internal.leaves_out_old(i, (SELECT a.attname FROM pg_attribute AS a
                                                                WHERE a.attrelid = relation AND a.attnum = i.indkey[0]))
                        ELSE false END
               AND i.indclass[0] = ANY (ARRAY(
@@ -191,7 +202,7 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- Whether only an index of numbers above 0 has the column first; false if one of all rows has, null if none: what
+-- Whether only an index without rows of number 0 has the column first; false if one of all rows has, null if none: what
 -- feed_enable() accepts is what each read finds.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
@@ -231,7 +242,7 @@ BEGIN
     IF t.is_partial IS NULL THEN
         RAISE 'table % has no index that begins with column %', relation, quote_ident(t.key_column)
         USING ERRCODE = 'undefined_object',
-              HINT = format('A valid btree index of the default operator class, on all rows or WHERE %I > 0, is needed: '
+              HINT = format('A valid btree index of the default operator class, on all rows or WHERE %I <> 0, is needed: '
                             'CREATE INDEX ON %s (%1$I).', t.key_column, relation);
     END IF;
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.key_column]

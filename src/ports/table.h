@@ -64,7 +64,7 @@ typedef struct Table
 {
 	Oid			oid;
 	Oid			reader;			/* whose privileges count; if none is given, those of the current role */
-	bool		is_partial;		/* the index has only rows whose number is above 0 */
+	bool		is_partial;		/* the index leaves out rows of number 0 */
 	Value		description;	/* inorder_internal.feed_table */
 	Ground	   *ground;			/* what reads of it stand on (ground.c) */
 	Value		members;		/* feed_member[]: its partitions as they were proved */

@@ -139,6 +139,17 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
     assert heap <= 5 and index <= 6, f"the table {heap} times, its indexes {index} times"
 
 
+@pytest.mark.editions
+def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -> None:
+    """What takes a lock that writers wait for asks the index of the others."""
+    execute(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
+    *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
+    execute(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
+    for statement in (enable, "SELECT feed_enable('old')", "SELECT feed_rebase('old')"):
+        heap, _index = touched(fresh, statement, "old")
+        assert heap <= 10, f"{statement}: {heap} blocks of the table"
+
+
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
 # Blocks in which a piece may be, where the rows of a table lie in the order of the column.
 ORDERED_HEAP, ORDERED_INDEX = 120, 120
