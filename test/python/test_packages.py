@@ -215,13 +215,15 @@ TESTS = "test/python/test_advise.py test/python/test_keys.py test/python/test_re
 ON_ANOTHER = """
 cd /srv/inorder
 script/bootstrap --test >&2
-PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config .venv/bin/python -m pytest -q -rs {1}
+export COPT="-Werror -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare"
+export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
+{2}.venv/bin/python -m pytest -q -rs {1}
 """
 
 
 @pytest.mark.parametrize("major", OTHERS)
 def test_advice_and_masks_on_another_server(major: int) -> None:
-    """INORDER_TEST_ON names other tests, for which the same is wanted."""
+    """INORDER_TEST_ON names other tests, for which the same is wanted; with INORDER_TEST_LONG also long ones."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
         checkout = system.changes / "srv" / "inorder"
@@ -232,7 +234,9 @@ def test_advice_and_masks_on_another_server(major: int) -> None:
             system.run(f"sed 's/ sid / {suite} /' {lists} >{lists}.d/{suite}.list; apt-get update -qq")
         server = f"postgresql-{major} postgresql-server-dev-{major} libssl-dev"
         system.install(f"{'-t ' if suite else ''}{suite} {server} git gcc libc6-dev make python3-venv")
-        print(system.run(ON_ANOTHER.format(major, os.environ.get("INORDER_TEST_ON", TESTS)), user="user"))
+        tests = os.environ.get("INORDER_TEST_ON", TESTS)
+        settings = "INORDER_TEST_LONG=yes " if "INORDER_TEST_LONG" in os.environ else ""
+        print(system.run(ON_ANOTHER.format(major, tests, settings), user="user"))
 
 
 def make_next_version(tree: Path) -> None:
