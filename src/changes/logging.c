@@ -25,7 +25,6 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "partitioning/partdesc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -34,6 +33,7 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
+#include "changes/partitions.h"
 #include "compat.h"
 #include "keys/uuid_datum.h"
 #include "ports/state.h"
@@ -196,37 +196,6 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
-/*
- * Error unless all partitions are tables of the owner of the log: the wrapper of a
- * foreign one wants a plan, and code of another owner would run.  They are those that
- * rows are routed to, which the directory keeps.
- */
-static void
-check_partitions_of_log(const Log *log, Relation parent)
-{
-	PartitionDesc partitions = PartitionDirectoryLookup(log->estate->es_partition_directory, parent);
-
-	for (int i = 0; i < partitions->nparts; i++)
-	{
-		Oid			number = partitions->oids[i];
-		char		kind = get_rel_relkind(number);
-
-		if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||
-			owner_of_table(number) != log->table->rd_rel->relowner)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("partition %s of a log of changes is no table of the owner of the log",
-							relation_name(number))));
-		if (kind == RELKIND_PARTITIONED_TABLE)
-		{
-			Relation	partition = table_open(number, AccessShareLock);
-
-			check_partitions_of_log(log, partition);
-			table_close(partition, NoLock);
-		}
-	}
-}
-
 /* As the server prepares to write rows that come by logical replication (its worker.c) */
 static void
 begin_log(Log *log)
@@ -243,8 +212,8 @@ begin_log(Log *log)
 		log->state->ps.state = log->estate;
 		log->state->operation = CMD_INSERT;
 		log->state->resultRelInfo = log->target;
+		check_partitions_of_log(log->estate, log->table);
 		log->routing = ExecSetupPartitionTupleRouting(log->estate, log->table);
-		check_partitions_of_log(log, log->table);
 	}
 	else
 		ExecOpenIndices(log->target, false);

@@ -69,7 +69,7 @@ rests_on(const Ground *ground, Oid relation)
 }
 
 /* Whether nothing that a proof rests on was invalidated since there were so many changes */
-static bool
+bool
 is_untouched(const Ground *ground, uint64 since)
 {
 	if (changes - since > CHANGES_KEPT)
@@ -110,6 +110,15 @@ make_cache(void)
 	CacheRegisterRelcacheCallback(notice_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_any, (Datum) 0);
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
+}
+
+/* From now on at least they are counted */
+uint64
+changes_noticed(void)
+{
+	if (grounds == NULL)
+		make_cache();
+	return changes;
 }
 
 /* Of tables that were dropped, which the server invalidates as after any other change */

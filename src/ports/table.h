@@ -94,6 +94,8 @@ extern void check_partitions(const Ground *ground, Snapshot snapshot);
 extern bool stands_as_made(Ground *ground);
 
 /* ground.c */
+extern uint64 changes_noticed(void);
+extern bool is_untouched(const Ground *ground, uint64 since);
 extern Table table_of(Datum description);
 extern Table known_table(Datum description, Oid reader);
 extern Table described_table(FunctionCallInfo fcinfo, int reader);

@@ -450,6 +450,52 @@ def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, e
         assert state(fresh, "INSERT INTO t VALUES (3)") == GROUND
 
 
+# Where no key of the tests is.
+HIGH_PARTS = (
+    "CREATE TABLE high PARTITION OF t_changes FOR VALUES FROM ('ff000000-0000-0000-0000-000000000000') TO (MAXVALUE) "
+    "PARTITION BY RANGE (change)",
+    "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
+)
+# Each with what reverts it: a partition, at any depth, that another session gives to a role, or makes as this role.
+GIVEN_AWAY = {
+    "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
+    "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
+    "partition with some": ("ALTER TABLE high OWNER TO {r}", "ALTER TABLE high OWNER TO postgres"),
+    "attached": ("ALTER TABLE {r}_ones OWNER TO {r} | ALTER TABLE high ATTACH PARTITION {r}_ones DEFAULT",
+                 "ALTER TABLE high DETACH PARTITION {r}_ones"),
+    "among many": ("ALTER TABLE l OWNER TO {r} | CREATE TEMP TABLE b (n int) | DO $$BEGIN FOR i IN 1 .. 1100 LOOP "
+                   "ALTER TABLE b ALTER n SET STATISTICS 9; END LOOP; END$$", "ALTER TABLE l OWNER TO postgres"),
+}  # fmt: skip
+
+
+def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
+    fresh: Connection, other: Connection, edition_name: str
+) -> None:
+    """A look at each of a thousand partitions would be most of what a statement costs."""
+    if edition_name == "sql":
+        pytest.skip("its rows are written by a statement")
+    looks: list[str | None] = []
+    fresh.add_notice_handler(lambda said: looks.append(said.message_primary))
+    run(fresh, *KEEPS_LOGS, *HIGH_PARTS, "SELECT changes_resync('t')")
+    insert = "INSERT INTO t SELECT coalesce(max(id), 0) + 1 FROM t"
+    with roles(fresh, "other_role"):
+        run(fresh, "CREATE TABLE other_role_ones (LIKE t_changes INCLUDING ALL)", insert)
+        fresh.execute("SET client_min_messages = debug1")
+        for name, (change, revert) in GIVEN_AWAY.items():
+            run(other, *change.format(r="other_role").split(" | "))
+            assert state(fresh, insert) == GROUND, name
+            assert state(fresh, insert) == GROUND, name
+            run(other, revert.format(r="other_role"))
+            looks.clear()
+            run(fresh, *[insert] * 3, "BEGIN", *[insert] * 3, "ROLLBACK")
+            assert [look for look in looks if look and look.startswith("looking at")] == [
+                'looking at 4 tables of log "t_changes"'
+            ], name
+        run(fresh, "BEGIN", insert, "ALTER TABLE l OWNER TO other_role")
+        assert state(fresh, insert) == GROUND
+        run(fresh, "ROLLBACK", insert, "SET client_min_messages = notice")
+
+
 def test_a_log_has_no_log(fresh: Connection) -> None:
     """Rows come into it without a statement: a copy would miss them."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")

@@ -1,0 +1,146 @@
+/*
+ * partitions.c
+ *	  The partitions of a log, into which rows are written as any role.
+ *
+ * All must be tables of the owner of the log: the wrapper of a foreign one wants a
+ * plan, and code of another owner would run.  They are those that rows are routed to,
+ * which the directory keeps.  To look at each of a thousand for every statement would
+ * be most of its price, so what was proved is kept for the session, until the server
+ * invalidates the log or a partition (ports/ground.c).
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "partitioning/partdesc.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "changes/partitions.h"
+#include "ports/state.h"
+#include "ports/table.h"
+
+/* So many logs are kept in mind: if there are more, all are looked at again */
+#define MOST_LOGS 256
+
+/* A log whose partitions were proved */
+typedef struct ProvedLog
+{
+	Oid			log;			/* key of the cache */
+	uint64		since;			/* so many changes had been noticed then */
+	Ground		tree;
+} ProvedLog;
+
+static HTAB *proved_logs = NULL;
+static MemoryContext memory = NULL; /* of the cache, and the trees */
+
+/* Look up what is below a table in the directory, and list the table and all of that if there is a list */
+static void
+look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
+{
+	PartitionDesc partitions = PartitionDirectoryLookup(directory, parent);
+
+	CHECK_FOR_INTERRUPTS();
+	if (tree != NULL)
+		*tree = lappend_oid(*tree, RelationGetRelid(parent));
+	for (int i = 0; i < partitions->nparts; i++)
+	{
+		if (!partitions->is_leaf[i])
+		{
+			Relation	partition = table_open(partitions->oids[i], AccessShareLock);
+
+			look_up_partitions(directory, partition, tree);
+			table_close(partition, NoLock);
+		}
+		else if (tree != NULL)
+			*tree = lappend_oid(*tree, partitions->oids[i]);
+	}
+}
+
+static void
+check_partition(Oid partition, Oid owner)
+{
+	char		kind = get_rel_relkind(partition);
+
+	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || owner_of_table(partition) != owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("partition %s of a log of changes is no table of the owner of the log",
+						relation_name(partition))));
+}
+
+static ProvedLog *
+find_proof(Oid log)
+{
+	return memory != NULL ? hash_search(proved_logs, &log, HASH_FIND, NULL) : NULL;
+}
+
+static void
+make_cache(void)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(ProvedLog)};
+
+	memory = AllocSetContextCreate(TopMemoryContext, "inorder: logs that were proved", ALLOCSET_DEFAULT_SIZES);
+	control.hcxt = memory;
+	proved_logs = hash_create("inorder: logs that were proved", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static void
+keep_proof(Oid log, uint64 since, const List *tree)
+{
+	ProvedLog  *kept = find_proof(log);
+	Ground		ground = {.relation = log};
+	ListCell   *cell;
+
+	if (kept == NULL && memory != NULL && hash_get_num_entries(proved_logs) == MOST_LOGS)
+	{
+		MemoryContextDelete(memory);
+		memory = NULL;
+	}
+	if (memory == NULL)
+		make_cache();
+	ground.tree = MemoryContextAlloc(memory, sizeof(Oid) * list_length(tree));
+	foreach(cell, tree)
+		ground.tree[ground.tree_count++] = lfirst_oid(cell);
+	qsort(ground.tree, ground.tree_count, sizeof(Oid), oid_cmp);
+	if (kept != NULL)
+		pfree(kept->tree.tree);
+	else
+		kept = hash_search(proved_logs, &log, HASH_ENTER, NULL);
+	kept->since = since;
+	kept->tree = ground;
+}
+
+/*
+ * Error unless all partitions of a log are tables of its owner.  The directory looks up all of them before a proof is
+ * believed: what is attached later gets no row of this statement.
+ */
+void
+check_partitions_of_log(EState *estate, Relation log)
+{
+	uint64		before = changes_noticed();
+	ProvedLog  *kept = find_proof(RelationGetRelid(log));
+	List	   *tree = NIL;
+	ListCell   *cell;
+
+	estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, false);
+	look_up_partitions(estate->es_partition_directory, log, NULL);
+	if (kept != NULL && is_untouched(&kept->tree, kept->since))
+	{
+		kept->since = changes_noticed();
+		return;
+	}
+	look_up_partitions(estate->es_partition_directory, log, &tree);
+	elog(DEBUG1, "looking at %d tables of log \"%s\"", list_length(tree), RelationGetRelationName(log));
+	foreach(cell, tree)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_partition(lfirst_oid(cell), log->rd_rel->relowner);
+	}
+	keep_proof(RelationGetRelid(log), before, tree);
+}
