@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -39,11 +40,12 @@ typedef struct ProvedLog
 static HTAB *proved_logs = NULL;
 static MemoryContext memory = NULL; /* of the cache, and the trees */
 
-/* Look up what is below a table in the directory, and list the table and all of that if there is a list */
-static void
+/* Look up what is below a table in the directory: how many with the table, which are listed if there is a list */
+static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
 {
 	PartitionDesc partitions = PartitionDirectoryLookup(directory, parent);
+	int			count = 1 + partitions->nparts;
 
 	CHECK_FOR_INTERRUPTS();
 	if (tree != NULL)
@@ -54,12 +56,13 @@ look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
 		{
 			Relation	partition = table_open(partitions->oids[i], AccessShareLock);
 
-			look_up_partitions(directory, partition, tree);
+			count += look_up_partitions(directory, partition, tree) - 1;
 			table_close(partition, NoLock);
 		}
 		else if (tree != NULL)
 			*tree = lappend_oid(*tree, partitions->oids[i]);
 	}
+	return count;
 }
 
 static void
@@ -117,8 +120,10 @@ keep_proof(Oid log, uint64 since, const List *tree)
 }
 
 /*
- * Error unless all partitions of a log are tables of its owner.  The directory looks up all of them before a proof is
- * believed: what is attached later gets no row of this statement.
+ * Error unless all partitions of a log are tables of its owner.  The directory, which
+ * is made as the server makes one, looks up all of them before a proof is believed:
+ * what is attached later gets no row of this statement.  An older snapshot has also
+ * those whose detachment is pending, so that they are more than were proved.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)
@@ -127,16 +132,17 @@ check_partitions_of_log(EState *estate, Relation log)
 	ProvedLog  *kept = find_proof(RelationGetRelid(log));
 	List	   *tree = NIL;
 	ListCell   *cell;
+	int			count;
 
-	estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, false);
-	look_up_partitions(estate->es_partition_directory, log, NULL);
-	if (kept != NULL && is_untouched(&kept->tree, kept->since))
+	estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, !IsolationUsesXactSnapshot());
+	count = look_up_partitions(estate->es_partition_directory, log, NULL);
+	if (kept != NULL && kept->tree.tree_count == count && is_untouched(&kept->tree, kept->since))
 	{
 		kept->since = changes_noticed();
 		return;
 	}
-	look_up_partitions(estate->es_partition_directory, log, &tree);
-	elog(DEBUG1, "looking at %d tables of log \"%s\"", list_length(tree), RelationGetRelationName(log));
+	(void) look_up_partitions(estate->es_partition_directory, log, &tree);
+	elog(DEBUG1, "looking at %d tables of log \"%s\"", count, RelationGetRelationName(log));
 	foreach(cell, tree)
 	{
 		CHECK_FOR_INTERRUPTS();
