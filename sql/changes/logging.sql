@@ -246,7 +246,8 @@ BEGIN
                  CROSS JOIN LATERAL (
                      SELECT format('DROP TRIGGER %I ON %s', g.tgname, k.log) FROM pg_trigger AS g
                      WHERE g.tgrelid = k.log AND g.tgname IN ('zz_inorder_changes', 'zz_inorder_marker')
-                     UNION ALL SELECT inorder_internal.unwriting_statements(relation, k.log)) AS u(s)), caller);
+                     UNION ALL SELECT inorder_internal.unwriting_statements(relation, k.log)) AS u(s)
+                 WHERE k.log IS NOT NULL), caller);
 END $$;
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass

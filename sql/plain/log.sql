@@ -82,10 +82,13 @@ BEGIN
     RETURN concat(format('
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) %1$L::pg_catalog.regclass
+    PERFORM FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%1$L)
         AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) TG_ARGV[0];
     IF NOT FOUND THEN
-        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'';
+        RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
+            DETAIL = ''The log was dropped, restored, renamed or moved.'', HINT = pg_catalog.format(
+                ''Let the owner call changes_resync(%%L).'',
+                coalesce(pg_catalog.pg_partition_root(TG_RELID), TG_RELID::pg_catalog.regclass));
     ELSIF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
         %3$s VALUES (%4$s, ''U'');
         RETURN NEW;

@@ -6,7 +6,7 @@ BEGIN
                       OR strpos(f.prosrc, 'is not the log that the triggers of') = 0
                          AND log IS DISTINCT FROM inorder_internal.log_of(relation))) THEN
         RAISE 'function %() exists, and does not log the changes of %', log, relation
-        USING ERRCODE = 'duplicate_function', HINT = 'Rename that function.';
+        USING ERRCODE = 'duplicate_function', HINT = 'Rename that function, or give it to the owner of the table.';
     END IF;
 END
 ---- writing_statements: sql

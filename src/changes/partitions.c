@@ -88,9 +88,9 @@ make_cache(void)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(ProvedLog)};
 
-	memory = AllocSetContextCreate(TopMemoryContext, "inorder: logs that were proved", ALLOCSET_DEFAULT_SIZES);
-	control.hcxt = memory;
+	control.hcxt = AllocSetContextCreate(TopMemoryContext, "inorder: logs that were proved", ALLOCSET_DEFAULT_SIZES);
 	proved_logs = hash_create("inorder: logs that were proved", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	memory = control.hcxt;
 }
 
 static void

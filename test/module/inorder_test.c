@@ -267,5 +267,6 @@ void
 _PG_init(void)
 {
 	next_analyze_hook = post_parse_analyze_hook;
-	post_parse_analyze_hook = report_captured_names;
+	/* 19 gives a state that must not be changed: a type of its own, which is called alike */
+	post_parse_analyze_hook = (post_parse_analyze_hook_type) report_captured_names;
 }

@@ -1,5 +1,6 @@
 """Changes of a table: what would lose one for good is an error, or comes right."""
 
+import re
 from typing import Any
 
 import psycopg
@@ -615,6 +616,23 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
         trigger = "CREATE OR REPLACE TRIGGER t AFTER INSERT ON x REFERENCING NEW TABLE AS new_rows"
         run(fresh, f"{trigger} FOR EACH STATEMENT EXECUTE FUNCTION public.changes_trigger('{log}', {column})")
         assert state(fresh, "INSERT INTO x (again) VALUES (NULL)") == GROUND
+
+
+@pytest.mark.parametrize("change", ["RENAME TO other", "SET SCHEMA s", "DROP"])
+def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
+    fresh: Connection, edition_name: str, change: str
+) -> None:
+    """The extension knows a log by its number, the SQL edition by its name."""
+    copy = followed(fresh, *PARTS)
+    run(fresh, "CREATE SCHEMA s", "DROP TABLE t_changes" if change == "DROP" else f"ALTER TABLE t_changes {change}")
+    if edition_name == "sql" or change == "DROP":
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+            run(fresh, "INSERT INTO high_1 VALUES (140, 'x')")
+        assert re.search(r"changes_resync\('(public\.)?t'\)", str(refused.value.diag.message_hint))
+        run(fresh, "SELECT changes_resync('t')")
+    run(fresh, "INSERT INTO high_1 VALUES (140, 'x')")
+    if change != "DROP":
+        copy.follow(fresh)
 
 
 def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
