@@ -40,7 +40,22 @@ typedef struct ProvedLog
 static HTAB *proved_logs = NULL;
 static MemoryContext memory = NULL; /* of the cache, and the trees */
 
-/* Look up what is below a table in the directory: how many with the table, which are listed if there is a list */
+static void
+check_partition(Oid partition, Oid owner)
+{
+	char		kind = get_rel_relkind(partition);
+
+	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || owner_of_table(partition) != owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("partition %s of a log of changes is no table of the owner of the log",
+						relation_name(partition))));
+}
+
+/*
+ * Look up what is below a table in the directory: how many with the table, which are listed if there is a list.  That
+ * evaluates what is constant in a partition key, so it must be the owner's.
+ */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
 {
@@ -56,6 +71,7 @@ look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
 		{
 			Relation	partition = table_open(partitions->oids[i], AccessShareLock);
 
+			check_partition(partitions->oids[i], parent->rd_rel->relowner);
 			count += look_up_partitions(directory, partition, tree) - 1;
 			table_close(partition, NoLock);
 		}
@@ -63,18 +79,6 @@ look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)
 			*tree = lappend_oid(*tree, partitions->oids[i]);
 	}
 	return count;
-}
-
-static void
-check_partition(Oid partition, Oid owner)
-{
-	char		kind = get_rel_relkind(partition);
-
-	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || owner_of_table(partition) != owner)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition %s of a log of changes is no table of the owner of the log",
-						relation_name(partition))));
 }
 
 static ProvedLog *

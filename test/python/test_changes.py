@@ -497,6 +497,25 @@ def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
         run(fresh, "ROLLBACK", insert, "SET client_min_messages = notice")
 
 
+def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
+    fresh: Connection, other: Connection, edition_name: str
+) -> None:
+    """The server evaluates what is constant in it when it loads the partitions below."""
+    if edition_name == "sql":
+        pytest.skip("its rows are written by a statement")
+    looks: list[str | None] = []
+    fresh.add_notice_handler(lambda said: looks.append(said.message_primary))
+    high, _ = HIGH_PARTS
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, *KEEPS_LOGS, "INSERT INTO t VALUES (1)")
+        run(other, "CREATE FUNCTION evaluated(int) RETURNS int IMMUTABLE LANGUAGE plpgsql "
+                   "AS $$BEGIN RAISE NOTICE 'evaluated'; RETURN $1; END$$",
+            high.replace("RANGE (change)", "LIST ((cardinality(id) + evaluated(0)))"),
+            "ALTER TABLE high OWNER TO mallory_of_logs")  # fmt: skip
+        assert state(fresh, "INSERT INTO t VALUES (2)") == GROUND
+        assert "evaluated" not in looks
+
+
 def test_a_log_has_no_log(fresh: Connection) -> None:
     """Rows come into it without a statement: a copy would miss them."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")

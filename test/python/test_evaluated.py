@@ -36,6 +36,7 @@ ALLOWED = {
     # --- C ---
     "src/changes/logging.c ExecOpenIndices": f"the indexes of the log, as an INSERT into it would; {WRITER}",
     "src/changes/logging.c ExecSetupPartitionTupleRouting": f"the partitions of the log, as an INSERT would; {WRITER}",
+    "src/changes/partitions.c CreatePartitionDirectory": f"that of the log, and of its owner's partitions; {WRITER}",
     "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
     "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
     "src/ports/numbers.c OidFunctionCall2": SERVERS,
