@@ -14,6 +14,7 @@ from inorder.connection.database import ServerRow, connect_as_user, query, untim
 from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
+from inorder.interrupts import uninterrupted
 from inorder.text import one_line
 
 SEEK = "reader_seek("  # in the hint for a table that was changed
@@ -153,17 +154,21 @@ class Session:
             with suppress(psycopg.Error):
                 self.connection.cancel_safe()
 
+        # Python fails with "release unlocked lock" where an interrupt comes within start() or join().
         timer = threading.Timer(LONGEST_WAIT, end)
-        timer.start()
         try:
+            with uninterrupted():
+                timer.start()
             return self.rows(text, **parts)
         except psycopg.errors.QueryCanceled:
             if not is_late.is_set():
                 raise
             return []
         finally:
-            timer.cancel()
-            timer.join()
+            with uninterrupted():
+                timer.cancel()
+                if timer.is_alive():
+                    timer.join()
 
     def table(self, name: str) -> Table:
         oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))

@@ -1,8 +1,10 @@
 """The clock is set back an hour while somebody waits: nobody waits for longer. And who reads the clock at all."""
 
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from inorder.connection.database import Connection, connect
+from inorder.connection.session import Session
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
+from psycopg import sql
 
 from conftest import ROOT, SETTINGS, install_edition, scalar
 from set_clock import SetClock, set_clock
@@ -87,6 +91,26 @@ def test_who_follows_goes_on(timed: Cluster, clock: SetClock, tmp_path: Path, na
         seen = lines()
         insert(admin, 1, 2)
         wait_for(lambda: lines() > seen)
+
+
+def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes effect once the thread runs that limits the wait, and that thread ends."""
+    started: list[threading.Timer] = []
+
+    class Interrupted(threading.Timer):
+        def start(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super().start()
+            started.append(self)
+
+    monkeypatch.setattr(threading, "Timer", Interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            object.__new__(Session).waited(sql.SQL(""))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [timer.is_alive() for timer in started] == [False]
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def test_an_engine_is_loaded_by_nobody_else(engine: str) -> None:
         name for name in MODULES if not is_in(name, engine) and any(is_in(other, engine) for other in imports()[name])
     ]
     others = {other for name in MODULES if is_in(name, engine) for other in reached(name) if not is_in(other, engine)}
-    known = ["inorder.arrow", "inorder.connection", "inorder.errors", "inorder.text"]
+    known = [f"inorder.{name}" for name in ("arrow", "connection", "errors", "interrupts", "text")]
     if engine == "inorder.spark":
         known += [f"inorder.citus.{name}" for name in ("handover", "moves", "shards")]
     assert [name for name in others if not is_in(name, *known)] == []
