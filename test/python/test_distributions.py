@@ -134,7 +134,7 @@ def test_the_commands_of_compose_write_and_read_each_row_once(server: Installati
         path = f"{tmp_path}:{cluster.original.bindir}:{os.environ['PATH']}"
         for name in ("writer", "reader"):
             _, _, command = services[name]["command"]
-            for old, new in (("/demo", str(ROOT / "docs/compose")), ("-T 60", "-T 1"), (" --follow", ""),
+            for old, new in (("/demo", str(ROOT / "docs/compose")), ("-R 4 -T 60", "-R 40 -T 1"), (" --follow", ""),
                              ("/tmp/orders.pos", str(tmp_path / "pos"))):  # fmt: skip
                 command = command.replace(old, new)
             printed[name] = subprocess.run(
