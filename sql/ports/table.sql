@@ -242,8 +242,8 @@ BEGIN
     IF t.is_partial IS NULL THEN
         RAISE 'table % has no index that begins with column %', relation, quote_ident(t.key_column)
         USING ERRCODE = 'undefined_object',
-              HINT = format('A valid btree index of the default operator class, on all rows or WHERE %I <> 0, is needed: '
-                            'CREATE INDEX ON %s (%1$I).', t.key_column, relation);
+              HINT = format('A valid btree index of the default operator class, on all rows or WHERE %I <> 0, is '
+                            'needed: CREATE INDEX ON %s (%1$I).', t.key_column, relation);
     END IF;
     t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[t.key_column]
                             ELSE inorder_internal.order_columns(relation, key_attnum) END;
