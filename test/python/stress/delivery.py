@@ -259,8 +259,8 @@ class Reader(Role):
 
 @dataclass(frozen=True)
 class Repair:
-    again: frozenset[int] = frozenset()  # all of it comes again
-    rest: tuple[int, ...] = ()  # or this had not come, and is read here
+    again: frozenset[int]  # what had come, and comes again
+    rest: tuple[int, ...]  # what had not come, and is read here
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:
@@ -274,11 +274,23 @@ def leave_transaction(connection: Connection, reader: Reader, owner: str | None,
     """
     name = reader.feed(KEYED)
     connection.execute("SELECT feed_seek(%s, 'beginning', %s::regrole)", [name, owner])
-    asked = "SELECT position::text, partial FROM feeds WHERE name = %s AND owner = coalesce(%s, current_user)"
+    asked = (
+        "SELECT position::text, partial, unfinished_batch FROM feeds "
+        "WHERE name = %s AND owner = coalesce(%s, current_user)"
+    )
     with connect(reader.world.primary) as other:
-        position, partial = one_row(other, asked, [name, owner])
-    behind = f"+ int8multirange(int8range({partial}, {partial}, '[]'))" if skip and partial is not None else ""
-    statement = f"SELECT feed_seek(%s, %s::int8multirange {behind}, %s::regrole)"
-    connection.execute(statement.encode(), [name, position, owner])
-    tokens = of_transaction(connection, partial) if partial is not None else set[int]()
-    return Repair(rest=tuple(tokens - had)) if skip else Repair(again=frozenset(tokens))
+        position, partial, unfinished = one_row(other, asked, [name, owner])
+    rest: set[int] = set()
+    # The rows of an unfinished batch come again, before the transaction that it ends in.
+    if skip and partial is not None and unfinished is None:
+        rest = of_transaction(connection, partial) - had
+        behind = "SELECT (%s::int8multirange + int8range(%s, %s, '[]')::int8multirange)::text"
+        (position,) = one_row(connection, behind, [position, partial, partial])
+    connection.execute("SELECT feed_seek(%s, %s::int8multirange, %s::regrole)", [name, position, owner])
+    return Repair(outside(connection, had, position), tuple(rest))
+
+
+def outside(connection: Connection, had: set[int], position: str) -> frozenset[int]:
+    """Rows that come again: of the partial transaction, and of the one in which an unfinished batch begins."""
+    query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
+    return frozenset(numbers(connection, query, list(had), position))
