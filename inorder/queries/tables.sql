@@ -40,7 +40,7 @@ JOIN pg_catalog.pg_class AS c ON c.relowner OPERATOR(pg_catalog.=) t.relowner
     AND c.oid::pg_catalog.text OPERATOR(pg_catalog.=) pg_catalog.split_part(
         pg_catalog.encode(g.tgargs, 'escape'), '\000', 1)
 JOIN pg_catalog.pg_trigger AS m ON m.tgrelid OPERATOR(pg_catalog.=) c.oid
-    AND m.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes'
+    AND m.tgname OPERATOR(pg_catalog.=) 'zz_inorder_changes' AND m.tgenabled OPERATOR(pg_catalog.=) 'A'
     AND pg_catalog.split_part(pg_catalog.encode(m.tgargs, 'escape'), '\000', 1)
         OPERATOR(pg_catalog.=) t.oid::pg_catalog.text
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace

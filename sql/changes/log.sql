@@ -60,7 +60,8 @@ LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
 -- The log of a table; null if it has none. Whoever may make triggers on a table may name any log there. So the log must
--- name the table in turn, and belong to its owner.
+-- name the table in turn, and belong to its owner. It does so by a trigger that is enabled always: only the owner of a
+-- table can do that, and who replaces the trigger by the privilege TRIGGER undoes it.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -68,7 +69,7 @@ BEGIN
             JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'zz_inorder_changes_insert'
             JOIN pg_class AS l ON l.oid = inorder_internal.named_by(g.tgargs) AND l.relowner = c.relowner
             JOIN pg_trigger AS m ON m.tgrelid = l.oid AND m.tgname = 'zz_inorder_changes'
-            WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid);
+            WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
 -- The columns of a log in order, their types, and those that the log of a table has.
@@ -143,12 +144,14 @@ CREATE FUNCTION inorder_internal.mark_function() RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- The statement that makes a table the log of another one, as that is now: the trigger that names it.
-CREATE FUNCTION inorder_internal.mark_statement(relation regclass, log regclass) RETURNS text
+-- The statements that make a table the log of another one, as that is now: the trigger that names it.
+CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
-RETURN format('CREATE %s TRIGGER zz_inorder_changes %s EXECUTE FUNCTION %s(%L, %L)'::text, 'OR REPLACE'::text,
-              inorder_internal.mark_event(log), inorder_internal.mark_function(), relation::oid,
-              inorder_internal.fingerprint(relation));
+RETURN ARRAY[
+    format('CREATE %s TRIGGER zz_inorder_changes %s EXECUTE FUNCTION %s(%L, %L)'::text, 'OR REPLACE'::text,
+           inorder_internal.mark_event(log), inorder_internal.mark_function(), relation::oid,
+           inorder_internal.fingerprint(relation)),
+    format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
 -- True if the triggers of a table call what writes its log. In the extension that is one function in C.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean

@@ -216,7 +216,7 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
     -- The mark keeps what the table is with its triggers. The checks find what came between.
-    PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.mark_statement(relation, log)], caller),
+    PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'the log of the changes of % is not as changes_enable() makes it', relation

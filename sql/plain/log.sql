@@ -24,7 +24,7 @@ BEGIN
         WHERE has_table_privilege(role, r.oid, privileges) OR has_any_column_privilege(role, r.oid, 'INSERT, UPDATE'));
 END $$;
 
--- The trigger for rows of a log, which also marks it: its arguments are the table, and what that was (mark_statement()).
+-- The trigger for rows of a log, which also marks it: its arguments are the table, and what that was (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -10,7 +10,7 @@
  *
  * Anybody with the privilege TRIGGER on a table may make a trigger of this function.
  * So a table is not taken for a log because the trigger names it: it must belong to the
- * owner of the table, and have a trigger that names the table in turn.
+ * owner of the table, who must have made a trigger there that names the table in turn.
  */
 #include "postgres.h"
 
@@ -104,7 +104,10 @@ oid_argument(const Trigger *trigger, int number)
 	return trigger->tgnargs > number ? (Oid) strtoul(trigger->tgargs[number], NULL, 10) : InvalidOid;
 }
 
-/* True if a trigger on the log, which its owner or a role with TRIGGER on it has made, names the table */
+/*
+ * True if a trigger on the log names the table.  Roles with TRIGGER on it could make that one, too; but only the
+ * owner of a table can enable a trigger always, and a trigger that is replaced is no longer so.
+ */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
 {
@@ -114,7 +117,8 @@ is_log_of(Relation log, Oid table, Oid function)
 	{
 		Trigger    *trigger = &all->triggers[i];
 
-		if (trigger->tgfoid == function && strcmp(trigger->tgname, MARK) == 0)
+		if (trigger->tgfoid == function && trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
+			strcmp(trigger->tgname, MARK) == 0)
 			return oid_argument(trigger, 0) == table;
 	}
 	return false;

@@ -552,7 +552,7 @@ def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection
         "FOREIGN TABLE": f"CREATE FOREIGN TABLE l {columns} SERVER nowhere",
     }[kind]
     run(other, PLAIN, "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER nowhere FOREIGN DATA WRAPPER none", made)
-    event = "INSERT" if kind == "VIEW" else "TRUNCATE"
+    event = "TRUNCATE" if kind == "TEMP TABLE" else "INSERT"
     run(other, f"CREATE TRIGGER zz_inorder_changes AFTER {event} ON l FOR EACH STATEMENT "
                f"EXECUTE FUNCTION public.changes_trigger('{number_of(other, 't')}')",
         "CREATE TRIGGER zz_inorder_changes_insert AFTER INSERT ON t REFERENCING NEW TABLE AS n FOR EACH STATEMENT "
@@ -630,11 +630,34 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
         f"CREATE TABLE x (id {key}, gone {key}, again {key})", "ALTER TABLE x DROP COLUMN gone")  # fmt: skip
     log = number_of(fresh, "l")
     run(fresh, "CREATE TRIGGER zz_inorder_changes AFTER TRUNCATE ON l "
-        f"EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, 'x')}')")  # fmt: skip
+        f"EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, 'x')}')",
+        "ALTER TABLE l ENABLE ALWAYS TRIGGER zz_inorder_changes")  # fmt: skip
     for column in (1, 2):
         trigger = "CREATE OR REPLACE TRIGGER t AFTER INSERT ON x REFERENCING NEW TABLE AS new_rows"
         run(fresh, f"{trigger} FOR EACH STATEMENT EXECUTE FUNCTION public.changes_trigger('{log}', {column})")
         assert state(fresh, "INSERT INTO x (again) VALUES (NULL)") == GROUND
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
+def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str, kept: bool) -> None:
+    """By TRIGGER on two tables of one owner rows would come into one into which the role must not insert."""
+    if edition_name == "sql":
+        pytest.skip("its triggers are the functions of the logs")
+    log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
+    made = ["CREATE TABLE l (id int PRIMARY KEY)", "SELECT changes_enable('l')"] if kept else [log]
+    name = "l_changes" if kept else "l"
+    run(fresh, *made, "CREATE TABLE x (id int PRIMARY KEY)")
+    with roles(fresh, "mallory_of_logs"):
+        run(fresh, "GRANT TRIGGER, INSERT ON x TO mallory_of_logs",
+            f"GRANT TRIGGER ON {name} TO mallory_of_logs", "SET ROLE mallory_of_logs",
+            f"CREATE OR REPLACE TRIGGER zz_inorder_changes AFTER TRUNCATE ON {name} "
+            f"EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, 'x')}')",
+            "CREATE TRIGGER t AFTER INSERT ON x REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT "
+            f"EXECUTE FUNCTION public.changes_trigger('{number_of(fresh, name)}', '1')",
+            "INSERT INTO x VALUES (7)", "RESET ROLE")  # fmt: skip
+        assert scalar(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{7}}'") == 0
+        run(fresh, f"ALTER TABLE {name} ENABLE ALWAYS TRIGGER zz_inorder_changes", "INSERT INTO x VALUES (8)")
+        assert scalar(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{8}}'") == 1
 
 
 @pytest.mark.parametrize("change", ["RENAME TO other", "SET SCHEMA s", "DROP"])
