@@ -64,23 +64,25 @@ END;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
 -- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
--- owner of the state.
+-- owner of the state. Which functions a condition calls is not looked up.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     strange record;
 BEGIN
-    SELECT g.tgname AS name, g.tgrelid::regclass AS relation, f.proowner AS owner INTO strange
+    SELECT g.tgname AS name, g.tgrelid::regclass AS relation, CASE WHEN g.tgqual IS NOT NULL THEN 'has a condition'
+               ELSE format('calls a function of role "%s"', inorder_internal.role_name(f.proowner)) END AS fault
+    INTO strange
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
     JOIN pg_roles AS r ON r.oid = f.proowner
-    WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal AND NOT r.rolsuper
-      AND f.proowner <> c.relowner
-      AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function()
+    WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
+      AND (g.tgqual IS NOT NULL OR NOT r.rolsuper AND f.proowner <> c.relowner
+           AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function())
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
-        RAISE 'trigger "%" of table % calls a function of role "%"', strange.name, strange.relation,
-              inorder_internal.role_name(strange.owner)
-        USING ERRCODE = 'insufficient_privilege', DETAIL = 'It would run as each role that changes the logged table.',
+        RAISE 'trigger "%" of table % %', strange.name, strange.relation, strange.fault
+        USING ERRCODE = 'insufficient_privilege',
+              DETAIL = 'Its code would run as each role that changes the logged table.',
               HINT = format('DROP TRIGGER %I ON %s', strange.name, strange.relation);
     END IF;
     SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO strange FROM pg_rewrite AS r

@@ -19,6 +19,8 @@
 #include "access/tupconvert.h"
 #include "access/xact.h"
 #include "catalog/partition.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
 #include "executor/execPartition.h"
@@ -31,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 #include "changes/partitions.h"
@@ -60,6 +63,7 @@ typedef struct Log
 	ResultRelInfo *target;
 	ModifyTableState *state;	/* where to look for partitions; null if the log has none */
 	PartitionTupleRouting *routing;
+	ResultRelInfo *checked;		/* where the last row went, whose triggers were looked at */
 	TupleTableSlot *row;
 	MemoryContext memory;		/* of that row */
 } Log;
@@ -200,6 +204,42 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
+/* Nobody made a function that is gone */
+static bool
+is_trusted(Oid function, Oid owner)
+{
+	Oid			maker = GetSysCacheOid1(PROCOID, Anum_pg_proc_proowner, ObjectIdGetDatum(function));
+
+	return maker == owner || superuser_arg(maker) || is_guard_function(function);
+}
+
+/*
+ * Error if a row of a log fires code of another role, which would run as each role that
+ * writes into the other table.  Whoever has TRIGGER on the log or a partition of it, by
+ * default privileges or since it became one, may have put it there.  The functions of a
+ * condition are not looked at, so there must be none.
+ */
+static void
+refuse_strange_triggers(Relation table, Oid owner)
+{
+	TriggerDesc *all = table->trigdesc;
+
+	for (int i = 0; all != NULL && i < all->numtriggers; i++)
+	{
+		Trigger    *trigger = &all->triggers[i];
+
+		if (TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_INSERT(trigger->tgtype) &&
+			trigger->tgenabled != TRIGGER_DISABLED &&
+			(trigger->tgqual != NULL || !is_trusted(trigger->tgfoid, owner)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("trigger \"%s\" of table %s may call a function of another role than its owner",
+							trigger->tgname, relation_name(RelationGetRelid(table))),
+					 errdetail("The table is written as a log of changes by each role that changes rows."),
+					 errhint("Let its owner drop the trigger, and revoke TRIGGER.")));
+	}
+}
+
 /* As the server prepares to write rows that come by logical replication (its worker.c) */
 static void
 begin_log(Log *log)
@@ -278,6 +318,9 @@ write_row(Log *log)
 	row->tts_isnull[log->columns + 1] = false;
 	MemoryContextSwitchTo(old);
 	row = find_partition(log, &target);
+	if (target != log->checked)
+		refuse_strange_triggers(target->ri_RelationDesc, log->table->rd_rel->relowner);
+	log->checked = target;
 	ExecSimpleRelationInsert(target, log->estate, row);
 	ExecClearTuple(log->row);
 	MemoryContextReset(log->memory);
