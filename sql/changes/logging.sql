@@ -70,9 +70,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     strange record;
 BEGIN
-    SELECT g.tgname AS name, g.tgrelid::regclass AS relation, CASE WHEN g.tgqual IS NOT NULL THEN 'has a condition'
-               ELSE format('calls a function of role "%s"', inorder_internal.role_name(f.proowner)) END AS fault
-    INTO strange
+    SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO strange
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
     JOIN pg_roles AS r ON r.oid = f.proowner
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
@@ -80,9 +78,10 @@ BEGIN
            AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function())
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
-        RAISE 'trigger "%" of table % %', strange.name, strange.relation, strange.fault
+        RAISE 'trigger "%" of table % may call a function of another role than its owner', strange.name,
+              strange.relation
         USING ERRCODE = 'insufficient_privilege',
-              DETAIL = 'Its code would run as each role that changes the logged table.',
+              DETAIL = 'The table is written as a log of changes by each role that changes rows.',
               HINT = format('DROP TRIGGER %I ON %s', strange.name, strange.relation);
     END IF;
     SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO strange FROM pg_rewrite AS r

@@ -236,7 +236,7 @@ refuse_strange_triggers(Relation table, Oid owner)
 					 errmsg("trigger \"%s\" of table %s may call a function of another role than its owner",
 							trigger->tgname, relation_name(RelationGetRelid(table))),
 					 errdetail("The table is written as a log of changes by each role that changes rows."),
-					 errhint("Let its owner drop the trigger, and revoke TRIGGER.")));
+					 errhint("Let its owner drop the trigger, and revoke the privilege TRIGGER.")));
 	}
 }
 
