@@ -215,7 +215,7 @@ BEGIN
         counted.position.members := members;
         counted.position.transactions :=
             inorder_internal.others(k.others[1]) + inorder_internal.ended_transactions(t.base);
-        PERFORM inorder_internal.keep_count(relation, counted.position, amount);
+        PERFORM inorder_internal.keep_count(relation, k.leaves[1], counted.position, amount);
     END IF;
     RETURN amount;
 END $$;

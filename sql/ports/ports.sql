@@ -65,8 +65,10 @@ AS 'MODULE_PATHNAME', 'nothing_follows' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- This session has counted the rows of some transactions in a table.
-CREATE FUNCTION inorder_internal.keep_count(relation oid, counted @extschema@.feed_position, amount bigint) RETURNS void
+-- This session has counted the rows of some transactions in a table, all of which are in one leaf.
+CREATE FUNCTION inorder_internal.keep_count(
+    relation oid, leaf oid, counted @extschema@.feed_position, amount bigint
+) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).

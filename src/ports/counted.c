@@ -4,14 +4,18 @@
  *
  * A number of rows is that of some transactions.  It is the number of rows in a
  * snapshot in which all of these have ended, if the table is as it was then, and
- * has no row of another transaction that the snapshot sees (idle.c).
+ * has no row of another transaction that the snapshot sees (idle.c).  A partition
+ * that was made after the guard can be truncated, by which it gets another file.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "ports/table.h"
 
@@ -24,6 +28,8 @@ typedef struct Count
 {
 	MemoryContext memory;		/* of the position; null if there is none */
 	Oid			relation;
+	Oid			leaf;			/* the table itself, or its only partition */
+	Oid			file;			/* of that */
 	Datum		position;		/* feed_position: the transactions, and the table as it was */
 	int64		amount;
 } Count;
@@ -36,6 +42,18 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
+/* The file of a table now; none if the table is gone */
+static Oid
+file_of(Oid table)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	Oid			file = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->relfilenode : InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return file;
+}
+
 /* known_count(t feed_table, caller oid) -> bigint: of a table that is locked; null if no count is known that holds */
 Datum
 known_count(PG_FUNCTION_ARGS)
@@ -46,12 +64,12 @@ known_count(PG_FUNCTION_ARGS)
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
 	AcceptInvalidationMessages();	/* the lock may be an older one */
-	if (!has_no_other(&table, DatumGetHeapTupleHeader(count->position)))
+	if (file_of(count->leaf) != count->file || !has_no_other(&table, DatumGetHeapTupleHeader(count->position)))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(count->amount);
 }
 
-/* keep_count(relation oid, counted feed_position, amount bigint) -> void; not with rows that may be rolled back */
+/* keep_count(relation oid, leaf oid, counted feed_position, amount bigint) -> void; not with rows that may be rolled back */
 Datum
 keep_count(PG_FUNCTION_ARGS)
 {
@@ -66,9 +84,11 @@ keep_count(PG_FUNCTION_ARGS)
 	MemoryContextReset(count->memory);
 	count->relation = InvalidOid;
 	old = MemoryContextSwitchTo(count->memory);
-	count->position = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(1)));
+	count->position = PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(2)));
 	MemoryContextSwitchTo(old);
-	count->amount = PG_GETARG_INT64(2);
+	count->leaf = PG_GETARG_OID(1);
+	count->file = file_of(count->leaf);
+	count->amount = PG_GETARG_INT64(3);
 	count->relation = relation;
 	PG_RETURN_VOID();
 }

@@ -204,6 +204,22 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
     assert count(reader) == 3
 
 
+@pytest.mark.parametrize("role", ["owner", "another"])
+def test_the_next_count_sees_that_the_only_partition_was_truncated(
+    reader: Connection, fresh: Connection, role: str
+) -> None:
+    """The guard refuses that of partitions that were there when it was made, and of the whole table."""
+    execute(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
+            "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
+            "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
+            "GRANT SELECT ON s.p, s.p1 TO reader")  # fmt: skip
+    session = fresh if role == "owner" else reader
+    query = "SELECT exact_count('s.p'), count(*) FROM s.p"
+    assert {one_row(session, query) for _ in range(3)} == {(1, 1)}
+    execute(fresh, "TRUNCATE s.p1")
+    assert one_row(session, query) == (0, 0)
+
+
 def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
     """Its lock on the table keeps nobody from taking the guard away, and does not show that somebody did."""
     execute(fresh, "SELECT exact_count_start('s.t')")
