@@ -34,4 +34,4 @@ def citus(every: float | None, **options: Any) -> None:
 
     done = run(request, print_text if request.dry_run else lambda text: click.echo(lines(text), err=True))
     if not request.dry_run:
-        click.echo(f"{request.table}: {done} shards are {'not guarded' if request.undo else 'readable'}")
+        print_text(f"{request.table}: {done} shards are {'not guarded' if request.undo else 'readable'}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
-from inorder.text import listed
+from inorder.text import lines, listed
 
 LIBRARIES = (".so", ".dylib")
 # Whoever gives a folder to an administrator could else have any file replaced.
@@ -76,7 +76,7 @@ def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> 
     ):
         own = shlex.join(map(str, [Path(sys.argv[0]).resolve(), *sys.argv[1:]]))
         raise InputError(f"{folder} can be written to by an administrator only\nHINT:  run as administrator: {own}")
-    print(f"As administrator:\n{script}", file=sys.stderr, flush=True)
+    print(lines(f"As administrator:\n{script}"), file=sys.stderr, flush=True)
     done = subprocess.run(["sudo", "sh", "-ec", script], check=False)
     if done.returncode != 0:
         raise InorderError(f"sudo failed with status {done.returncode}")

@@ -13,7 +13,7 @@ from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
 from inorder.install.verify import differences
 from inorder.options import confirmed
-from inorder.text import one_line
+from inorder.text import one_line, print_text
 
 USUAL_SCHEMA = "inorder"
 CHANGE = "docs/hosted.md has a script that changes the edition"
@@ -55,7 +55,7 @@ def install(target: Target, request: Request) -> None:
             return
         change.install(target, chosen(offer, request.edition))
         installed = present(target.offer())
-    click.echo(f"installed {installed}")
+    print_text(f"installed {installed}")
     say_path(target, installed)
 
 
@@ -78,7 +78,7 @@ def say_installed(target: Target, installed: Installed, asked: str | None) -> No
             f"{installed} is there already, and this tool is of version {target.version}\n"
             "HINT: inorder install --upgrade"
         )
-    click.echo(f"{installed} is there already")
+    print_text(f"{installed} is there already")
     say_path(target, installed)
 
 
@@ -94,8 +94,8 @@ def check(target: Target, request: Request) -> None:
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))
-    click.echo(f"installed: {offer.installed or 'no'}")
-    click.echo(f"available: C extension {offer.c_version or 'no'}, SQL edition {target.version}")
+    print_text(f"installed: {offer.installed or 'no'}")
+    print_text(f"available: C extension {offer.c_version or 'no'}, SQL edition {target.version}")
     replaces = offer.installed is not None
     for kind, name in EDITIONS.items():
         problems = offer.problems(kind, replaces)
@@ -123,11 +123,11 @@ def upgrade(target: Target, _request: Request) -> None:
         before = present(target.offer())
         newest = target.offer().c_version if before.edition == C else target.version
         if before.version == newest:
-            click.echo(f"{before} is there already")
+            print_text(f"{before} is there already")
             return
         change.upgrade(target, before)
         after = present(target.offer())
-    click.echo(f"upgraded {before.version} to {after}")
+    print_text(f"upgraded {before.version} to {after}")
 
 
 def verify(target: Target, _request: Request) -> None:
@@ -144,7 +144,7 @@ def verify(target: Target, _request: Request) -> None:
         click.echo(one_line(line))
     if lines:
         raise InorderError(f"{installed} differs from what this version installs in {len(lines)} objects")
-    click.echo(f"{installed} is as this version installs it: {compared} objects compared")
+    print_text(f"{installed} is as this version installs it: {compared} objects compared")
 
 
 def uninstall(target: Target, request: Request) -> None:
@@ -160,7 +160,7 @@ def uninstall(target: Target, request: Request) -> None:
         if change.checked(target, installed, request.drop_columns) != lost:
             raise InputError("inorder is used differently from what was confirmed: nothing was removed")
         change.remove(target, installed)
-    click.echo(f"removed {installed}")
+    print_text(f"removed {installed}")
 
 
 ACTIONS: dict[str, Callable[[Target, Request], None]] = {

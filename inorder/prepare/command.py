@@ -51,7 +51,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
             print_text(f"{statement};")
         return
     run(request, say)
-    click.echo(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")
+    print_text(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")
 
 
 def outcome(changes: bool, undo: bool, drop_column: bool) -> str:

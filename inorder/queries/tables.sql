@@ -59,7 +59,8 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
-             ('array_nulls', 'on'), ('row_security', 'off'), ('client_min_messages', 'error')) AS s(name, value)
+             ('array_nulls', 'on'), ('standard_conforming_strings', 'on'), ('row_security', 'off'),
+             ('client_min_messages', 'error')) AS s(name, value)
 
 -- table: What a table is called.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database()

@@ -170,6 +170,16 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
         assert row["a"] == [1, None] and row["class"] == "public.wide"
 
 
+def test_nothing_of_changes_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
+    """A backslash in a name is what a setting may make another character of."""
+    fresh.execute(r"""CREATE TABLE "a\101'" (id int PRIMARY KEY)""")
+    fresh.execute(r"""SELECT changes_enable('"a\101''"')""")
+    with hidden_operators(fresh):
+        fresh.execute(r"""INSERT INTO public."a\101'" VALUES (7)""")
+        read = tail(r"""public."a\101'" """, "--changes", "--position", "p")
+    assert '"id":7' in read
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) -> None:
     with connect(cluster.dsn) as other:
