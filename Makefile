@@ -50,6 +50,7 @@ SQL_SOURCES = \
     feed/reader.sql \
     feed/split.sql \
     feed/readable.sql \
+    feed/writers.sql \
     feed/enable.sql \
     feed/restore.sql \
     feed/prepare.sql \

@@ -56,7 +56,9 @@ class Preparation:
     def one(self, shard: Shard, column: str, place: str) -> None:
         asked, dsn = self.request, node_dsn(self.session, shard)
         # The index is that of the table, which Citus makes on each shard.
-        request = steps.Request(shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn)
+        request = steps.Request(
+            shard.table, column, asked.lock_timeout, asked.tries, asked.undo, False, dsn, insert_only=True
+        )
         if not asked.undo and self.is_readable(shard):
             self.say(f"{'-- ' if asked.dry_run else ''}{shard.place} ({place}) is readable")
         elif asked.dry_run:

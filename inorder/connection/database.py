@@ -1,5 +1,6 @@
 """Connections to a server, and the SQL files this package runs there."""
 
+import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
@@ -79,11 +80,61 @@ class UserConnection(psycopg.Connection[ServerRow]):
         self.keeps_path = True
 
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
-        """The number of a table. Its name alone is found by the user's path: the statement qualifies all others."""
-        with self.transaction(force_rollback=True):
-            self.execute("SET LOCAL search_path TO DEFAULT")
+        """The number of a table. Its name alone is found by the user's path: the statement qualifies all others.
+
+        A name without a schema is refused where that path is not to be had: behind a pooler the session of the server
+        was begun by another client.
+        """
+        with super().transaction(force_rollback=True):
+            (present,) = one_row(self, "SHOW search_path")  # before any setting of ours; it names nothing
+            super().execute(query("session_settings"))
+            super().execute("SET LOCAL search_path TO DEFAULT")
+            path, source = one_row(self, query("path_at_start"))
+            asked = asked_path(self.info.get_parameters().get("options", ""))
+            if asked is None:
+                is_asked = source != "client"
+            elif is_asked := same_path(asked, present):
+                super().execute(query("named_path"), (present,))
+            else:
+                is_asked = same_path(asked, path)
+            if not is_asked and is_unqualified(name):
+                raise InputError(
+                    f"cannot tell which table {name} is: the session has search_path {path}, and this connection asked "
+                    f"for {asked or 'the usual one'}\nHINT:  A pooler is between. Name the table with its schema."
+                )
             (number,) = one_row(self, text, (name,))
         return number
+
+
+def asked_path(options: str) -> str | None:
+    r"""The search_path in the options of a connection, the last one counts; None if there is none.
+
+    >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
+    [None, None, 'a, b', 'c']
+    """
+    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|\S)+", options)]
+    found = re.findall(r"(?:^|\0)(?:-c\0?|--)search[_-]path=([^\0]*)", "\0".join(words))
+    return found[-1] if found else None
+
+
+def same_path(one: str, other: str) -> bool:
+    """Whether two settings name the same schemas in the same order.
+
+    >>> same_path('a,"b"', "a, b"), same_path("a", "b")
+    (True, False)
+    """
+    return [re.sub(r'^"(.*)"$', r"\1", part.strip()) for part in one.split(",")] == [
+        re.sub(r'^"(.*)"$', r"\1", part.strip()) for part in other.split(",")
+    ]
+
+
+def is_unqualified(name: str) -> bool:
+    """Whether a name of SQL has no schema; a number is none.
+
+    >>> is_unqualified('"a.b"'), is_unqualified('a."b"'), is_unqualified("1259")
+    (True, False, False)
+    """
+    return "." not in re.sub(r'"[^"]*"', "", name) and not name.strip().isdecimal()
 
 
 def connect_as_user(dsn: str) -> UserConnection:

@@ -1,5 +1,6 @@
 """A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
 
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from inorder.connection.patience import is_of_recovery, patiently
 from inorder.connection.stream import Stream
 from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
-from inorder.text import one_line
+from inorder.text import listed, one_line
 
 SEEK = "reader_seek("  # in the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
@@ -171,7 +172,14 @@ class Session:
                     timer.join()
 
     def table(self, name: str) -> Table:
-        oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))
+        try:
+            oid = patiently(self.connection, lambda: self.connection.by_users_path(query("table_oid"), name))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+            alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
+            if not alike:
+                raise
+            hint = f"HINT:  There is {listed(alike, ' and ')}: SQL reads a name without quotes in lower case."
+            raise InputError(f"{explained(error)}\n{hint}") from error
         rows = self.rows(query("table"), oid=oid)
         if not rows:
             raise InputError(f"table {name} does not exist")
@@ -182,7 +190,7 @@ class Session:
         if not rows:
             raise InputError(
                 f"the changes of {table.shown} are not logged\n"
-                "HINT:  Let the owner call changes_enable(), or inorder prepare --changes."
+                f"HINT:  Let its owner do it: inorder prepare {one_line(shlex.quote(table.quoted))} --changes"
             )
         return Table(*rows[0])
 

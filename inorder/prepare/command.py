@@ -19,6 +19,9 @@ from inorder.text import lines, print_text
 @option("--feed", metavar="NAME", requires="--changes",
         excludes={"--undo": "feed_drop() drops a feed"},
         help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
+@option("--insert-only", is_flag=True, excludes={"--undo": "", "--changes": "the table gets no guard"},
+        help="Prepare TABLE although rows of it were updated or deleted, or another table or server changes them: from "
+             "now on DELETE is an error, and an UPDATE is not delivered.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
 @option(
@@ -34,8 +37,9 @@ def prepare(dry_run: bool, **options: Any) -> None:
     """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
 
     Adds a column, builds its index concurrently, and creates the guard, as feed_prepare() says; with --changes logs
-    the changes instead. Before that, names the privileges that the role lacks. A statement that does not get its lock
-    in time is tried again. What an interrupted run has done is not done again.
+    the changes instead. Before that, names the privileges that the role lacks, and all that would fail afterwards:
+    if rows were updated or deleted, nothing is done without --changes or --insert-only. A statement that does not get
+    its lock in time is tried again. What is done is not done again.
     """
     # Loads the driver, which the help does not need.
     from inorder.prepare.steps import Request, listed  # noqa: PLC0415
@@ -50,8 +54,8 @@ def prepare(dry_run: bool, **options: Any) -> None:
         for statement in listed(request, say):
             print_text(f"{statement};")
         return
-    run(request, say)
-    print_text(f"{request.table} is {outcome(request.changes, request.undo, request.drop_column)}")
+    name = run(request, say)
+    print_text(f"{name} is {outcome(request.changes, request.undo, request.drop_column)}")
 
 
 def outcome(changes: bool, undo: bool, drop_column: bool) -> str:

@@ -1,5 +1,6 @@
 """The statements that prepare a table, one after the other; none of them keeps writers waiting for long."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from threading import Event, Thread
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import Diagnostic
 
-from inorder.connection.database import connect_as_user, query, untimed
-from inorder.connection.patience import attempts
+from inorder.connection.database import ServerRow, connect_as_user, query, untimed
+from inorder.connection.patience import attempts, patiently
 from inorder.connection.reconnect import once
 from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
@@ -19,7 +22,8 @@ from inorder.text import one_line
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
-CHANGES_FUNCTIONS = ["changes_enable", "changes_disable", "feed_create"]
+CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
+ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about what writers do, as of the errors of the guard
 # Nothing of a session is left to the defaults of the role or of the database.
 SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
 
@@ -35,6 +39,7 @@ class Request:
     dsn: str
     changes: bool = False
     feed: str | None = None  # of the changes
+    insert_only: bool = False  # whatever rows were updated or deleted before
 
 
 def is_concurrent(statement: str) -> bool:
@@ -54,46 +59,78 @@ class Preparation:
     def attach(self, session: Session) -> None:
         self.session, self.table = session, session.table(self.request.table)
 
-    def tell(self, statements: list[str]) -> None:
-        """What the statement that adds the column does not say: whether existing rows can be read in pieces."""
-        if not statements[0].startswith("ALTER TABLE ") or self.session.rows(
-            query("prepare_key"), table=self.table.oid
-        ):
-            return
-        self.say(
-            f"WARNING:  table {self.table.shown} has no primary key: feeds will read its existing rows as one piece"
-        )
-        self.say("HINT:  Add one before, or create feeds with start 'now'.")
+    def planned(self) -> list[str]:
+        """The statements that are still to do; an error, before the first one, if someone has to decide."""
+        if self.request.changes:  # which the owner alone may log
+            self.require_privileges(creates=not self.request.undo)
+        statements, notices = self.noticed()
+        for notice in notices:
+            self.say(as_lines(notice))
+        if not self.request.insert_only and not self.request.changes and any(one.sqlstate == ASKED for one in notices):
+            raise InputError(
+                f"table {self.table.shown} may become insert-only, or not: see above. Nothing was done\n"
+                f"HINT:  {self.command('--changes')} logs its changes. With --insert-only it is prepared all the same."
+            )
+        if statements and not self.request.changes:
+            self.require_privileges(creates=any(statement.startswith("CREATE INDEX") for statement in statements))
+        return statements
 
-    def statements(self) -> list[str]:
+    def noticed(self) -> tuple[list[str], list[Diagnostic]]:
+        """The statements, and what the server says of them."""
+        notices: list[Diagnostic] = []
+        connection = self.session.connection
+        connection.add_notice_handler(notices.append)
+        try:
+            return self.statements("notice"), notices
+        finally:
+            connection.remove_notice_handler(notices.append)
+
+    def statements(self, least: str = "error") -> list[str]:
         parts = {"table": self.table.oid, "column": self.request.column}
         if self.request.changes:
-            rows = self.session.rows(
-                query("prepare_changes"), schema=self.session.schema_name, quoted=self.table.quoted,
-                undo=self.request.undo, feed=self.request.feed, table=self.table.oid,
-            )  # fmt: skip
+            name, parts = "prepare_changes", {
+                "schema": self.session.schema_name, "quoted": self.table.quoted, "undo": self.request.undo,
+                "feed": self.request.feed, "table": self.table.oid,
+            }  # fmt: skip
         elif self.request.undo:
-            rows = self.session.rows(
-                query("prepare_undo"), schema=self.session.schema_name, quoted=self.table.quoted,
-                drop_column=self.request.drop_column, **parts,
-            )  # fmt: skip
+            name, parts = "prepare_undo", parts | {
+                "schema": self.session.schema_name, "quoted": self.table.quoted,
+                "drop_column": self.request.drop_column,
+            }  # fmt: skip
         else:
-            rows = self.session.rows(query("prepare_steps"), **parts)
-        return [str(row[0]) for row in rows]
+            name = "prepare_steps"
+        connection, statement = self.session.connection, self.session.statement(query(name), **parts)
 
-    def require_privileges(self, statements: list[str]) -> None:
-        """An error that names every privilege that one of them needs and the role lacks, before the first one."""
-        makes_log = self.request.changes and not self.request.undo
+        def once() -> list[ServerRow]:
+            with self.session.transaction():
+                connection.execute(sql.SQL("SET LOCAL client_min_messages = {}").format(sql.Literal(least)))
+                return connection.execute(statement).fetchall()
+
+        return [str(row[0]) for row in patiently(connection, once)]
+
+    def require_privileges(self, creates: bool) -> None:
+        """An error that names every privilege that a statement needs and the role lacks, before the first one."""
         rows = self.session.rows(
-            query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name,
-            creates=any(statement.startswith("CREATE INDEX") for statement in statements) or makes_log,
+            query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name, creates=creates,
             functions=CHANGES_FUNCTIONS if self.request.changes else FEED_FUNCTIONS,
+            itself=self.request.changes and not self.request.undo,
         )  # fmt: skip
         if rows:
+            owner = next((one_line(str(role)) for _, role in rows if role is not None), None)
             raise InputError(
                 f"table {self.table.shown} cannot be prepared by this role, which lacks: "
-                f"{one_line('; '.join(str(row[0]) for row in rows))}\nHINT:  Nothing was done."
+                f"{one_line('; '.join(str(what) for what, _ in rows))}\nHINT:  Nothing was done."
+                + (f" Let role {owner} do it: {self.command(owner=owner)}" if owner else "")
             )
+
+    def command(self, *options: str, owner: str | None = None) -> str:
+        """The same command for a shell, with other options, or as another role."""
+        asked = self.request
+        given = [*options, *(["--changes"] if asked.changes else []), *(["--feed", asked.feed] if asked.feed else [])]
+        if owner is not None:
+            info = self.session.connection.info
+            given += ["--dsn", make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=owner)]
+        return one_line(shlex.join(["inorder", "prepare", self.table.quoted, *given]))
 
     def run(self) -> None:
         """All of them, or a word about what is done."""
@@ -102,9 +139,9 @@ class Preparation:
         for setting in untimed(connection.info.server_version, "SESSION"):
             connection.execute(setting)
         connection.execute(SETTINGS)
-        statements = self.statements()
-        self.require_privileges(statements)
-        self.tell(statements)
+        if not self.planned():
+            return
+        self.say(f"table {self.table.shown} in database {one_line(self.table.database)}:")
         try:
             for number in attempts(self.request.tries):  # what was interrupted or given up begins where it stopped
                 if self.try_all(last=number == self.request.tries):
@@ -170,17 +207,22 @@ class Preparation:
                 watcher.join()
 
 
-def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> None:
+def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
+    """The name of the table, with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
+    return preparation.table.shown
 
 
 def listed(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> list[str]:
     preparation = Preparation(request, say)
+    return once(request.dsn, preparation.attach, preparation.planned, kind=kind)
 
-    def told() -> list[str]:
-        statements = preparation.statements()
-        preparation.tell(statements)
-        return statements
 
-    return once(request.dsn, preparation.attach, told, kind=kind)
+def as_lines(notice: Diagnostic) -> str:
+    """What a server has noticed, as the tool writes errors."""
+    texts = {
+        notice.severity_nonlocalized: notice.message_primary, "DETAIL": notice.message_detail,
+        "HINT": notice.message_hint,
+    }  # fmt: skip
+    return "\n".join(f"{label}:  {one_line(text)}" for label, text in texts.items() if text)

@@ -1,7 +1,7 @@
 -- prepare_changes: The statement that logs the changes of a table, and makes a feed of them unless there is one, in one
 -- transaction; or the one that undoes it. The number of the log is the argument of the triggers, or it has the name that
--- changes_enable() gives it. A feed of another table that has the name is an error then.
-SELECT pg_catalog.format(
+-- changes_enable() gives it. A feed of another table that has the name is an error then. No row if all is done.
+SELECT step FROM (SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
          WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
              SELECT FROM {inorder}.feeds AS f
@@ -14,14 +14,18 @@ SELECT pg_catalog.format(
                    (SELECT l.oid FROM pg_catalog.pg_class AS l
                     WHERE l.relnamespace OPERATOR(pg_catalog.=) c.relnamespace
                       AND l.relname OPERATOR(pg_catalog.=) pg_catalog.concat(c.relname, '_changes')::pg_catalog.name)))
-         THEN 'SELECT %1$I.changes_enable(%2$L::pg_catalog.regclass)'
+         THEN s.step
          ELSE 'SELECT %1$I.feed_create(%3$L::pg_catalog.text, %1$I.changes_enable(%2$L::pg_catalog.regclass), '
               '''beginning''::pg_catalog.text, NULL::pg_catalog.name, NULL::pg_catalog.name, false, '
               'NULL::pg_catalog.name, NULL::pg_catalog.int4)' END,
-    {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text)
+    {schema}::pg_catalog.name, {quoted}::pg_catalog.text, {feed}::pg_catalog.text) AS step
+FROM (VALUES (true)) AS one
+LEFT JOIN LATERAL {inorder}.changes_prepare({table}::pg_catalog.oid::pg_catalog.regclass) AS s(step) ON NOT {undo}
+) AS steps WHERE step IS NOT NULL
 
 -- prepare_lacks: What the role lacks for the statements, a line each: for those on the table and its partitions, for
--- those that create indexes or a log beside them, and for those that call inorder.
+-- those that create indexes or a log beside them, and for those that call inorder. With the owner of the table, where
+-- that is what is lacking: to log changes a role must be the owner itself.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL
@@ -32,38 +36,37 @@ WITH RECURSIVE tree AS (
 ), place AS (
     SELECT DISTINCT n.oid, n.nspname FROM member AS m
     JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) m.relnamespace
-), lacks (what) AS (
+), lacks (what, owner) AS (
     SELECT pg_catalog.format('ownership of table %s, which belongs to role %I', m.oid::pg_catalog.regclass,
-                             pg_catalog.pg_get_userbyid(m.relowner))
-    FROM member AS m WHERE NOT pg_catalog.pg_has_role(m.relowner, 'USAGE'::pg_catalog.text)
+                             pg_catalog.pg_get_userbyid(m.relowner)), pg_catalog.pg_get_userbyid(m.relowner)
+    FROM member AS m
+    WHERE CASE WHEN {itself} THEN pg_catalog.pg_get_userbyid(m.relowner) OPERATOR(pg_catalog.<>) CURRENT_USER
+               ELSE NOT pg_catalog.pg_has_role(m.relowner, 'USAGE'::pg_catalog.text) END
     UNION ALL
-    SELECT pg_catalog.format('%s on schema %I', p.privilege, s.nspname)
+    SELECT pg_catalog.format('%s on schema %I', p.privilege, s.nspname), NULL
     FROM place AS s CROSS JOIN pg_catalog.unnest('{{USAGE,CREATE}}'::pg_catalog.text[]) AS p(privilege)
     WHERE NOT pg_catalog.has_schema_privilege(s.oid, p.privilege)
       AND ({creates} OR p.privilege OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text)
     UNION ALL
-    SELECT pg_catalog.format('CREATE on tablespace %I', s.spcname) FROM pg_catalog.pg_tablespace AS s
+    SELECT pg_catalog.format('CREATE on tablespace %I', s.spcname), NULL FROM pg_catalog.pg_tablespace AS s
     WHERE {creates} AND NOT pg_catalog.has_tablespace_privilege(s.oid, 'CREATE'::pg_catalog.text)
       AND s.spcname OPERATOR(pg_catalog.=) pg_catalog.current_setting('default_tablespace')::pg_catalog.name
       AND s.oid OPERATOR(pg_catalog.<>) (SELECT d.dattablespace FROM pg_catalog.pg_database AS d
                                          WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
     UNION ALL
-    SELECT pg_catalog.format('EXECUTE on function %s', f.oid::pg_catalog.regprocedure)
+    SELECT pg_catalog.format('EXECUTE on function %s', f.oid::pg_catalog.regprocedure), NULL
     FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) f.pronamespace
     WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
       AND f.proname OPERATOR(pg_catalog.=) ANY ({functions}::pg_catalog.name[])
       AND NOT pg_catalog.has_function_privilege(f.oid, 'EXECUTE'::pg_catalog.text)
 )
-SELECT l.what FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
+SELECT l.what, l.owner FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
 
 -- prepare_progress: How far the build of an index is.
 SELECT pg_catalog.format('%s: %s %%', phase, CASE WHEN blocks_total OPERATOR(pg_catalog.>) 0 THEN 100 * blocks_done / blocks_total ELSE 0 END)
 FROM pg_catalog.pg_stat_progress_create_index WHERE pid OPERATOR(pg_catalog.=) {pid}
 
--- prepare_key: The primary key of a table, if it has one.
-SELECT indexrelid FROM pg_catalog.pg_index WHERE indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND indisprimary
-
--- prepare_steps: The statements that are still to do.
+-- prepare_steps: The statements that are still to do, with notices of what they bring.
 SELECT step
 FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name)
     WITH ORDINALITY AS s(step, place)

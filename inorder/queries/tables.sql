@@ -46,6 +46,9 @@ JOIN pg_catalog.pg_trigger AS m ON m.tgrelid OPERATOR(pg_catalog.=) c.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
+-- named_path: The search_path for the rest of a transaction.
+SELECT pg_catalog.set_config('search_path', %s::pg_catalog.text, true)
+
 -- path_at_start: The search_path with which a session begins, and who has set it. It is the session's first statement:
 -- each name is qualified, and the operator takes these types.
 SELECT s.setting, s.source FROM pg_catalog.pg_settings AS s
@@ -69,3 +72,13 @@ WHERE c.oid = {oid}::pg_catalog.oid
 
 -- table_oid: A table by its name, written as in SQL and found by the user's search_path.
 SELECT %s::pg_catalog.regclass::pg_catalog.oid
+
+-- tables_alike: Tables that have a name but for its case, its schema or its quotes.
+SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+CROSS JOIN (SELECT pg_catalog.lower(pg_catalog.replace({name}::pg_catalog.text, '"', '')) AS name) AS asked
+WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
+  AND asked.name OPERATOR(pg_catalog.=) ANY (ARRAY[
+      pg_catalog.lower(c.relname::pg_catalog.text),
+      pg_catalog.lower(pg_catalog.concat(n.nspname, '.', c.relname))])
+ORDER BY c.oid LIMIT 3

@@ -184,6 +184,17 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
+-- The table that is the log of another one, or has the name of one, or null.
+CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- One that does not fit a new key is given up by renaming it.
+    RETURN coalesce(
+        (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
+         CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
+        to_regclass(inorder_internal.log_name(relation)));
+END $$;
+
 -- Log the changes of a table from now on. If some may have gone past the log, or if asked for, a marker is written:
 -- feeds read all of the table then.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
@@ -197,10 +208,7 @@ BEGIN
             inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
             inorder_internal.check_loggable(caller, relation);
     log_name := inorder_internal.log_name(relation);
-    -- One that does not fit a new key is given up by renaming it.
-    SELECT k.log INTO log FROM inorder_internal.log_of(relation) AS k(log)
-    CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted;
-    log := coalesce(log, to_regclass(log_name));
+    log := inorder_internal.present_log(relation);
     IF log IS NULL THEN
         PERFORM inorder_internal.run_statements(ARRAY[inorder_internal.log_statement(relation, log_name)], caller);
         log := log_name::regclass;
@@ -224,6 +232,27 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes it.';
     END IF;
     RETURN log;
+END $$;
+
+CREATE FUNCTION inorder_internal.changes_prepare(caller oid, relation regclass) RETURNS SETOF text
+LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    log regclass;
+BEGIN
+    PERFORM inorder_internal.check_exists(relation), inorder_internal.check_loggable(caller, relation);
+    log := inorder_internal.present_log(relation);
+    IF log IS NOT NULL THEN
+        PERFORM inorder_internal.check_log(relation, log);
+    END IF;
+    IF inorder_internal.has_own_guard(relation) THEN
+        RAISE WARNING 'table % stays insert-only', relation
+        USING ERRCODE = 'restrict_violation', DETAIL = 'It has the guard of feeds and exact counts, too.',
+              HINT = format('Call feed_disable(%L) if its rows are to be deleted.', relation);
+    END IF;
+    IF log IS NULL OR NOT inorder_internal.is_enabled(log, NULL) OR NOT inorder_internal.is_logged(relation) THEN
+        RETURN NEXT format('SELECT %s.changes_enable(%L::pg_catalog.regclass)', inorder_internal.public_schema(),
+                           relation);
+    END IF;
 END $$;
 
 CREATE FUNCTION inorder_internal.changes_enable(caller oid, relation regclass) RETURNS regclass
@@ -250,6 +279,13 @@ BEGIN
                      UNION ALL SELECT inorder_internal.unwriting_statements(relation, k.log)) AS u(s)
                  WHERE k.log IS NOT NULL), caller);
 END $$;
+
+CREATE FUNCTION @extschema@.changes_prepare(relation regclass) RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.changes_prepare(regclass) IS
+'Return the statement that logs the changes of a table, changes_enable; no row if they are logged. In psql, execute it '
+'by its command gexec.
+Errors: those of changes_enable.';
 
 CREATE FUNCTION @extschema@.changes_enable(relation regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -85,7 +85,9 @@ BEGIN
     IF t.relation IS NULL THEN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Its owner starts one by exact_count_start(%L).', relation);
+              HINT = CASE WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
+                          THEN format('Its owner starts one by exact_count_start(%L).', relation)
+                          ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     RETURN t;
 END $$;

@@ -55,7 +55,10 @@ BEGIN
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);
     t := inorder_internal.describe(relation, key_column);
-    PERFORM inorder_internal.check_alone(relation);
+    PERFORM inorder_internal.check_alone(relation), inorder_internal.check_triggers(t);
+    IF NOT inorder_internal.has_own_guard(relation) THEN
+        PERFORM inorder_internal.warn_of_writers(t);
+    END IF;
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
         -- By a lower base new rows would have numbers that were passed.
@@ -75,7 +78,8 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            inorder_internal.check_owner(caller, relation);
+            -- What a read would refuse, as of a partition.
+            inorder_internal.prove_ground(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
 -- Call feed_enable() unless that was done: then no writer need wait, and who is not the owner may go on.

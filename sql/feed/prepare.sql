@@ -57,27 +57,154 @@ BEGIN
     END LOOP;
 END $$;
 
--- The number of the column if the table has it; error if it is of another kind, or the table could not be read with it.
-CREATE FUNCTION inorder_internal.check_preparable(relation regclass, key_column name)
-RETURNS smallint
+-- Error if a column cannot be added to a table.
+CREATE FUNCTION inorder_internal.check_extensible(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    key_attnum smallint;
+    c pg_class;
+    fault text;
 BEGIN
-    -- What feed_enable() would refuse, the last of the statements.
+    SELECT * INTO c FROM pg_class AS k WHERE k.oid = relation;
+    fault := CASE
+        WHEN c.relispartition THEN 'is a partition'
+        WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
+        -- Of an array, too. The server says so of types that are made of it.
+        ELSE (SELECT format('has a row type that column %I of %s has', a.attname, a.attrelid::regclass)
+              FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
+              WHERE NOT a.attisdropped AND a.atttypid IN (
+                  SELECT y.oid FROM pg_class AS m JOIN pg_type AS y ON m.reltype IN (y.oid, y.typelem)
+                  WHERE m.oid = ANY (inorder_internal.tree(relation)::oid[]))
+              ORDER BY a.attrelid, a.attnum LIMIT 1) END;
+    IF fault IS NOT NULL THEN
+        RAISE 'no column can be added to table %: it %', relation, fault
+        USING ERRCODE = 'wrong_object_type',
+              HINT = CASE WHEN c.relispartition
+                          THEN format('Prepare %s, of which it is a part.', pg_partition_root(relation))
+                          ELSE inorder_internal.way_without_column(relation) END;
+    END IF;
+END $$;
+
+CREATE FUNCTION inorder_internal.way_without_column(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN format('Without another column it can be followed by changes_enable(%L); from a shell: inorder prepare %s '
+                  '--changes.', relation, inorder_internal.shell_word(relation));
+END $$;
+
+-- Error if feed_enable(), which is the last of the statements, would refuse a table, or what it makes would be refused.
+-- Returns the column as it is or will be.
+CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
+RETURNS inorder_internal.feed_table
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t inorder_internal.feed_table;
+    column_number smallint;
+BEGIN
     PERFORM inorder_internal.check_exists(relation), inorder_internal.check_local(relation),
             inorder_internal.check_kind(relation), inorder_internal.check_alone(relation);
-    SELECT attnum INTO key_attnum FROM pg_attribute
-    WHERE attrelid = relation AND attname = key_column AND NOT attisdropped;
-    IF key_attnum IS NOT NULL
-       AND key_attnum NOT IN (SELECT k.attnum FROM inorder_internal.key_columns(relation) AS k) THEN
+    PERFORM inorder_internal.accepted(k) FROM inorder_internal.feed_table AS k
+    WHERE k.relation = check_preparable.relation;
+    SELECT a.attnum, a.atttypid = 'uuid'::regtype, a.attgenerated = 's' INTO column_number, t.is_uuid, t.is_generated
+    FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attname = key_column AND NOT a.attisdropped;
+    IF column_number IS NULL THEN
+        PERFORM inorder_internal.check_extensible(relation);
+    ELSIF column_number NOT IN (SELECT k.attnum FROM inorder_internal.key_columns(relation) AS k) THEN
         RAISE 'column % of % already exists and has no default that returns transaction numbers',
             quote_ident(key_column), relation USING ERRCODE = 'duplicate_column',
               HINT = 'Name another column to be added; or, if this one holds such numbers, give it its default, '
                      'xact_id() or uuid_xact_nextval().';
     END IF;
-    PERFORM inorder_internal.refuse_another(relation, key_column);
-    RETURN key_attnum;
+    t.relation := relation;
+    t.key_column := key_column;
+    t.is_uuid := coalesce(t.is_uuid, false);
+    t.is_generated := coalesce(t.is_generated, false);
+    t.order_columns := CASE WHEN t.is_uuid THEN ARRAY[key_column]
+                            WHEN column_number IS NULL THEN inorder_internal.order_columns(relation, -1::smallint)
+                            ELSE inorder_internal.order_columns(relation, column_number) END;
+    PERFORM inorder_internal.refuse_another(relation, key_column), inorder_internal.check_triggers(t);
+    IF EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = caller AND NOT r.rolbypassrls AND NOT r.rolsuper
+               WHERE c.oid = relation AND c.relrowsecurity AND c.relforcerowsecurity) THEN
+        PERFORM inorder_internal.say_hidden(relation);
+    END IF;
+    RETURN t;
+END $$;
+
+-- Whether all that feed_prepare() returns has been done.
+CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known inorder_internal.feed_table;
+    described inorder_internal.feed_table;
+BEGIN
+    SELECT * INTO known FROM inorder_internal.feed_table AS k
+    WHERE k.relation = t.relation AND k.key_column = t.key_column;
+    IF NOT FOUND OR inorder_internal.unguarded_member(known) IS NOT NULL
+       OR EXISTS (SELECT FROM inorder_internal.truncate_statements(known))
+       OR (SELECT inorder_internal.has_partial_index(t.relation, a.attnum) IS NULL FROM pg_attribute AS a
+           WHERE a.attrelid = t.relation AND a.attname = t.key_column) THEN
+        RETURN false;
+    END IF;
+    described := inorder_internal.describe(t.relation, t.key_column);
+    RETURN (described.is_uuid, described.is_generated, described.order_columns, described.base, described.is_partial)
+           IS NOT DISTINCT FROM (known.is_uuid, known.is_generated, known.order_columns, known.base, known.is_partial);
+END $$;
+
+-- The functions, views and rules that mention a table, as far as the catalog shows: the texts of functions are searched
+-- for its name. Those of extensions and of inorder mention none of users.
+CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (
+        WITH named AS (
+            SELECT c.reltype, concat('\m', regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '\M') AS word
+            FROM pg_class AS c WHERE c.oid = relation
+        )
+        SELECT string_agg(m.what, ', ' ORDER BY m.what COLLATE "C")
+        FROM (SELECT concat('function ', p.oid::regprocedure) AS what
+              FROM named AS n CROSS JOIN pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+              WHERE p.oid >= 16384 AND l.lanname NOT IN ('internal', 'c')
+                AND (p.prosrc ~* n.word OR p.prorettype = n.reltype OR n.reltype = ANY (p.proargtypes::oid[])
+                     OR EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+                                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation))
+                AND p.pronamespace <> 'inorder_internal'::regnamespace AND strpos(p.prosrc, 'inorder_internal.') = 0
+                AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+                                AND d.deptype = 'e')
+              UNION
+              SELECT CASE WHEN r.rulename = '_RETURN' THEN format('view %s', r.ev_class::regclass)
+                          ELSE format('rule %I of %s', r.rulename, r.ev_class::regclass) END
+              FROM pg_depend AS d JOIN pg_rewrite AS r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+              WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
+END $$;
+
+-- Say what else may depend on how many columns a table has.
+CREATE FUNCTION inorder_internal.say_column_comes(relation regclass, key_column name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    published text := (SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname)
+                       FROM pg_publication AS p
+                       WHERE EXISTS (SELECT FROM pg_get_publication_tables(p.pubname) AS g
+                                     WHERE g.relid = ANY (inorder_internal.tree(relation)::oid[])));
+BEGIN
+    RAISE NOTICE 'table % gets column %', relation, quote_ident(key_column)
+    USING DETAIL = format(
+              'Statements that depend on the number of columns fail from then on: a prepared SELECT * once in each '
+              'session, COPY without a list of columns and INSERT ... SELECT * into another table always. Views and '
+              'rules keep the columns that they have. In this database %s. The text of functions was searched for the '
+              'name; statements of applications are not known.',
+              coalesce('these mention the table: ' || inorder_internal.mentions(relation),
+                       'no function, view or rule mentions the table')),
+          HINT = 'Name the columns in such statements before.';
+    IF published IS NOT NULL THEN
+        RAISE WARNING 'table % is published', relation
+        USING ERRCODE = 'restrict_violation',
+              DETAIL = format('Subscribers of %s that lack column %I stop at the next row.', published, key_column),
+              HINT = format('ALTER TABLE %s ADD COLUMN %I bigint on subscribers first.', relation, key_column);
+    END IF;
+    IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
+        RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
+        USING DETAIL = 'It has no primary key by which they could be read in pieces.',
+              HINT = 'Add one before, or create feeds with start ''now''.';
+    END IF;
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_prepare(caller oid, relation regclass, key_column name)
@@ -85,20 +212,23 @@ RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     schema text := inorder_internal.public_schema();
-    key_attnum smallint := inorder_internal.check_preparable(relation, key_column);
+    t inorder_internal.feed_table := inorder_internal.check_preparable(caller, relation, key_column);
+    column_number smallint := (SELECT a.attnum FROM pg_attribute AS a
+                               WHERE a.attrelid = relation AND a.attname = key_column AND NOT a.attisdropped);
 BEGIN
-    IF key_attnum IS NULL THEN
-        IF cardinality(inorder_internal.order_columns(relation, -1::smallint)) = 0 THEN
-            RAISE NOTICE 'feeds will read the existing rows of % as one piece', relation
-            USING DETAIL = 'It has no primary key by which they could be read in pieces.',
-                  HINT = 'Add one before feed_enable() is called.';
-        END IF;
+    IF inorder_internal.is_prepared(t) THEN
+        RETURN;
+    ELSIF NOT inorder_internal.has_own_guard(relation) THEN
+        PERFORM inorder_internal.warn_of_writers(t);
+    END IF;
+    IF column_number IS NULL THEN
+        PERFORM inorder_internal.say_column_comes(relation, key_column);
         -- First with a constant default, which avoids a rewrite: existing rows count as transaction 0.
         RETURN NEXT format('ALTER TABLE %s ADD COLUMN %I bigint NOT NULL DEFAULT 0, '
                            'ALTER COLUMN %2$I SET DEFAULT %s.xact_id(''0''::pg_catalog.int8)',
                            relation, key_column, schema);
     END IF;
-    IF key_attnum IS NULL OR inorder_internal.has_partial_index(relation, key_attnum) IS NULL THEN
+    IF column_number IS NULL OR inorder_internal.has_partial_index(relation, column_number) IS NULL THEN
         RETURN QUERY SELECT * FROM inorder_internal.index_statements(relation, key_column);
     END IF;
     RETURN NEXT format('ANALYZE %s', relation);
@@ -112,8 +242,10 @@ COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
 'Return the statements that make an existing table with any key readable, one per row. All can be executed online: '
 'a bigint column with default xact_id() (no rewrite; existing rows count as transaction 0), a btree index of all '
 'other numbers CONCURRENTLY, ANALYZE, and feed_enable. Omits steps already done. In psql, execute them by its command '
-'gexec.
+'gexec. Returns no row for a table that is prepared.
+Warns if rows were updated or deleted, as statistics say, or foreign keys do that, or a subscription writes; and says '
+'which functions, views and rules mention the table, whose number of columns changes.
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
-'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards), duplicate_column (a '
-'column of this name without such a default), object_not_in_prerequisite_state (readable by another column already, or '
-'in one tree with another table).';
+'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards, or gets no column), '
+'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
+'another column already, in one tree with another table, restored, a trigger that fires after the guard, row security).';

@@ -157,11 +157,13 @@ COMMENT ON FUNCTION @extschema@.feed_enable(regclass, name) IS
 'are several) and its index, and create the guard. feed_create and exact_count_start call it if necessary. Call it '
 'again after renaming a column, changing the index or the primary key, or adding partitions, so that these refuse '
 'TRUNCATE too.
+Warns at first if rows were updated or deleted, or foreign keys do that, or a subscription writes.
 Owner only. Takes SHARE ROW EXCLUSIVE until the end of the transaction, so it waits for writers; ACCESS EXCLUSIVE if '
 'there is a guard already. Errors: undefined_column, ambiguous_column, '
 'undefined_object (no index), wrong_object_type, feature_not_supported (distributed by Citus), undefined_table, '
 'insufficient_privilege, '
-'object_not_in_prerequisite_state (restored table: see feed_rebase; feeds read it by another column), '
+'object_not_in_prerequisite_state (restored table: see feed_rebase; feeds read it by another column; a trigger that '
+'fires after the guard or makes a generated number anew; a partition without the index; row security), '
 'active_sql_transaction in REPEATABLE READ and SERIALIZABLE.';
 
 CREATE FUNCTION @extschema@.feed_disable(relation regclass) RETURNS void

@@ -17,6 +17,11 @@ BEGIN
         USING ERRCODE = 'feature_not_supported', HINT = 'The C extension can.';
     END IF;
 END
+---- later_trigger: plpgsql
+BEGIN
+    -- The guard fires when the row is stored.
+    RETURN NULL;
+END
 ---- guard_definitions: sql
 -- A generated column has the number of its transaction by itself; the columns are named all the same.
 BEGIN ATOMIC

@@ -27,7 +27,8 @@ BEGIN
     IF missing IS NOT NULL THEN
         PERFORM inorder_internal.refuse_leaf(t, leaves[missing], format(
             'has no valid btree index any more that begins with column %I', t.key_column),
-            'Each read would look at all of its rows.');
+            'Each read would look at all of its rows.',
+            format('CREATE INDEX ON %s (%I). ', leaves[missing], t.key_column));
     END IF;
     RETURN indexes;
 END $$;
@@ -51,7 +52,7 @@ BEGIN
     PERFORM inorder_internal.refuse_leaf(
         t, member, format('has lost the guard of column %I', t.key_column),
         'Its triggers were disabled, dropped or changed. Rows that came meanwhile may have numbers that '
-        'readers have passed.');
+        'readers have passed.', '');
 END $$;
 
 -- The index by which rows are found, if all that prove_ground() asks for, but the order, holds for a table without

@@ -39,7 +39,17 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'It may give rows numbers that readers have passed.',
-          HINT = 'Triggers fire in the order of their names: give it one below zz_inorder_guard.';
+          HINT = (WITH RECURSIVE above AS (
+                      -- That of a partition is renamed with the one from which it was copied.
+                      SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
+                      WHERE g.tgrelid = relation AND g.tgname = say_later_trigger.name::name
+                      UNION ALL
+                      SELECT g.tgrelid, g.tgparentid FROM above AS a JOIN pg_trigger AS g ON g.oid = a.tgparentid
+                  )
+                  SELECT format('Triggers fire in the order of their names, byte by byte: ALTER TRIGGER %I ON %s '
+                                'RENAME TO %I.', name, a.tgrelid::regclass,
+                                concat('a_', left(name, 61 - octet_length(name) + char_length(name))))
+                  FROM above AS a WHERE a.tgparentid = 0);
 END $$;
 
 CREATE FUNCTION inorder_internal.say_restored_table(relation regclass) RETURNS void
@@ -70,6 +80,18 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
+-- How rows can be deleted and changed all the same, as text of a HINT; of a log of changes they cannot.
+CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    root regclass := coalesce(pg_partition_root(relation), relation);
+BEGIN
+    RETURN CASE WHEN NOT EXISTS (SELECT FROM pg_trigger AS g
+                                 WHERE g.tgrelid = root AND g.tgname = 'zz_inorder_changes')
+                THEN format('To follow a table whose rows are deleted or change, call feed_disable(%L), then '
+                            'changes_enable(%L).', root, root) END;
+END $$;
+
 CREATE FUNCTION inorder_internal.say_changed(relation regclass, changed name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -77,8 +99,9 @@ DECLARE
 BEGIN
     RAISE 'column "%" of "%" must not change', changed, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count has passed over this row by its value.',
-          HINT = 'Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns anew: '
-                 'such a table must not be updated.', SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
+          HINT = concat('Other columns may change. A BEFORE UPDATE trigger makes the server compute generated columns '
+                        'anew: such a table must not be updated. ', inorder_internal.way_to_change(relation)),
+          SCHEMA = c.schema, TABLE = c.relname, COLUMN = changed;
 END $$;
 
 CREATE FUNCTION inorder_internal.say_insert_only(relation regclass, command text) RETURNS void
@@ -88,6 +111,6 @@ DECLARE
 BEGIN
     RAISE 'cannot % "%": it is insert-only', command, c.relname
     USING ERRCODE = 'restrict_violation', DETAIL = 'A feed or an exact count relies on its rows.',
-          HINT = 'Moving a row to another partition deletes it from this one. Detach or drop whole partitions, or '
-                 'call feed_disable() first.', SCHEMA = c.schema, TABLE = c.relname;
+          HINT = concat('Moving a row to another partition deletes it from this one. Detach or drop whole partitions. ',
+                        inorder_internal.way_to_change(relation)), SCHEMA = c.schema, TABLE = c.relname;
 END $$;

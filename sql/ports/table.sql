@@ -212,6 +212,48 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
+-- How many rows of a table and its partitions were deleted and updated, as far as statistics know.
+CREATE FUNCTION inorder_internal.written_over(relation regclass, OUT deleted bigint, OUT updated bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    SELECT sum(pg_stat_get_tuples_deleted(m)), sum(pg_stat_get_tuples_updated(m)) INTO deleted, updated
+    FROM unnest(inorder_internal.tree(relation)::oid[]) AS m;
+END $$;
+
+-- Whether the changes of a table are logged, by the name of the trigger that does it.
+CREATE FUNCTION inorder_internal.has_log(relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_trigger AS g
+                   WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
+END $$;
+
+-- The name of a table as a word of a shell.
+CREATE FUNCTION inorder_internal.shell_word(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE WHEN relation::text ~ '^[a-z0-9_.]+$' THEN relation::text
+                ELSE concat('''', replace(relation::text, '''', '''\'''''), '''') END;
+END $$;
+
+-- What makes a table readable, as text of a HINT: enabling it, a column, or a log of its changes.
+CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    counted record := inorder_internal.written_over(relation);
+    shell text := format('; from a shell: inorder prepare %s', inorder_internal.shell_word(relation));
+BEGIN
+    RETURN CASE
+        WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
+        THEN format('Let its owner call feed_enable(%L).', relation)
+        WHEN inorder_internal.has_log(relation)
+        THEN 'Its changes are logged: read the log; from a shell: inorder tail --changes.'
+        WHEN counted.deleted > 0 OR counted.updated > 0
+        THEN format('Its rows are updated or deleted. It cannot be counted; to follow it let its owner call '
+                    'changes_enable(%L)%s --changes.', relation, shell)
+        ELSE format('Let its owner run what feed_prepare(%L) returns%s.', relation, shell) END;
+END $$;
+
 -- How a table is read: its column with the transaction number, the base, the index.
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
@@ -236,7 +278,7 @@ BEGIN
               DETAIL = 'It is recognised by its default, uuid_xact_nextval() or xact_id(), or as '
                        'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
               HINT = CASE WHEN amount > 1 THEN 'Name the one to use.'
-                          ELSE format('SELECT * FROM feed_prepare(%L) shows how to add one.', relation) END;
+                          ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     t.is_partial := inorder_internal.has_partial_index(relation, key_attnum);
     IF t.is_partial IS NULL THEN
@@ -272,6 +314,21 @@ BEGIN ATOMIC
         ('zz_inorder_update'::name, CASE WHEN (t).is_generated THEN 'AFTER UPDATE'::text
                                          ELSE 'BEFORE UPDATE'::text END)) AS d(name, events);
 END;
+
+-- A trigger of a table or of a partition that would fire after the guard and could change a row that this has seen, or
+-- null.
+CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- As refuse_later_trigger() in guard.c looks for them, by bytes. 1, 2, 4 and 16 are those for each row, BEFORE, for
+    -- INSERT and for UPDATE.
+    RETURN (SELECT g.oid FROM pg_trigger AS g
+            WHERE NOT t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[])
+              AND g.tgtype & 3 = 3 AND g.tgenabled <> 'D' AND g.tgfoid <> inorder_internal.guard_function()
+              AND (g.tgtype & 4 <> 0 AND g.tgname > 'zz_inorder_guard'::name
+                   OR g.tgtype & 16 <> 0 AND g.tgname > 'zz_inorder_update'::name)
+            ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
+END $$;
 
 -- Whether a table, or a partition of it, has the triggers of the guard as feed_enable() makes them, while
 -- quote_all_identifiers is off; and the column with the number is what it was.
@@ -548,13 +605,19 @@ BEGIN
           HINT = format('Let the owner call feed_enable(%L).', t.relation);
 END $$;
 
+CREATE FUNCTION inorder_internal.say_hidden(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'row security hides rows of % from this role', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+END $$;
+
 CREATE FUNCTION inorder_internal.refuse_hidden(caller oid, relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF inorder_internal.hides_rows(caller, relation) THEN
-        RAISE 'row security hides rows of % from this role', relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'A feed and an exact count speak of all rows, hidden ones too.';
+        PERFORM inorder_internal.say_hidden(relation);
     END IF;
 END $$;
 
@@ -588,14 +651,14 @@ END $$;
 
 -- The error about a table, or a partition of it, that cannot be read as it was made readable.
 CREATE FUNCTION inorder_internal.refuse_leaf(
-    t inorder_internal.feed_table, leaf regclass, fault text, detail text
+    t inorder_internal.feed_table, leaf regclass, fault text, detail text, remedy text
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.refuse_outdated(t);
     RAISE 'table % %', leaf, fault
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail,
-          HINT = format('Let the owner call feed_enable(%L).', t.relation);
+          HINT = format('%sLet the owner call feed_enable(%L).', remedy, t.relation);
 END $$;
 
 -- Error unless the primary key is the one that distinguishes rows of one transaction.
@@ -610,7 +673,7 @@ BEGIN
                                    AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
         PERFORM inorder_internal.refuse_leaf(
             t, t.relation, 'has a key of other types than when it was made readable',
-            'It does not distinguish the rows of one transaction.');
+            'It does not distinguish the rows of one transaction.', '');
     ELSIF t.is_uuid OR cardinality(t.order_columns) = 0
        OR t.order_columns = (SELECT array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
                              CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
@@ -621,7 +684,7 @@ BEGIN
     END IF;
     PERFORM inorder_internal.refuse_leaf(
         t, t.relation, 'has another primary key than when it was made readable',
-        'Its feeds read the rows of one transaction in the order of that key.');
+        'Its feeds read the rows of one transaction in the order of that key.', '');
 END $$;
 
 -- Error unless the columns by which rows are read are what they were. Nobody gives a generated column a value, and the
@@ -633,7 +696,7 @@ BEGIN
     IF t.is_generated THEN
         PERFORM inorder_internal.refuse_leaf(t, c.oid, format(
             'has another expression in column %I than xact_id_generated() with the base of its feed', t.key_column),
-            'Rows of it may have numbers of other transactions.')
+            'Rows of it may have numbers of other transactions.', 'Give it that expression. ')
         FROM unnest(inorder_internal.tree(t.relation)) AS m JOIN pg_class AS c ON c.oid = m AND c.relkind = 'r'
         LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = t.key_column AND NOT a.attisdropped
         LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
@@ -657,5 +720,5 @@ BEGIN
     RAISE 'table % has not been made readable by transactions', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Without the guard its rows may have numbers that readers have passed.',
-          HINT = format('Let its owner call feed_enable(%L).', relation);
+          HINT = inorder_internal.way_to_read(relation);
 END $$;

@@ -1,0 +1,84 @@
+-- What would fail from then on, asked before a table gets its guard or its column: an error where the catalog shows it,
+-- a warning where it depends on what writers do. The warnings have the SQLSTATE of the guard's errors.
+
+-- A BEFORE UPDATE trigger of a table or of a partition, or null: with one, also if it is disabled, each UPDATE makes
+-- the server compute generated columns anew.
+CREATE FUNCTION inorder_internal.recomputing_trigger(relation regclass) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- 1, 2 and 16 are those for each row, BEFORE, and for UPDATE.
+    RETURN (SELECT g.oid FROM pg_trigger AS g
+            WHERE g.tgrelid = ANY (inorder_internal.tree(relation)::oid[]) AND g.tgtype & 19 = 19
+            ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
+END $$;
+
+-- Error if the guard would refuse what is written, or reads would refuse the table, because of its triggers.
+CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM inorder_internal.say_later_trigger(g.tgrelid, g.tgname::text)
+    FROM pg_trigger AS g WHERE g.oid = inorder_internal.later_trigger(t);
+    IF t.is_generated AND inorder_internal.recomputing_trigger(t.relation) IS NOT NULL THEN
+        RAISE 'each UPDATE of % would change its transaction number, which is generated', t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = (SELECT format('With a BEFORE UPDATE trigger, here %I of %s, the server computes generated '
+                                      'columns anew.', g.tgname, g.tgrelid::regclass)
+                        FROM pg_trigger AS g WHERE g.oid = inorder_internal.recomputing_trigger(t.relation)),
+              HINT = format('Drop the trigger; or read the table by a number that is a default: feed_prepare(%L, name) '
+                            'adds a column of that name.', t.relation);
+    END IF;
+END $$;
+
+-- The foreign keys whose actions delete rows of a table, or change a column that readers depend on.
+CREATE FUNCTION inorder_internal.acting_keys(t inorder_internal.feed_table) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (
+        SELECT string_agg(format('%I of %s to %s', c.conname, c.conrelid::regclass, c.confrelid::regclass), ', '
+                          ORDER BY c.conname, c.conrelid)
+        FROM pg_constraint AS c
+        WHERE c.conrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND c.contype = 'f' AND c.conparentid = 0
+          AND (c.confdeltype = 'c'
+               -- SET NULL, SET DEFAULT and, ON UPDATE, CASCADE.
+               OR (c.confdeltype IN ('n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
+                  AND EXISTS (SELECT FROM pg_attribute AS a
+                              WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
+                                AND a.attname = ANY (inorder_internal.known_columns(t)))));
+END $$;
+
+-- Warn of what the guard will refuse, and of what feeds will not deliver, if writers go on as before.
+CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    members oid[] := inorder_internal.tree(t.relation)::oid[];
+    logged text := format('To follow such a table, let its owner call changes_enable(%L) instead; from a shell: '
+                          'inorder prepare %s --changes.', t.relation, inorder_internal.shell_word(t.relation));
+    keys text := inorder_internal.acting_keys(t);
+    counted record := inorder_internal.written_over(t.relation);
+BEGIN
+    IF inorder_internal.has_log(t.relation) THEN
+        RAISE WARNING 'the changes of table % are logged, and it becomes insert-only', t.relation
+        USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log delivers what is updated and deleted, too.',
+              HINT = 'feed_create() of the log makes one; from a shell: inorder tail --changes.';
+    ELSIF counted.deleted > 0 OR counted.updated > 0 THEN
+        RAISE WARNING 'rows of table % were deleted or updated', t.relation
+        USING ERRCODE = 'restrict_violation',
+              DETAIL = format('%s were deleted and %s updated since statistics were reset. With a feed or an exact '
+                              'count DELETE is an error, and no feed delivers a row again that was updated.',
+                              counted.deleted, counted.updated),
+              HINT = logged;
+    END IF;
+    IF keys IS NOT NULL THEN
+        RAISE WARNING 'foreign keys delete or change rows of table %', t.relation
+        USING ERRCODE = 'restrict_violation',
+              DETAIL = format('%s: where the guard refuses that, the statement on the other table fails.', keys),
+              HINT = logged;
+    END IF;
+    IF NOT t.is_generated AND EXISTS (SELECT FROM pg_subscription_rel AS s WHERE s.srrelid = ANY (members)) THEN
+        RAISE WARNING 'table % receives rows of a subscription', t.relation
+        USING ERRCODE = 'restrict_violation',
+              DETAIL = format('They have the numbers of the publisher, which are refused, unless it does not publish '
+                              'column %I.', t.key_column),
+              HINT = 'DROP SUBSCRIPTION first.';
+    END IF;
+END $$;
