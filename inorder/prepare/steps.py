@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -26,6 +27,11 @@ CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "fe
 ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about what writers do, as of the errors of the guard
 # Nothing of a session is left to the defaults of the role or of the database.
 SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
+
+
+class Notice(NamedTuple):
+    sqlstate: str | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Preparation:
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
         for notice in notices:
-            self.say(as_lines(notice))
+            self.say(notice.text)
         if not self.request.insert_only and not self.request.changes and any(one.sqlstate == ASKED for one in notices):
             raise InputError(
                 f"table {self.table.shown} may become insert-only, or not: see above. Nothing was done\n"
@@ -75,15 +81,19 @@ class Preparation:
             self.require_privileges(creates=any(statement.startswith("CREATE INDEX") for statement in statements))
         return statements
 
-    def noticed(self) -> tuple[list[str], list[Diagnostic]]:
+    def noticed(self) -> tuple[list[str], list[Notice]]:
         """The statements, and what the server says of them."""
-        notices: list[Diagnostic] = []
+        notices: list[Notice] = []
         connection = self.session.connection
-        connection.add_notice_handler(notices.append)
+
+        def notice(said: Diagnostic) -> None:  # which is gone afterwards
+            notices.append(Notice(said.sqlstate, as_lines(said)))
+
+        connection.add_notice_handler(notice)
         try:
             return self.statements("notice"), notices
         finally:
-            connection.remove_notice_handler(notices.append)
+            connection.remove_notice_handler(notice)
 
     def statements(self, least: str = "error") -> list[str]:
         parts = {"table": self.table.oid, "column": self.request.column}

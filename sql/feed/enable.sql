@@ -55,7 +55,8 @@ BEGIN
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);
     t := inorder_internal.describe(relation, key_column);
-    PERFORM inorder_internal.check_alone(relation), inorder_internal.check_triggers(t);
+    PERFORM inorder_internal.check_alone(relation), inorder_internal.check_triggers(t),
+            inorder_internal.refuse_hidden(caller, relation);
     IF NOT inorder_internal.has_own_guard(relation) THEN
         PERFORM inorder_internal.warn_of_writers(t);
     END IF;

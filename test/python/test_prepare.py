@@ -1,13 +1,17 @@
 """inorder prepare: online, over whatever holds the table, again after whatever interrupted it, and back."""
 
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
+import pooler
+import preloaded
 from conftest import scalar
 from copies import Copy
 from ground import roles
@@ -47,17 +51,34 @@ def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
         yield connection
 
 
+def outputs(prepare: Tail, *arguments: str, code: int = 0) -> tuple[list[str], list[str]]:
+    """What a run wrote to stdout and to stderr."""
+    done = preloaded.run(["prepare", *arguments], prepare.folder, prepare.environment, PATIENCE)
+    assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
+    return done.stdout.decode().splitlines(), done.stderr.decode().splitlines()
+
+
+SAID = ("NOTICE", "WARNING", "DETAIL", "HINT", "table public.old in database tail:")
+
+
 def run(prepare: Tail, *arguments: str) -> list[str]:
-    with prepare.started("old", *arguments) as running:
-        assert running.stderr and running.wait(PATIENCE) == 0
-        return running.stderr.read().decode().splitlines()
+    """The statements of a run, without what it says before."""
+    _, said = outputs(prepare, "old", *arguments)
+    statements = [line for line in said if not line.startswith(SAID)]
+    assert not statements or said.index(SAID[-1]) < said.index(statements[0])
+    return statements
 
 
 def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
     planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old')")]
-    assert prepare("old", "--dry-run").splitlines() == [f"{statement};" for statement in planned]
+    listed, said = outputs(prepare, "old", "--dry-run")
+    assert listed == [f"{statement};" for statement in planned]
+    assert "NOTICE:  table public.old gets column xact" in said
     assert run(prepare) == planned
-    assert [line.split()[0] for line in run(prepare)] == ["ANALYZE", "SELECT"]
+    assert (outputs(prepare, "old"), outputs(prepare, "old", "--dry-run")) == (
+        (["public.old is readable"], []),
+        ([], []),
+    )
     old.execute("INSERT INTO old VALUES (10, 10); SELECT feed_create('f', 'old')")
     assert old.execute("SELECT k FROM feed_read('f', null::old)").fetchall() == [(k,) for k in range(1, 11)]
 
@@ -167,11 +188,8 @@ def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
 
 def test_existing_rows_that_are_one_piece_are_told_of_once(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int)")
-    told = [line for line in run(prepare, "--dry-run") + run(prepare) if line.startswith(("WARNING", "HINT"))]
-    assert told == 2 * [
-        "WARNING:  table public.old has no primary key: feeds will read its existing rows as one piece",
-        "HINT:  Add one before, or create feeds with start 'now'.",
-    ]
+    told = "NOTICE:  feeds will read the existing rows of public.old as one piece"
+    assert [outputs(prepare, "old", *option)[1].count(told) for option in (["--dry-run"], [], [])] == [1, 1, 0]
 
 
 def test_partitions(prepare: Tail, old: Connection) -> None:
@@ -212,7 +230,7 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     old.execute("UPDATE old SET n = 7 WHERE k = 3")
     copy.follow(old)
     assert len(copy.rows) == 8
-    assert [line.split(".")[1] for line in run(prepare, "--changes", "--feed", "copy")] == ["changes_enable('public"]
+    assert run(prepare, "--changes", "--feed", "copy") == []
     assert prepare("old", "--changes", "--undo", "--dry-run").startswith("SELECT public.changes_disable(")
     run(prepare, "--changes", "--undo")
     assert scalar(old, "SELECT to_regprocedure('old_changes()')") is None
@@ -237,3 +255,139 @@ def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) 
         "old", "--changes", "--column", "n", code=2
     )
     assert "--feed requires --changes" in prepare("old", "--feed", "f", code=2)
+
+
+def deleted_from(connection: Connection) -> None:
+    run_all(connection, "DELETE FROM old WHERE k > 7", "UPDATE old SET n = 0 WHERE k = 1")
+    run_all(connection, "SELECT pg_stat_force_next_flush()")
+
+
+def run_all(connection: Connection, *statements: str) -> None:
+    for statement in statements:
+        connection.execute(statement.encode())
+
+
+def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) -> None:
+    deleted_from(old)
+    for option in (["--dry-run"], []):
+        listed, said = outputs(prepare, "old", *option, code=2)
+        assert listed == [] and "WARNING:  rows of table public.old were deleted or updated" in said
+        assert any("2 were deleted and 1 updated" in line for line in said)
+        assert any("inorder prepare public.old --changes logs" in line and "--insert-only" in line for line in said)
+    assert scalar(old, COLUMNS) == "k,n"
+    assert run(prepare, "--changes")[0].startswith("SELECT public.changes_enable(")
+    run_all(old, "DELETE FROM old WHERE k = 7")
+    run_all(old, "SELECT changes_disable('old')", "DROP TABLE old_changes")
+    assert run(prepare, "--insert-only")
+    assert scalar(old, READABLE) == 1
+
+
+@pytest.mark.editions
+def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepare: Tail, old: Connection) -> None:
+    keep = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
+    is_c = bool(old.execute("SELECT FROM pg_extension WHERE extname = 'inorder'").fetchall())
+    faults = {
+        "fires after the guard": (
+            "CREATE TRIGGER zzz_touch BEFORE INSERT ON old FOR EACH ROW EXECUTE FUNCTION keep()",
+            "DROP TRIGGER zzz_touch ON old",
+        ),
+        "it is of type": (
+            "CREATE TYPE typed AS (k int); ALTER TABLE old DROP n; ALTER TABLE old OF typed", "ALTER TABLE old NOT OF",
+        ),
+        "it has a row type that column o of public.user has": (
+            'CREATE TABLE "user" (o old)', 'DROP TABLE "user"',
+        ),
+        "it is not permanent": ("ALTER TABLE old SET UNLOGGED", "ALTER TABLE old SET LOGGED"),
+    }  # fmt: skip
+    run_all(old, keep)
+    for message, (change, undo) in faults.items():
+        old.execute(change.encode())
+        if is_c or message != "fires after the guard":
+            for option in (["--dry-run"], []):
+                listed, said = outputs(prepare, "old", *option, code=2)
+                assert listed == [] and message.replace("public.user", 'public."user"') in said[0], said
+            assert "xact" not in str(scalar(old, COLUMNS))
+        old.execute(undo.encode())
+    run_all(old, "CREATE TABLE above (k int) PARTITION BY LIST (k)", "ALTER TABLE above ATTACH PARTITION old DEFAULT")
+    assert "HINT:  Prepare public.above, of which it is a part." in outputs(prepare, "old", code=2)[1]
+
+
+def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Connection) -> None:
+    run_all(
+        old, "CREATE TABLE archive AS SELECT * FROM old", "CREATE VIEW seen AS SELECT k FROM old",
+        "CREATE FUNCTION keep_old() RETURNS void LANGUAGE sql AS 'INSERT INTO archive SELECT * FROM old'",
+        "CREATE FUNCTION gold() RETURNS text LANGUAGE sql AS $$ SELECT 'gold' $$", "CREATE PUBLICATION p FOR TABLE old",
+    )  # fmt: skip
+    _, said = outputs(prepare, "old", "--insert-only")
+    text = "\n".join(said)
+    assert "these mention the table: function public.keep_old(), view public.seen." in text
+    assert "COPY without a list of columns" in text and "WARNING:  table public.old is published" in text
+    with pytest.raises(psycopg.errors.SyntaxError, match="more expressions than target columns"):
+        old.execute("SELECT keep_old()")
+
+
+def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
+    """The superuser may do everything, but not be the owner: the command for the owner works."""
+    with roles(old, "prepare_app"):
+        run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
+        run_all(old, "GRANT CREATE ON SCHEMA public TO prepare_app")
+        for option in (["--dry-run"], []):
+            _, said = outputs(prepare, "old", "--changes", *option, code=2)
+            assert "ownership of table public.old, which belongs to role prepare_app" in said[0]
+        command = shlex.split(said[1].partition("do it: inorder prepare ")[2])
+        assert "user=prepare_app" in command[-1]
+        assert outputs(prepare, *command)[0] == ["public.old is logged: see inorder tail --changes"]
+        assert outputs(prepare, *command)[1] == []
+
+
+def test_names_that_need_quotes(prepare: Tail, old: Connection) -> None:
+    run_all(old, 'CREATE TABLE "Orders" (k int PRIMARY KEY)', "CREATE SCHEMA app", "CREATE TABLE app.bills (k int)")
+    hint = """HINT:  There is 'public."Orders"': SQL reads a name without quotes in lower case."""
+    for command in ("prepare", "tail", "count"):
+        tool = Tail.__new__(Tail)
+        tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
+        options = ["--position", "p"] if command == "tail" else []
+        assert hint in tool("Orders", *options, code=2)
+        assert "app.bills" in tool("bills", *options, code=2)
+    assert outputs(prepare, '"Orders"')[0] == ['public."Orders" is readable']
+
+
+def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> None:
+    tail, count = (Tail.__new__(Tail) for _ in range(2))
+    for tool, command in ((tail, "tail"), (count, "count")):
+        tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
+    for option in ("", " --changes"):
+        assert f"inorder prepare public.old{option}." in tail("old", "--position", "p", code=2)
+        assert f"inorder prepare public.old{option}." in count("old", code=2)
+        assert f"inorder prepare public.old{option}." in count("old", "--start", code=2)
+        deleted_from(old)
+    assert "inorder prepare public.old --changes" in tail("old", "--position", "p", "--changes", code=2)
+
+
+@pytest.fixture
+def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iterator[Tail]:
+    """Through a pooler that leaves out the options of a client: its sessions have the path of the role."""
+    more = "ignore_startup_parameters = extra_float_digits, options\n"
+    with pooler.pooled(cluster, shared_folder, more=more) as port:
+        prepare.environment |= {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
+        yield prepare
+
+
+def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: Connection) -> None:
+    """The table of another tenant has the name, too."""
+    run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
+    pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
+    for command, options in (("prepare", []), ("tail", ["--position", "p"]), ("count", [])):
+        pooled_prepare.command = command
+        said = pooled_prepare("old", *options, code=2)
+        assert "cannot tell which table old is" in said and "Name the table with its schema." in said
+    pooled_prepare.command = "prepare"
+    assert outputs(pooled_prepare, "tenant.old")[0] == ["tenant.old is readable"]
+    del pooled_prepare.environment["PGOPTIONS"]
+    assert outputs(pooled_prepare, "old")[0] == ["public.old is readable"]
+
+
+def test_the_path_that_a_connection_asks_for_finds_the_table(prepare: Tail, old: Connection) -> None:
+    run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
+    prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
+    assert outputs(prepare, "old")[0] == ["tenant.old is readable"]
