@@ -75,10 +75,8 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
     assert listed == [f"{statement};" for statement in planned]
     assert "NOTICE:  table public.old gets column xact" in said
     assert run(prepare) == planned
-    assert (outputs(prepare, "old"), outputs(prepare, "old", "--dry-run")) == (
-        (["public.old is readable"], []),
-        ([], []),
-    )
+    assert outputs(prepare, "old") == (["public.old is readable"], [])
+    assert outputs(prepare, "old", "--dry-run") == ([], [])
     old.execute("INSERT INTO old VALUES (10, 10); SELECT feed_create('f', 'old')")
     assert old.execute("SELECT k FROM feed_read('f', null::old)").fetchall() == [(k,) for k in range(1, 11)]
 

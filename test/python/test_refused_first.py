@@ -135,7 +135,8 @@ LATER = {
         "… is not the table that this query was made for",
         "the key of … is not the one by which transaction … was read in part",
         "table … was made readable anew, or rebased, since this call began",
-        "table … has no column … any more, which its feed relies on", "columns of … were changed after this query began",
+        "table … has no column … any more, which its feed relies on",
+        "columns of … were changed after this query began",
         "table … has a key of other types than when it was made readable",
         "table … has another primary key than when it was made readable",
         "partition … has rows of transactions that the feed has already read",
@@ -150,8 +151,8 @@ LATER = {
     ),
     "the same check of feed_enable(), tried in feed_prepare.sql": (
         "cannot read … by transactions: it is not a table", "cannot read … by transactions: it …",
-        "cannot read … by transactions: it is not stored in a heap, or a partition is not: what a snapshot sees of it is "
-        "not known",
+        "cannot read … by transactions: it is not stored in a heap, or a partition is not: what a snapshot sees of it "
+        "is not known",
         "cannot read … by transactions: it has foreign tables among its partitions, whose transactions are another "
         "server's",
     ),
