@@ -299,7 +299,8 @@ def test_statements_name_everything_exactly(tables: Connection) -> None:
     for text in made:
         assert not [found for found in unqualified(text) if found not in allowed], text
     made.update(texts(tables, (LOG,)))
-    parts = {"schema": "public", "quoted": "o.keyed", "table": 0}
+    tables.execute("CREATE TABLE o.plain (id int PRIMARY KEY)")
+    parts = {"schema": "public", "quoted": "o.plain", "table": sql.SQL("'o.plain'::pg_catalog.regclass")}
     for undo, feed in ((True, None), (False, None), (False, "f")):
         statement = query("prepare_changes").format(inorder=sql.Identifier("public"), undo=undo, feed=feed, **parts)
         made.add(str(tables.execute(statement).fetchall()[0][0]))

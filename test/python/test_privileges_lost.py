@@ -256,7 +256,8 @@ def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
 # What waits for no lock of a table, a feed or a count.
 WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
-    "feed_is_table": "of its arguments", "feed_guard": "a trigger", 
+    "changes_prepare": "of the catalog, for the owner",
+    "feed_is_table": "of its arguments", "feed_guard": "a trigger",
     "changes_trigger": "a trigger", "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
 }  # fmt: skip
 

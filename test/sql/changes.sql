@@ -3,7 +3,9 @@ CREATE TABLE people (id int, area text COLLATE "C", note text, PRIMARY KEY (area
 CREATE TABLE north PARTITION OF people FOR VALUES IN ('n');
 CREATE TABLE others PARTITION OF people DEFAULT;
 INSERT INTO people VALUES (1, 'n');
+SELECT changes_prepare('people');
 SELECT changes_enable('people');
+SELECT changes_prepare('people');
 SELECT attname, attnotnull, inorder_internal.column_definition(a, a.atttypid) FROM pg_attribute AS a WHERE attrelid = 'people_changes'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT tgrelid::regclass AS of, string_agg(concat(tgname, ' ', tgenabled), ', ' ORDER BY tgname) AS triggers FROM pg_trigger WHERE tgname ~ 'changes' GROUP BY tgrelid ORDER BY tgrelid::regclass::text;
 SELECT tgname, tgfoid::regproc AS calls FROM pg_trigger WHERE tgrelid = 'people_changes'::regclass AND tgname ~ 'changes|marker' ORDER BY tgname;
