@@ -36,7 +36,7 @@ TABLES = {
         "CREATE TABLE rest PARTITION OF parts DEFAULT",
     ],
     "made": [
-        "CREATE TABLE made (n int, note int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED) "
+        "CREATE TABLE made (n int, note int, xact bigint GENERATED ALWAYS AS (xact_id_generated(7)) STORED) "
         "PARTITION BY LIST (n)",
         "CREATE INDEX ON made (xact)",
         "CREATE TABLE made_part PARTITION OF made FOR VALUES IN (1)",
@@ -45,11 +45,8 @@ TABLES = {
 KEEP = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
 TRIGGER = 'CREATE TRIGGER "{}" BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep()'
 # Some before those of the guard, some between, some after; letters outside ASCII are after all others.
-NAMES = (
-    "touch", "Touch", "ZZZ", "zz_inorder", "zz_inorder_guard2", "zz_inorder_touch", "zz_inorder_update2", "zzz",
-    "zzz_touch", "обновить", "更新", "Über",
-)  # fmt: skip
-PLACES = ("key", "number", "generated", "parts", "part", "made_part")
+NAMES = ("touch", "ZZZ", "zz_inorder", "zz_inorder_touch", "zzz", "обновить", "更新")
+PLACES = ("key", "generated", "parts", "part", "made_part")
 ROOTS = {"part": "parts", "made_part": "made"}
 SUPERUSER = "RESET ROLE"
 OWNER = "SET ROLE asked_owner"
@@ -65,7 +62,9 @@ CHANGES = {
         "has no valid btree index any more that begins with column id",
     ),
     "another expression": (
-        "made", ["ALTER TABLE made_part ALTER COLUMN xact SET EXPRESSION AS (xact_id_generated(7))"],
+        "made", ["DROP INDEX made_xact_idx",
+                 "ALTER TABLE made_part ALTER COLUMN xact SET EXPRESSION AS (xact_id_generated())",
+                 "CREATE INDEX ON made (xact)"],
         "has another expression in column xact",
     ),
     "row security": (
@@ -225,7 +224,7 @@ def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection
     for place in PLACES:
         table = ROOTS.get(place, place)
         for name in NAMES:
-            for event in ("INSERT", "UPDATE", "INSERT OR UPDATE"):
+            for event in ("INSERT", "UPDATE"):
                 changes = [TRIGGER.format(name, event, place)]
                 first, later = refused_first(owner, table, changes), refused_later(owner, table, changes)
                 if set(first) != ({"enable", "create", "count", "prepare"} if later else set()):
