@@ -156,14 +156,16 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (
         WITH named AS (
-            SELECT c.reltype, concat('\m', regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '\M') AS word
+            SELECT c.reltype, lower(c.relname) AS word, nullif(quote_ident(c.relname), c.relname::text) AS quoted
             FROM pg_class AS c WHERE c.oid = relation
         )
         SELECT string_agg(m.what, ', ' ORDER BY m.what COLLATE "C")
         FROM (SELECT concat('function ', p.oid::regprocedure) AS what
               FROM named AS n CROSS JOIN pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.oid >= 16384 AND l.lanname NOT IN ('internal', 'c')
-                AND (p.prosrc ~* n.word OR p.prorettype = n.reltype OR n.reltype = ANY (p.proargtypes::oid[])
+                AND (n.word = ANY (regexp_split_to_array(lower(p.prosrc), '[^[:alnum:]_]+'))
+                     OR strpos(p.prosrc, n.quoted) > 0 OR p.prorettype = n.reltype
+                     OR n.reltype = ANY (p.proargtypes::oid[])
                      OR EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
                                 AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation))
                 AND p.pronamespace <> 'inorder_internal'::regnamespace AND strpos(p.prosrc, 'inorder_internal.') = 0
@@ -248,4 +250,5 @@ Warns if rows were updated or deleted, as statistics say, or foreign keys do tha
 The first takes ACCESS EXCLUSIVE for a moment; set lock_timeout. A feed reads the existing rows by the primary key, in '
 'pieces; without one, as one piece. Errors: wrong_object_type (it could not be read afterwards, or gets no column), '
 'duplicate_column (a column of this name without such a default), object_not_in_prerequisite_state (readable by '
-'another column already, in one tree with another table, restored, a trigger that fires after the guard, row security).';
+'another column already, in one tree with another table, restored, a trigger that fires after the guard, row security'
+').';

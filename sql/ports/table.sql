@@ -233,7 +233,7 @@ CREATE FUNCTION inorder_internal.shell_word(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN CASE WHEN relation::text ~ '^[a-z0-9_.]+$' THEN relation::text
-                ELSE concat('''', replace(relation::text, '''', '''\'''''), '''') END;
+                ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
 -- What makes a table readable, as text of a HINT: enabling it, a column, or a log of its changes.
