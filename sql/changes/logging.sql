@@ -64,7 +64,8 @@ END;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
 -- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
--- owner of the state. Which functions a condition calls is not looked up.
+-- owner of the state. What a condition calls is known by its dependencies: of the server's own there are none, and those
+-- of the SQL edition are on functions of inorder.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -74,8 +75,14 @@ BEGIN
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
     JOIN pg_roles AS r ON r.oid = f.proowner
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
-      AND (g.tgqual IS NOT NULL OR NOT r.rolsuper AND f.proowner <> c.relowner
-           AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function())
+      AND (NOT r.rolsuper AND f.proowner <> c.relowner
+           AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function()
+           OR g.tgqual IS NOT NULL AND EXISTS (
+               SELECT FROM pg_depend AS d LEFT JOIN pg_proc AS p ON p.oid = d.refobjid
+               WHERE d.classid = 'pg_trigger'::regclass AND d.objid = g.oid
+                 AND (d.refclassid IN ('pg_operator'::regclass, 'pg_type'::regclass)
+                      OR d.refclassid = 'pg_proc'::regclass AND p.oid <> f.oid
+                         AND p.pronamespace <> 'inorder_internal'::regnamespace)))
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
         RAISE 'trigger "%" of table % may call a function of another role than its owner', strange.name,
