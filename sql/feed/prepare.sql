@@ -182,10 +182,13 @@ END $$;
 CREATE FUNCTION inorder_internal.say_column_comes(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    published text := (SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname)
-                       FROM pg_publication AS p
-                       WHERE EXISTS (SELECT FROM pg_get_publication_tables(p.pubname) AS g
-                                     WHERE g.relid = ANY (inorder_internal.tree(relation)::oid[])));
+    members oid[] := inorder_internal.tree(relation)::oid[];
+    published text := (
+        SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication AS p
+        WHERE p.puballtables
+           OR EXISTS (SELECT FROM pg_publication_rel AS r WHERE r.prpubid = p.oid AND r.prrelid = ANY (members))
+           OR EXISTS (SELECT FROM pg_publication_namespace AS s JOIN pg_class AS c ON c.relnamespace = s.pnnspid
+                      WHERE s.pnpubid = p.oid AND c.oid = ANY (members)));
 BEGIN
     RAISE NOTICE 'table % gets column %', relation, quote_ident(key_column)
     USING DETAIL = format(
