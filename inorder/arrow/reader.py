@@ -84,10 +84,6 @@ class Connection:
         self.rows(query("session_settings"))  # the driver ends a transaction in which rows are left
         self.run("SET LOCAL timezone = 'UTC'")
 
-    def cancel(self) -> None:
-        with suppress(adbc_driver_manager.Error):
-            self.cursor.adbc_cancel()
-
     def close(self) -> None:
         for used in (self.cursor, self.connection):
             with suppress(adbc_driver_manager.Error):
@@ -104,10 +100,8 @@ class ArrowReader:
     The hint is that of the error for a value that Arrow has not; without one the value is null.
     """
 
-    def __init__(
-        self, hint: str | None, fields: Fields = fields_of, settings: Sequence[str] = (), rows: str = "reader_rows"
-    ) -> None:
-        self.hint, self.fields, self.settings, self.kept = hint, fields, settings, rows
+    def __init__(self, hint: str | None, fields: Fields = fields_of, rows: str = "reader_rows") -> None:
+        self.hint, self.fields, self.kept = hint, fields, rows
         self.connections: dict[Session, Connection] = {}
 
     def of_batch(
@@ -154,12 +148,8 @@ class ArrowReader:
         if session not in self.connections:
             self.connections[session] = Connection(same_server(session))
         connection = self.connections[session]
-        connection.hold(table.identifier, (*session.settings, *self.settings))
+        connection.hold(table.identifier, session.settings)
         return connection, columns_of(connection.rows(query("reader_columns"), table=table.oid))
-
-    def cancel(self) -> None:
-        for connection in list(self.connections.values()):
-            connection.cancel()
 
     def close(self) -> None:
         while self.connections:

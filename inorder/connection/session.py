@@ -110,9 +110,6 @@ class Session:
         followed = f", which may be host={one_line(str(host))} port={port}" if host else ""
         return f"HINT:  Connect to the primary{followed}. With several hosts in --dsn: target_session_attrs=read-write."
 
-    def cancel(self) -> None:
-        self.connection.cancel()
-
     def close(self) -> None:
         self.connection.close()
 

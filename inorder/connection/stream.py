@@ -35,10 +35,6 @@ class Rows:
         first, last = (sum(self.lengths[:place]) for place in part.indices(len(self))[:2])
         return Rows(memoryview(self.content)[first:last], self.lengths[part])
 
-    @property
-    def nbytes(self) -> int:
-        return len(self.content)
-
 
 class Stream:
     """Statements of one transaction, sent at once: the server works while the client does something else.

@@ -134,13 +134,6 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_parts: The parts of a batch, in its order; null if it has no transactions.
-SELECT pg_catalog.json_agg(part::pg_catalog.jsonb)::pg_catalog.text
-FROM CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
-CROSS JOIN LATERAL {inorder}.reader_split({table}::pg_catalog.oid::pg_catalog.regclass, b,
-                                          {parts}::pg_catalog.int4) AS part
-WHERE NOT pg_catalog.isempty(part.transactions)
-
 -- tail_rows: Rows, as the server writes them.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 

@@ -10,7 +10,7 @@ import click
 
 from inorder.errors import InputError
 from inorder.options import FILE, FOLDER, Sections, Value, count, dsn_option, duration, format_option, option, size
-from inorder.tail.request import MOST_JOBS, MOST_ROWS, OUTPUTS, Request, read_partition
+from inorder.tail.request import MOST_ROWS, OUTPUTS, Request, read_partition
 
 INTERVAL = 0.2  # seconds between two updates
 CLEAR_LINE = "\r\x1b[K"
@@ -69,7 +69,6 @@ IN_DATABASE = "a feed has its table and its position in the database"
     "--changes", is_flag=True,
     excludes={
         "--feed": "keep the position by --position FILE, or read by changes_batch_rows()",
-        "--jobs": "a batch is read in one snapshot",
         "--order-by": "a row is as it is now, in no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read what a copy of TABLE has to do: rows with op, which is upsert, delete or resync, and version. "
@@ -109,14 +108,6 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--whole-transactions", "whole", is_flag=True,
     help="End no batch inside a transaction: a batch has more rows than --batch-rows if the last transaction has them.",
-)  # fmt: skip
-@option(
-    "--jobs", type=count(1, MOST_JOBS), default="1",
-    excludes={
-        "--feed": "the session that has a feed's batch reads it", "--shards": "batches are those of single shards",
-        "--order-by": "readers in parallel keep no order",
-    },
-    help="Read a batch that follows a full one in COUNT parts at a time, each on a connection of its own.",
 )  # fmt: skip
 @format_option(OUTPUTS, section="Output")
 @option(

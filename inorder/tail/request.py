@@ -7,7 +7,6 @@ from pathlib import Path
 from inorder.errors import InputError
 
 MOST_ROWS = 2**31 - 1
-MOST_JOBS = 64
 OUTPUTS = ("json", "csv", "binary", "arrow", "parquet")
 
 MOST_BUCKETS = 1000  # of a hash
@@ -56,7 +55,6 @@ class Request:
     partition_by: Partition | None = None  # of which each value has a folder of files
     misfits: str = "error"  # values that Arrow has not; or null
     batch_rows: int = 10_000
-    jobs: int = 1  # that read a batch at a time
     start: str = "beginning"
     shards: bool = False  # of a table that Citus has distributed
     order_by: str | None = None  # of a new position

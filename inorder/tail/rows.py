@@ -1,4 +1,4 @@
-"""The rows of a batch of a table, or of a part of one, on one connection."""
+"""The rows of a batch of a table, on one connection."""
 
 import json
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from psycopg import sql
 
 from inorder.connection import patience
 from inorder.connection.database import query
-from inorder.connection.session import Session, Table, same_server
+from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.connection.unsent import rows_of
 from inorder.tail.formats import FORMATS, Format
@@ -20,48 +20,22 @@ if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
 MISFIT = "--format json, csv and binary have all values. With --misfits null the value is null."
-# Somebody who waits to change the table lets a further reader wait, too, and himself waits for those that read.
-PATIENCE_OF_A_JOB = "SET LOCAL lock_timeout = '1s'"
 
 
-def arrow_of(request: Request, *settings: str) -> "ArrowReader | None":
+def arrow_of(request: Request) -> "ArrowReader | None":
     if not FORMATS[request.output].is_arrow:
         return None
     from inorder.arrow.reader import ArrowReader, fields_of_changes  # noqa: PLC0415  # for who asks for it
 
     hint = MISFIT if request.misfits == "error" else None
     if request.changes:
-        return ArrowReader(hint, fields_of_changes, settings, "reader_changes")
-    return ArrowReader(hint, settings=settings)
+        return ArrowReader(hint, fields_of_changes, "reader_changes")
+    return ArrowReader(hint)
 
 
 def changed(session: Session, table: Table) -> psycopg.Error:
     session.connection.rollback()
     return patience.changed(table.shown)
-
-
-class JobSession(Session):
-    settings = (PATIENCE_OF_A_JOB,)
-
-
-class PartReader:
-    """Reads parts of batches for one job, on a connection to the server of a session."""
-
-    def __init__(self, session: Session, table: Table, request: Request) -> None:
-        self.table, self.form = table, FORMATS[request.output]
-        self.arrow = arrow_of(request, PATIENCE_OF_A_JOB)
-        self.session = session if self.arrow else JobSession(same_server(session))
-        connected = self.arrow or self.session
-        self.cancel, self.close = connected.cancel, connected.close
-
-    def rows(self, part: Json) -> Generator[Any, None, None]:
-        try:
-            if self.arrow is not None:
-                yield from self.arrow.of_batch(self.session, self.table, as_text(part))
-            else:
-                yield from copied(self.session, self.table, self.form, part)
-        except psycopg.errors.LockNotAvailable as error:
-            raise psycopg.errors.SerializationFailure(f"{self.table.shown} is to be changed") from error
 
 
 def copied(

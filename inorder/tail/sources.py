@@ -3,24 +3,21 @@
 import json
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import psycopg
-from psycopg.abc import Buffer
 
 from inorder.connection.database import query
 from inorder.connection.patience import patiently
 from inorder.connection.session import Session, Table
 from inorder.connection.stream import Stream
 from inorder.errors import InputError
-from inorder.tail.formats import FORMATS, Pieces
-from inorder.tail.jobs import AHEAD_BYTES, Jobs
+from inorder.tail.formats import FORMATS
 from inorder.tail.position import PositionFile
 from inorder.tail.request import MOST_ROWS, Request
-from inorder.tail.rows import PartReader, arrow_of, as_text, copied
+from inorder.tail.rows import arrow_of, as_text, copied
 from inorder.tail.shards_state import ShardsState
 from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
@@ -29,7 +26,6 @@ from inorder.text import one_line
 # Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
-PART_ROWS, MOST_PARTS = 100_000, 10_000  # of a batch that jobs read
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -46,7 +42,6 @@ class TableSource(Source):
     ) -> None:
         self.request, self.name, self.file, self.saved, self.sync_output = request, name, file, saved, sync_output
         self.form, self.arrow = FORMATS[request.output], arrow_of(request)
-        self.jobs = Jobs(request.jobs, self.job)
         self.is_new = saved is None
         self.state = saved.without_origin() if saved and request.accept_origin else saved
         self.accepts_table = request.accept_table
@@ -59,7 +54,6 @@ class TableSource(Source):
         self.joined_rows = 0  # in the next, into a file
         self.limit = MOST_ROWS  # of it: half of what the server cut off; twice as much after each that it did not
         self.latest: Batch | None = None  # asked for by this run
-        self.part_rows = PART_ROWS
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -71,7 +65,6 @@ class TableSource(Source):
     def attach(self, session: Session) -> None:
         self.session = session
         self.stream = None
-        self.jobs.close()
         self.table = session.table(self.name)
         self.numbered = table = self.numbered_table()
         if self.state is None:
@@ -184,47 +177,8 @@ class TableSource(Source):
             stream.send(b"COMMIT")
             stream.begin()
 
-    def pieces(self, batch: Batch) -> Pieces:
-        """By jobs, if the batch is not a small one; meanwhile this transaction stays open: nobody changes the table."""
-        if self.request.jobs == 1 or not self.is_behind:
-            yield from super().pieces(batch)
-            return
-        first: Buffer | None = None
-        try:
-            with closing(self.jobs.parts(self.split(batch))) as parts:
-                for header, rows in chain.from_iterable(map(self.form.pieces, parts)):
-                    first = header if first is None else first
-                    if header != first:
-                        raise psycopg.errors.SerializationFailure("an enum has another label than before")
-                    yield header, rows
-                    del rows
-        finally:
-            with suppress(psycopg.OperationalError):
-                self.end_question()
-
-    def split(self, batch: Batch) -> list[Json]:
-        amount = min(max(self.request.jobs, batch.full // self.part_rows), MOST_PARTS)
-        question = self.session.statement(
-            query("tail_parts"), table=self.table.oid, batch=as_text(batch.batch), parts=amount
-        )
-        stream, self.stream = self.stream, None
-        if stream is None:
-            stream = self.session.asked(self.table, question)
-        else:
-            stream.send(self.session.message(question))
-        (parts,) = stream.begin()
-        self.stream = stream
-        found: list[Json] = json.loads(parts or b"null") or [batch.batch]
-        return found
-
-    def job(self) -> PartReader:
-        return PartReader(self.session, self.table, self.request)
-
     def expect(self, batch: Batch, size: int) -> None:
-        # A job that is a part ahead of the output does not wait.
-        self.part_rows = max(1, min(PART_ROWS, AHEAD_BYTES * batch.full // size))
-        most = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
-        self.joined_rows = self.request.jobs * most
+        self.joined_rows = min(JOINED_ROWS, JOINED_BYTES * batch.full // size, JOINED_BATCHES * batch.full)
         if self.stream is None:
             self.ask_ahead(batch)
 
@@ -295,10 +249,6 @@ class TableSource(Source):
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:
             self.save(self.state)
-
-    def close(self) -> None:
-        super().close()
-        self.jobs.close()
 
 
 class ChangesSource(TableSource):

@@ -54,7 +54,7 @@ REFUSED = ("UPDATE app.events SET id = DEFAULT", "DELETE FROM app.numbers", "TRU
 COMMANDS = {
     "tail app.events --position {p}": ALL, "tail app.events --position {p} --format csv --batch-rows 1": ALL,
     "tail app.events --position {p} --format binary": ALL, "tail app.numbers --position {p} --order-by n": ALL,
-    "tail app.parts --position {p} --jobs 2": ALL, "tail app.events --position {p} --format arrow": ALL,
+    "tail app.parts --position {p}": ALL, "tail app.events --position {p} --format arrow": ALL,
     "tail app.parts --position {p} --format parquet --directory {p}d": ALL,
     "tail app.logged --changes --position {p}": ALL, "tail app.logged --changes --position {p} --format arrow": ALL,
     "tail --feed {r}_events_free": ALL, "tail --feed {r}_numbers_free --format csv": ALL,

@@ -180,7 +180,7 @@ def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
 
 
 REFUSED = {
-    ("--jobs", "2"): "--changes excludes --jobs", ("--shards",): "--changes excludes --shards",
+    ("--shards",): "--changes excludes --shards",
     ("--order-by", "id"): "--changes excludes --order-by",
     ("--feed", "f"): "--changes excludes --feed: keep the position by --position FILE",
 }  # fmt: skip

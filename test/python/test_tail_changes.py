@@ -16,6 +16,7 @@ from inorder.connection.session import Session
 from inorder.lab.server.cluster import Cluster
 from inorder.tail.formats import FORMATS
 from psycopg import sql
+from pyarrow import parquet
 
 from conftest import LONG_RUN, scalar
 from tail_runs import Tail, insert, numbers, read_until
@@ -278,6 +279,39 @@ def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow
     refused = tail(*EVENTS, *follow, code=2)
     assert "table public.events has lost the guard of column id\nDETAIL:  " in refused
     assert "HINT:  Let the owner call feed_enable" in refused
+
+
+def rows_there(tail: Tail, form: str) -> list[int]:
+    """The column n of an output, of which nothing may be half a row or half a file."""
+    if form == "parquet":
+        assert [path.name for path in (tail.folder / "out").iterdir() if path.suffix == ".partial"] == []
+        tables = [parquet.read_table(path) for path in (tail.folder / "out").glob("*.parquet")]
+        return sorted(number for table in tables for number in table.column("n").to_pylist())
+    return tail.rows()
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connection, form: str) -> None:
+    """The position is where it was; with the cause gone the run is completed."""
+    fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
+    fresh.execute("CREATE TYPE holder AS (m mood)")  # of an enum itself the labels are in the schema of Arrow
+    fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
+    insert(fresh, 4000)
+    fresh.execute("INSERT INTO events (n, h) VALUES (4001, '(sad)')")
+    insert(fresh, 1000, 4002)
+    (label,) = fresh.execute("DELETE FROM pg_enum WHERE enumlabel = 'sad' RETURNING oid, enumtypid, enumsortorder")
+    arguments = [*EVENTS, "--batch-rows", "1k", "--format", form]
+    arguments += ["--directory", "out"] if form == "parquet" else []
+    for code, end in ((2, None), (0, 5001)):
+        with tail.started(*arguments, to="ignored" if form == "parquet" else "out") as running:
+            assert running.stderr
+            said = running.stderr.read().decode()
+            assert running.wait(PATIENCE) == code and ("invalid internal value for enum" in said) == (code == 2), said
+        delivered = rows_there(tail, form)
+        assert delivered == list(range(1, 1 + (end or len(delivered))))
+        if code:
+            assert len(delivered) in (1000, 4000)  # whole batches before it: full ones are joined into a file
+            fresh.execute("INSERT INTO pg_enum VALUES (%s, %s, %s, 'sad')", label)
 
 
 MEASURED = (

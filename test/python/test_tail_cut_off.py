@@ -76,7 +76,7 @@ def keys(path: Path) -> list[int]:
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "table": {}, "jobs": {"jobs": 2}, "order": {"order_by": "seq"}, "changes": {"changes": True},
+    "table": {}, "order": {"order_by": "seq"}, "changes": {"changes": True},
 }  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_batches_for_a_file_shrink_and_grow_again(
     cut.run(request, tmp_path / "out")
     assert keys(tmp_path / "out") == list(range(1, ROWS + 1))
     cuts = [size for size in cut.asked if size > MOST]
-    first = 10 * FIRST * request.jobs
+    first = 10 * FIRST
     assert cuts[:3] == [first, first // 2, first // 4] and max(cuts[3:], default=0) <= 2 * MOST, cut.asked
     assert cut.asked.count(625) > 1, cut.asked
 
