@@ -207,27 +207,23 @@ TO_PLAIN = f"Ratio of that to the {FORMS[PLAIN][0]}'s in the same round."
 BACKLOG = (
     FORM,
     Figure("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
-           "cpu_us", bar=True, value=median(micros), better="less", compared="cpu_seconds"),
+           "cpu_us", bar=True, value=median(micros)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, micros)),
-    Figure("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms", value=median("first_ms"),
-           better="less"),
-    Figure("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms", value=median("last_ms"),
-           better="less"),
+    Figure("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms", value=median("first_ms")),
+    Figure("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms", value=median("last_ms")),
     Figure("last to first", "Ratio of these in the same round; aimed at: 0.8 to 1.2.", to_base, "slope",
            value=lambda row: estimated(slopes(row.result, row.step, row.kind).values())),
-    Figure("s", "Seconds by the clock for the whole backlog.", number(2), "seconds", value=median("seconds"),
-           better="less"),
+    Figure("s", "Seconds by the clock for the whole backlog.", number(2), "seconds", value=median("seconds")),
 )  # fmt: skip
 CALL = (
     FORM,
     Figure("CPU ms", f"CPU milliseconds of the server for a call that reads them, the middle one of {LOOKS}; aimed at, "
            "with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
-           value=median("cpu_seconds", scale=1e3), better="less"),
+           value=median("cpu_seconds", scale=1e3)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, "cpu_seconds")),
     Figure("ms", "Milliseconds of a call by the clock, its answer included.", number(3, interval=True), "ms",
-           value=median("seconds", scale=1e3), better="less"),
+           value=median("seconds", scale=1e3)),
 )  # fmt: skip
-FIGURES = (*BACKLOG, *CALL)
 
 
 def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:

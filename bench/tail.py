@@ -278,16 +278,16 @@ FIGURES = (
     Figure("reader", "COPY by psql, or ADBC, of the table as it is stored, or in the order of its key; or inorder tail "
            "with --batch-rows.", value=lambda row: label_of(row.step, row.kind)),
     Figure("rows/s", "Rows in a second by the clock, start included; median of the rounds.", number(),
-           "rows_per_second", bar=True, value=median(speed_of), better="less", compared="seconds"),
+           "rows_per_second", bar=True, value=median(speed_of)),
     Figure("to same order", "Speed to that of the same rows in the same order without inorder, in the same round; both "
            "without a start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
     Figure("target", "What of that is aimed at; nothing fails when it is missed.", value=target_of),
     Figure("to as stored", "Speed to that of the table as it is stored, in no order, likewise.", to_base,
            "to_as_stored", value=speed_to(AS_STORED)),
     Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
-           value=median(micros("cpu_seconds")), better="less", compared="cpu_seconds"),
+           value=median(micros("cpu_seconds"))),
     Figure("server", "Of these, CPU µs of the server.", figures, "server_cpu_us",
-           value=median(micros("server_cpu_seconds")), better="less", compared="server_cpu_seconds"),
+           value=median(micros("server_cpu_seconds"))),
     Figure("server to same order", "Ratio of the server's CPU time for the same rows in the same order without inorder "
            "to that in the same round.", to_base, "server_to_same_order",
            value=to(SAME_ORDER, rate("server_cpu_seconds"))),

@@ -140,14 +140,14 @@ FIGURES = (
     Figure("workers", "Sessions that take batches of one feed at once.",
            value=lambda row: plural(many_of(row.kind), "worker")),
     Figure("rows/s", "Rows in a second, median of the rounds.", number(), "rows_per_second", bar=True,
-           value=median(speed_of), better="less", compared="seconds"),
+           value=median(speed_of)),
     Figure("to the fewest", "Ratio to that of the smallest number of workers in the same round.", to_base, "ratio",
            value=to_fewest),
     Figure("target", "What was aimed at, to one worker; nothing fails when it is missed.", value=target_of),
     Figure("ms", "Milliseconds for a row by one worker, the call included.", number(3), "row_ms",
-           value=median(row_ms), compared="seconds"),
+           value=median(row_ms)),
     Figure("least", "Rows of the worker that had least, to an equal share.", number(2), "least_share",
-           value=median("least_share"), better="more"),
+           value=median("least_share")),
 )  # fmt: skip
 
 

@@ -134,8 +134,8 @@ class Program(Group):
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
-    Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found something (lab
-    compare, feeds --check, advise --fail-on), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
+    Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found something (feeds
+    --check, advise --fail-on), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.
     """
 
 

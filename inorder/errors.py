@@ -20,7 +20,7 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped. Exit code 143."""
 
 
-FOUND = 3  # a check found something: lab compare, feeds --check, advise --fail-on
+FOUND = 3  # a check found something: feeds --check, advise --fail-on
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough
 
 

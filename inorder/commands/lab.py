@@ -7,7 +7,6 @@ from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
     "check": ("inorder.commands.check", "Does a reader lose rows?"),
-    "compare": ("inorder.commands.compare", "Compare two results of one experiment: B against A."),
     "model": (
         "inorder.commands.model",
         "What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.",

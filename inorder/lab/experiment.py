@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 from inorder.installations import Installation
-from inorder.lab.analysis.figures import Judged
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun, adapted
 from inorder.lab.report.section import Section
 from inorder.lab.report.verdict import Verdict
@@ -123,10 +122,6 @@ class Experiment(ABC, Generic[P]):
         """The questions that it answers, for the top of its page; none if too little was measured."""
         found: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
         return found
-
-    @classmethod
-    def compared_by(cls) -> list[Judged]:
-        return [one.judged for one in cls.reports.FIGURES if one.judged]
 
     @classmethod
     def plan_in(cls, result: Result) -> P:

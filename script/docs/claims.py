@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.figures import Metric, by_round, estimated, median_of, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.results import Result, Run
+
+from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "asked there")
 NEAR = (0.8, 1.25)  # a ratio within it is no difference that matters

@@ -305,7 +305,7 @@ def with_tps(value: object) -> dict[str, object]:
     return {"step": "insert", "kind": "bigint", "rows": 1000, "round": 1, "metrics": {"tps": value}}
 
 
-@pytest.mark.parametrize("command", [("report",), ("resume",), ("compare", "r.json")], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", ["report", "resume"])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -313,20 +313,19 @@ def with_tps(value: object) -> dict[str, object]:
         (file_of({"schema": 99}), "r.json has schema version 99; this inorder reads 2"),
         (file_of(HEAD | {"server": []}), "r.json is damaged: Expected `object`, got `array` - at `$.result.server`"),
         (file_of(HEAD, with_tps(10**400)), "is damaged: "),
-        (file_of(HEAD | {"experiment": "fly"}), "'fly'|nothing in common"),
+        (file_of(HEAD | {"experiment": "fly"}), "'fly'"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_clear_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], content: bytes | str,
-    message: str,
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, content: bytes | str, message: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = content if isinstance(content, bytes) else content.encode()
     Path("r.json").write_bytes(before)
     with pytest.raises((InputError, click.ClickException)) as caught:
-        cli(["lab", *command, "r.json"], standalone_mode=False)
+        cli(["lab", command, "r.json"], standalone_mode=False)
     assert getattr(caught.value, "exit_code", None) == 2
-    assert any(words in str(caught.value) for words in message.split("|")) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
     assert Path("r.json").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.lab.analysis.compare import unpaired_ratio
 from inorder.lab.analysis.stats import estimate, outer_rank, paired_ratio
 from inorder.lab.experiments.insert.plan import InsertPlan
 from inorder.lab.experiments.noise import NoisePlan
+
+from unpaired import outer_pairs, unpaired_ratio
 
 positive = st.floats(min_value=1e-3, max_value=1e6)
 
@@ -121,3 +122,8 @@ def test_equals_measured_apart_are_called_equal(noise: Noise, samples: int) -> N
     pairs = (noise(generator, samples) for _ in range(1000))
     different = sum(unpaired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
     assert 10 < different <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
+
+
+def test_critical_values() -> None:
+    table = {(6, 6): 5, (7, 7): 8, (8, 8): 13, (10, 10): 23, (6, 9): 10, (9, 6): 10, (20, 20): 127}
+    assert {sizes: outer_pairs(*sizes) for sizes in table} == table

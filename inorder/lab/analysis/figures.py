@@ -86,26 +86,6 @@ def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | No
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A figure that two results are compared by, if a direction is better: more, less, or (of a fault) none."""
-
-    name: str
-    metric: Metric
-    better: str
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The names of the metric and its divisor; a computed metric has the name of the figure."""
-        if isinstance(self.metric, Per):
-            return self.metric.metric, self.metric.divisor if isinstance(self.metric.divisor, str) else ""
-        return (self.metric if isinstance(self.metric, str) else self.name), ""
-
-    def read(self, run: Run) -> float | None:
-        name, divisor = self.place
-        return (Per(name, divisor or 1.0) if isinstance(self.metric, str | Per) else self.metric)(run)
-
-
-@dataclass(frozen=True)
 class Row:
     result: Result
     step: str
@@ -113,28 +93,19 @@ class Row:
     rows: int | None = None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A column's value: the metric that it reads, and a function of the line. A ratio repeats what others say."""
-
-    metric: Metric
-    read: Callable[[Row], Estimate | float | None]
-    is_ratio: bool = False
-
-    def __call__(self, row: Row) -> Estimate | float | None:
-        return self.read(row)
+Reading = Callable[[Row], Estimate | float | None]  # a column's value
 
 
 def median(metric: Metric, step: str = "", scale: float = 1.0) -> Reading:
-    return Reading(metric, lambda row: median_of(row.result, step or row.step, row.kind, metric, row.rows, scale))
+    return lambda row: median_of(row.result, step or row.step, row.kind, metric, row.rows, scale)
 
 
 def middle(metric: Metric, step: str = "") -> Reading:
-    return Reading(metric, lambda row: middle_of(row.result, step or row.step, row.kind, metric, row.rows))
+    return lambda row: middle_of(row.result, step or row.step, row.kind, metric, row.rows)
 
 
 def last(metric: Metric, step: str = "") -> Reading:
-    return Reading(metric, lambda row: last_of(row.result, step or row.step, row.kind, metric, row.rows))
+    return lambda row: last_of(row.result, step or row.step, row.kind, metric, row.rows)
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
@@ -146,4 +117,4 @@ def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: i
             return itself
         return ratio_of(row.result, at, row.kind, base or row.kind, metric, row.rows, base_step=base_step)
 
-    return Reading(metric, read, is_ratio=True)
+    return read

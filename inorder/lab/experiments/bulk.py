@@ -237,11 +237,10 @@ def a_row(metric: str, rows: int = 1) -> Metric:
     return lambda run: run.metrics[metric] / (run.rows / rows) if metric in run.metrics else None
 
 
-TIMED = Figure("seconds", "by the wall clock", number(2), "seconds", value=median(SECONDS), better="less")
-WAL = Figure("bytes of WAL a row", "pg_stat_wal", number(1), "wal", value=median(a_row("wal_bytes")), better="less",
-             compared="wal_bytes")  # fmt: skip
-IMAGES = Figure("full-page images, of 1,000 rows", "pg_stat_wal", number(2), "fpi", better="less",
-                value=median(a_row("full_page_images", 1000)), compared="full_page_images")  # fmt: skip
+TIMED = Figure("seconds", "by the wall clock", number(2), "seconds", value=median(SECONDS))
+WAL = Figure("bytes of WAL a row", "pg_stat_wal", number(1), "wal", value=median(a_row("wal_bytes")))
+IMAGES = Figure("full-page images, of 1,000 rows", "pg_stat_wal", number(2), "fpi",
+                value=median(a_row("full_page_images", 1000)))  # fmt: skip
 
 
 def rows_of(result: Result, plan: BulkPlan, rows: int, which: Sequence[str] = ("",)) -> list[Row]:
@@ -270,8 +269,7 @@ RATIOS = (
     key("kind of key"),
     Figure("seconds", "median of the rounds, by the wall clock", number(2), bar=True, value=median(SECONDS)),
     Figure("vs bigint", "of that time to bigint's in the same round", ratio, value=to(BASELINE, SECONDS)),
-    Figure("CPU vs bigint", "the same of the server process's CPU time", ratio, value=to(BASELINE, CPU),
-           better="less"),
+    Figure("CPU vs bigint", "the same of the server process's CPU time", ratio, value=to(BASELINE, CPU)),
 )  # fmt: skip
 WRITTEN_FILE = median(per("file_bytes", MB), COPY_OUT)
 SIZES = (
@@ -280,12 +278,10 @@ SIZES = (
     Figure("table MB", "pg_relation_size, without the index", number(1), bar=True,
            value=median(per("table_bytes", MB))),
     Figure("index MB", "pg_relation_size of the primary key", number(1), bar=True,
-           value=median(per("index_bytes", MB)), better="less"),
-    Figure("total MB", "pg_total_relation_size", number(1), bar=True, value=median(per("total_bytes", MB)),
-           better="less"),
-    Figure("leaf %", "leaf density of the primary key (pgstatindex)", number(1), value=median("leaf_density"),
-           better="more"),
-    Figure("file MB", "the file that COPY wrote and read", number(1), compared="file_bytes",
+           value=median(per("index_bytes", MB))),
+    Figure("total MB", "pg_total_relation_size", number(1), bar=True, value=median(per("total_bytes", MB))),
+    Figure("leaf %", "leaf density of the primary key (pgstatindex)", number(1), value=median("leaf_density")),
+    Figure("file MB", "the file that COPY wrote and read", number(1),
            value=lambda row: WRITTEN_FILE(row) if row.step == COPY_IN else None),
 )  # fmt: skip
 
@@ -315,7 +311,6 @@ BUILD_FIGURES = (
     Figure("first : unique", "seconds to add the primary key, the first to read the table, to unique", INTERVAL,
            value=to_unique(SECONDS, ADD_KEY)),
 )  # fmt: skip
-FIGURES = (TIMED, WAL, IMAGES, *RATIOS, *SIZES)
 
 
 def index_section(result: Result, plan: BulkPlan, rows: int) -> Section:

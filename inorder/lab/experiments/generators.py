@@ -6,7 +6,7 @@ from functools import partial
 
 from inorder.connection.database import Connection, execute
 from inorder.lab import setting
-from inorder.lab.analysis.figures import Row, by_round, estimated, median
+from inorder.lab.analysis.figures import Row, by_round, estimated
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate, ratio_by_round, ratios_by_round
 from inorder.lab.capabilities import NO_INORDER, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
@@ -201,12 +201,6 @@ def above_floor(result: Result, name: str) -> dict[int, float]:
 
 def as_part(value: Value) -> str:
     return f"1/{1 / value.median:.1f}" if isinstance(value, Estimate) and value.median > 0 else ""
-
-
-FIGURES = (
-    Figure("CPU", "CPU seconds of a statement.", value=median("cpu_seconds"), better="less"),
-    Figure("s", "Seconds of a statement.", value=median("seconds"), better="less"),
-)
 
 
 def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:

@@ -200,13 +200,12 @@ GROWTH = (
     Figure("before", "Size of the index before (pg_relation_size).", number(1, "MB"),
            value=before(per("index_bytes", MB))),
     Figure("after", "Size of the index after the inserts.", number(1, "MB"), bar=True,
-           value=middle(per("index_bytes", MB)), better="less"),
+           value=middle(per("index_bytes", MB))),
     Figure("growth", "By how much it grew.", number(1, "%"), bar=True, value=of_growth("percent")),
     Figure("B/row", "Bytes it grew by for each new row; 31 is a packed index.", number(0), bar=True,
            value=of_growth("bytes")),
     Figure("leaf was", "How full its leaf pages were (pgstatindex).", number(1, "%"), value=before("leaf_density")),
-    Figure("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%"), value=middle("leaf_density"),
-           better="more"),
+    Figure("leaf is", "How full its leaf pages are (pgstatindex).", number(1, "%"), value=middle("leaf_density")),
     Figure("new", "Bytes used in leaf pages that came, per byte of leaf pages that came.", number(0, "%"),
            value=of_growth("density")),
 )  # fmt: skip
@@ -214,18 +213,15 @@ GROWTH = (
 
 COST = (
     KEY,
-    Figure("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True, value=middle("tps"),
-           better="more"),
+    Figure("inserts/s", "Transactions of one insert a second (pgbench).", number(0), bar=True, value=middle("tps")),
     Figure("vs random", "Ratio to random in the same round.", ratio, value=to(BASELINE, "tps", itself=1)),
     Figure("WAL/row", "Bytes of write-ahead log a row (pg_stat_wal).", number(0, "B"), bar=True,
-           value=middle(WAL_PER_ROW), better="less"),
+           value=middle(WAL_PER_ROW)),
     Figure("FPI/row", "Full-page images a row since the checkpoint before (pg_stat_wal).", number(4), bar=True,
-           value=middle(per("full_page_images", "inserts")), better="less"),
+           value=middle(per("full_page_images", "inserts"))),
     Figure("reads/row", "Index blocks read a row, shared buffers being empty at first (pg_statio).", number(4),
-           bar=True, value=middle(per("index_reads", "inserts")), better="less"),
+           bar=True, value=middle(per("index_reads", "inserts"))),
 )  # fmt: skip
-REINDEXED = Figure("s", "Seconds of REINDEX.", value=middle("seconds"), better="less")
-FIGURES = (*GROWTH, *COST, REINDEXED)
 
 
 def sections(result: Result, _plan: MixedPlan) -> Sequence[Section]:

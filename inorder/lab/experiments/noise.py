@@ -148,14 +148,13 @@ COMPARISONS = (
 )  # fmt: skip
 SCATTER = (
     Figure("key", "kind of key", value=lambda line: KEY_KINDS[line[0]].label),
-    Figure("inserts/s", "median of all measurements", number(0), bar=True, better="more", compared="tps",
+    Figure("inserts/s", "median of all measurements", number(0), bar=True,
            value=lambda line: estimate([float(x) for x in np.exp(line[1]).ravel()])),
     Figure("within rounds", "standard deviation of a measurement about the mean of its round, %", number(1, "%"),
            bar=True, value=lambda line: scatter(line[1])[0]),
     Figure("between rounds", "standard deviation of the rounds' means, %", number(1, "%"), bar=True,
            value=lambda line: scatter(line[1])[1]),
 )  # fmt: skip
-FIGURES = SCATTER
 
 
 def verdict(value: Estimate) -> str:

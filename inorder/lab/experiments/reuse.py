@@ -242,19 +242,17 @@ FIGURES = (
     Figure("key", "Kind of key.", value=lambda row: KINDS[row.kind]),
     Figure("filled", "Size of the index after the first fill (pg_relation_size).", number(1, "MB"),
            value=middle(per("index_bytes_filled", MB))),
-    Figure("end", "Its size after the last turn.", number(1, "MB"), bar=True, value=middle(per("index_bytes", MB)),
-           better="less"),
+    Figure("end", "Its size after the last turn.", number(1, "MB"), bar=True, value=middle(per("index_bytes", MB))),
     Figure("ratio", "The size at the end to that after the fill; the number of rows is the same.", number(2), bar=True,
            value=middle(GROWTH)),
     Figure("leaf", "How full the leaf pages are after the last turn (pgstatindex).", number(0, "%"),
-           value=middle("leaf_density"), better="more"),
+           value=middle("leaf_density")),
     Figure("freed", "Pages that VACUUM found empty and took out of the index, all turns together.", number(0),
            value=middle("pages_freed")),
     Figure("reused", "Of these, pages that new keys have taken again by the end.", number(0),
            value=middle("pages_taken_again")),
     Figure("WAL/row", "Bytes of write-ahead log of insert, delete and VACUUM for each new row, with a checkpoint "
-           "before each turn (pg_stat_wal).", number(0, "B"), bar=True, value=middle(per("wal_bytes", "inserts")),
-           better="less"),
+           "before each turn (pg_stat_wal).", number(0, "B"), bar=True, value=middle(per("wal_bytes", "inserts"))),
     Figure("wraps", "How often the key's prefix came back to its beginning.", number(1), value=middle("wraps")),
 )  # fmt: skip
 

@@ -192,14 +192,13 @@ LOAD = (
     Figure("statement", "what each transaction does; insert: into a table of one bigint without an index",
            value=lambda row: f"{row.step.partition('_')[0]} {label(row.kind)}"),
     Figure("clients", "sessions of pgbench", number(), value=lambda row: int(row.step.partition("_")[2])),
-    Figure("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True, value=median("tps"),
-           better="more"),
+    Figure("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True, value=median("tps")),
     Figure("ratio", "of TPS to that with a constant in the same round and with as many clients", ratio,
            value=to(CONSTANT, "tps")),
     Figure("CPU ratio", "of the CPU time of the server's sessions a transaction, their start included", ratio,
-           value=to(CONSTANT, "cpu_us"), better="less"),
+           value=to(CONSTANT, "cpu_us")),
     Figure("WAL B", "bytes of write-ahead log a transaction; pg_stat_wal", number(1), bar=True,
-           value=median(per("wal_bytes", "transactions")), better="less"),
+           value=median(per("wal_bytes", "transactions"))),
     Figure("gaps", "numbers of a measurement that sessions reserved by CACHE and did not use", number(),
            value=median("gaps")),
 )  # fmt: skip
@@ -224,10 +223,8 @@ def sections(result: Result, plan: SequencePlan) -> list[Section]:
 BULK_FIGURES = (
     Figure("value", "what is inserted", value=lambda row: label(row.kind)),
     Figure("ms", "median of the rounds, by the wall clock", number(1), bar=True,
-           value=median("seconds", scale=1000.0), better="less"),
+           value=median("seconds", scale=1000.0)),
     Figure("ratio", "of that time to that with a constant in the same round", ratio,
            value=to(CONSTANT, "seconds")),
-    Figure("CPU ratio", "the same of the server process's CPU time", ratio, value=to(CONSTANT, "cpu_seconds"),
-           better="less"),
+    Figure("CPU ratio", "the same of the server process's CPU time", ratio, value=to(CONSTANT, "cpu_seconds")),
 )  # fmt: skip
-FIGURES = (*LOAD, *BULK_FIGURES)

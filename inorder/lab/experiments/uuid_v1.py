@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median as middle
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from inorder.connection.database import Connection, execute, one_row
 from inorder.errors import InorderError
 from inorder.lab import setting
-from inorder.lab.analysis.figures import median, median_of, per, ratio_of, ratios_of
+from inorder.lab.analysis.figures import median_of, per, ratio_of, ratios_of
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.capabilities import THROUGH_HERE, VACUUMED, Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
@@ -18,7 +18,7 @@ from inorder.lab.instruments.counters import VERBOSE, index_pages, primary_messa
 from inorder.lab.key_files import V1, V7, own, simulated, write_keys, write_numbers
 from inorder.lab.keys import KeyKind
 from inorder.lab.report.published import published_sections
-from inorder.lab.report.section import Column, Figure, Section, Value, data_only, figures
+from inorder.lab.report.section import Column, Section, Value, data_only, figures
 from inorder.lab.report.verdict import Compared, Verdict, bars_of, costs, how_sure
 from inorder.lab.results import Result
 from inorder.lab.server_settings import Small
@@ -263,7 +263,6 @@ class Measure(NamedTuple):
     unit: str
     scale: float = 1.0
     inner: bool = False
-    better: Literal["more", "less", ""] = "less"
 
 
 SECONDS = Measure("seconds", "s")
@@ -272,16 +271,11 @@ COUNTED = (
     Measure("full_page_images", "FPI, k", 1000.0, inner=True),
     Measure("index_reads", "reads, k", 1000.0, inner=True),
 )
-FREED = Measure("pages_freed", "pages freed", inner=True, better="")
+FREED = Measure("pages_freed", "pages freed", inner=True)
 BLOCKS = Measure("blocks_per_row", "blocks/row", inner=True)
 QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
-SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True, better="more"))
-
-FIGURES = tuple(
-    Figure(one.unit, "", value=median(one.metric), better=one.better)
-    for one in (SECONDS, *COUNTED, FREED, BLOCKS, TIME_INDEX, *SIZE)
-)
+SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
 # In the table only where they matter; data has them all.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)

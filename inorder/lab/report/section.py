@@ -6,9 +6,8 @@ measured, and is shown empty.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from inorder.lab.analysis.figures import Judged, Metric, Reading
 from inorder.lab.analysis.stats import LEAST_ROUNDS, Estimate
 from inorder.lab.report.plots import Chart
 from inorder.text import one_line
@@ -101,22 +100,9 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure(Column):
-    """A column with how its value is got from a line; and what is better of it, if two results are compared by it.
-
-    Of a fault, none is: it is no matter of chance. They are compared by the metric of the value, unless ``compared`` is
-    another one that says more.
-    """
+    """A column with how its value is got from a line."""
 
     value: Callable[[Any], Any]
-    better: Literal["more", "less", "none", ""] = ""
-    compared: Metric | None = None
-
-    @property
-    def judged(self) -> Judged | None:
-        metric = self.compared
-        if not metric and isinstance(self.value, Reading) and (self.better or not self.value.is_ratio):
-            metric = self.value.metric
-        return Judged(self.data or self.name, metric, self.better) if metric else None
 
 
 def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:

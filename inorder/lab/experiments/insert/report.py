@@ -127,8 +127,7 @@ PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99
 DETAILS = (
     *(
         Figure(name, f"Latency below which {name[1:]} % of the transactions stay, ms (pgbench, every tenth logged).",
-               number(3), metric, name in ("p50", "p99", "p99.9"), value=median(metric),
-               better="less" if name in ("p50", "p99", "p99.9") else "")
+               number(3), metric, name in ("p50", "p99", "p99.9"), value=median(metric))
         for metric, name in PERCENTILES.items()
     ),
     Figure("records", "Bytes of WAL records per inserted row without full-page images (pg_waldump --stats).",
@@ -141,7 +140,7 @@ DETAILS = (
            value=median(per("image_bytes", MB))),
     Figure("blocks/1000", "Distinct blocks of the index that 1,000 inserts changed: all of a measurement, divided by "
            "its thousands of inserts (pg_waldump --relation).", number(1), "touched_per_1000", bar=True,
-           value=median(per("touched_blocks", "inserts", 1000)), better="less"),
+           value=median(per("touched_blocks", "inserts", 1000))),
     Figure("read", "Bytes of tables and indexes read into shared buffers per inserted row, by the whole server "
            "(pg_stat_io, PostgreSQL 16 and later).", number(0, "B"), "read_bytes_per_row", terminal=False,
            value=median(per("read_bytes", "inserts"))),
@@ -283,27 +282,24 @@ COLUMNS = (
     LABEL,
     data_only("rows", attrgetter("rows")),
     Figure("inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
-           bar=True, value=median("tps"), better="more"),
+           bar=True, value=median("tps")),
     Figure("vs bigint", "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
            f"(order statistics). Below {LEAST_ROUNDS} rounds the brackets hold their range, and no difference is "
            "claimed.", to_base, "ratio", value=to_baseline("tps")),
     Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
-           "wal_per_row", bar=True, value=median(WAL_PER_ROW), better="less"),
+           "wal_per_row", bar=True, value=median(WAL_PER_ROW)),
     Figure("WAL vs bigint", "Ratio of these bytes to those of bigint in the same round.", to_base, "wal_ratio", False,
            value=to_baseline(WAL_PER_ROW)),
     Figure("FPI/row", "Full-page images per inserted row (pg_stat_wal.wal_fpi): pages written whole to the WAL because "
            "they changed for the first time since a checkpoint.", number(4), "fpi_per_row", bar=True,
-           value=median(per("full_page_images", "inserts")), better="less"),
+           value=median(per("full_page_images", "inserts"))),
     Figure("hits", "Share of index block accesses that found the block in shared buffers (pg_statio_all_indexes).",
-           percent, "index_hit_percent", value=median(hit_percent), better="less",
-           compared=per("index_reads", "inserts")),
+           percent, "index_hit_percent", value=median(hit_percent)),
     Figure("index", "Size of the primary key's index at that number of rows, before the first round.", number(0, "MB"),
-           "index_mb", bar=True, value=lambda line: line.index_bytes / MB or None, better="less",
-           compared="index_bytes"),
+           "index_mb", bar=True, value=lambda line: line.index_bytes / MB or None),
     Figure("leaf", "Leaf density: how full the index's leaf pages are after the last round (pgstatindex).", percent,
-           "leaf_density", value=last("leaf_density", SIZES), better="more"),
+           "leaf_density", value=last("leaf_density", SIZES)),
 )  # fmt: skip
-FIGURES = (*COLUMNS, *DETAILS, *FEEDBACK)
 
 UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes, no primary keys
 

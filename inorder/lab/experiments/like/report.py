@@ -132,13 +132,13 @@ def figures(plan: LikePlan, base: str) -> tuple[Figure, ...]:
 
 FIGURES = (
     Figure("tx/s", "Transactions per second (pgbench), median of the rounds.", number(), "tps", bar=True,
-           value=median("tps"), better="more"),
+           value=median("tps")),
     Figure("WAL/tx", "Bytes of WAL per transaction (pg_stat_wal).", number(0, "B"), "wal_per_tx", bar=True,
-           value=median(WAL), better="less"),
+           value=median(WAL)),
     Figure("FPI/tx", "Full-page images per transaction (pg_stat_wal).", number(3), "fpi_per_tx", bar=True,
-           value=median(per("full_page_images", "inserts")), better="less"),
+           value=median(per("full_page_images", "inserts"))),
     Figure("HOT", "Updates that needed no index entry.", number(0, "%"), "hot_percent", terminal=False,
-           value=median(per("hot", "updated", 100)), better="more"),
+           value=median(per("hot", "updated", 100))),
     Figure("key's index", "Its size before the first round.", number(0, "MB"), "index_mb", bar=True,
            value=last(per("index_bytes", MB), FILL)),
     Figure("table", "Size of the table before the first round, without indexes and TOAST.", number(0, "MB"),

@@ -17,7 +17,6 @@ from statistics import median
 
 from inorder.connection.database import Connection, execute
 from inorder.errors import InorderError, InputError
-from inorder.lab.analysis.figures import per
 from inorder.lab.capabilities import Adapted, Capabilities, OwnRun
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments.reader.readers import READERS, TABLE, ReaderPlan, all_readers, setup
@@ -232,19 +231,16 @@ FIGURES = (
     data_only("seconds", lambda run: run.metrics["seconds"]),
     data_only("held", lambda run: run.metrics["held"]),
     Figure("lost", "Committed, never delivered: the reader's place had moved past them.", number(), bar=True,
-           value=of("lost"), better="none", compared=per("lost", "committed")),
-    Figure("twice", "Delivered more than once.", number(), value=of("twice"), better="none",
-           compared=per("twice", "committed")),
+           value=of("lost")),
+    Figure("twice", "Delivered more than once.", number(), value=of("twice")),
     Figure("longest\nwait", "The longest time from a row's commit to its first delivery.", milliseconds,
-           "longest_wait_ms", bar=True, value=of("longest_wait_ms"), better="less", compared="longest_wait_ms"),
-    Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms"),
-           better="less", compared="median_wait_ms"),
+           "longest_wait_ms", bar=True, value=of("longest_wait_ms")),
+    Figure("median\nwait", "The median of these times.", milliseconds, "median_wait_ms", value=of("median_wait_ms")),
     Figure("longest\npoll", "The longest time of one query of the reader.", milliseconds, "longest_poll_ms",
-           value=of("longest_poll_ms"), compared="longest_poll_ms"),
+           value=of("longest_poll_ms")),
     Figure("committed", "Rows that the table holds in the end.", number(), value=of("committed")),
-    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered"),
-           compared="delivered"),
-    Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls"), compared="polls"),
+    Figure("delivered", "Of these, given to the reader at least once.", number(), value=of("delivered")),
+    Figure("polls", "Queries of the reader.", number(), terminal=False, value=of("polls")),
 )  # fmt: skip
 
 

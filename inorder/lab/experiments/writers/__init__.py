@@ -163,31 +163,29 @@ WHERE = (FORM, SESSIONS, TABLES_FIGURE)
 SPEED = (
     *WHERE,
     Figure("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True,
-           value=median("rows_per_second"), better="more"),
+           value=median("rows_per_second")),
     Figure("vs one table", "To plain inserts by as many sessions in the same round.", ratio,
            value=to(BASELINE, "rows_per_second")),
-    Figure("TPS", "Transactions a second (pgbench).", number(1), terminal=False, value=median("tps"),
-           compared="rows_per_second"),
+    Figure("TPS", "Transactions a second (pgbench).", number(1), terminal=False, value=median("tps")),
 )  # fmt: skip
 ORDER = (
     *WHERE,
     Figure("WAL/row", "Bytes of write-ahead log to a row (pg_stat_wal).", number(0, "B"), bar=True,
-           value=median(per("wal_bytes", "written")), better="less"),
+           value=median(per("wal_bytes", "written"))),
     Figure("rows", "Written in all rounds.", number(), value=total("written")),
     Figure("misplaced", "Rows with another place by id than by (transaction, id), within their table.", number(),
-           bar=True, value=total("misplaced"), better="none", compared=per("misplaced", "written")),
+           bar=True, value=total("misplaced")),
 )  # fmt: skip
 LATENCY = (
     *WHERE,
     Figure("ms", "A transaction, with its wait for the lock (pgbench).", number(3), bar=True,
-           value=median("latency_ms"), better="less"),
+           value=median("latency_ms")),
     *(
         Figure(f"{name} ms", f"{words} (pgbench -r).", number(3), terminal=name == "lock", bar=name == "lock",
-               value=median(f"{name}_ms"), better="less" if name == "lock" else "")
+               value=median(f"{name}_ms"))
         for name, words in STATEMENT_WORDS.items()
     ),
 )  # fmt: skip
-FIGURES = (*SPEED, *ORDER, *LATENCY)
 SPEED_CAPTION = "vs one table: to plain inserts by as many sessions in the same round, median and interval."
 ORDER_CAPTION = (
     "misplaced: rows whose rank by id is not their rank by (xmin, id), within the writer's table where it has one. "
