@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from inorder.errors import InputError
-from inorder.options import FILE, FOLDER, Sections, Value, count, dsn_option, duration, format_option, option, size
-from inorder.tail.request import MOST_ROWS, OUTPUTS, Request, read_partition
+from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option, size
+from inorder.tail.request import MOST_ROWS, OUTPUTS, Request
 
 INTERVAL = 0.2  # seconds between two updates
 CLEAR_LINE = "\r\x1b[K"
@@ -117,11 +117,6 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--target-file-size", type=size(10_000), requires="--directory",
     help="Make batches as large as a file of this size has rows; with --follow once in --interval, by default 1m.",
-)  # fmt: skip
-@option(
-    "--partition-by", type=Value("PARTITION", read_partition, str),
-    requires="--directory", excludes={"--changes": "a batch that is read again has other rows, in other folders"},
-    help="A folder for each day of a column, or for each value of its hash, as hash(id, 16).",
 )  # fmt: skip
 @option(
     "--misfits", type=click.Choice(["error", "null"]), default="error",

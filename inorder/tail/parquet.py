@@ -1,24 +1,20 @@
-"""Batches as Parquet files in a directory: a file for each batch, or for each of its folders, named by the batch."""
+"""Batches as Parquet files in a directory: a file for each batch, named by it, complete or not there."""
 
 import hashlib
 import os
-import resource
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg.abc import Buffer
 from pyarrow import parquet
 
 from inorder.errors import InorderError, InputError, on_error
 from inorder.files import failed, sync_folder, write_whole
 from inorder.tail.formats import FORMATS
-from inorder.tail.request import MOST_ROWS, Partition, Request
+from inorder.tail.request import MOST_ROWS, Request
 from inorder.tail.sinks import Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
@@ -28,11 +24,10 @@ GROUP_BYTES = 64 * 1024 * 1024  # of Arrow, of the rows that are compressed toge
 ROW_BYTES = 100  # of a file, before one is known
 
 
-class Part:
-    """The rows of a batch that go to one folder: a file beside its place until it is on the disk."""
+class File:
+    """The file of a batch: beside its place until it is on the disk."""
 
     def __init__(self, folder: Path, name: str, schema: Any) -> None:
-        folder.mkdir(exist_ok=True)
         self.place, self.partial = folder / f"{name}.parquet", folder / f".{name}.partial"
         self.partial.unlink(missing_ok=True)  # of a run that was killed
         self.file = self.partial.open("xb")
@@ -72,11 +67,8 @@ class ParquetSink(Sink):
         self.accepts = False
         self.name = ""
         self.is_claimed = False
-        self.parts: dict[str, Part] = {}  # by folder; that of the directory itself is ""
+        self.file: File | None = None
         self.group: list[Any] = []  # batches that are not written yet
-        if request.partition_by is not None:  # each part is an open file
-            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         try:
             self.directory.mkdir(exist_ok=True)
         except OSError as error:
@@ -103,28 +95,19 @@ class ParquetSink(Sink):
         self.write_claim(source, self.last)
 
     def write_claim(self, source: Source, last: str) -> None:
-        lines = [self.reader(source), last, self.by]
-        write_whole(self.directory / CLAIM, "".join(f"{line}\n" for line in lines))
+        write_whole(self.directory / CLAIM, f"{self.reader(source)}\n{last}\n")
 
     def refuse_others(self, source: Source) -> None:
         """An error if the directory has files of another reader, or this one begins anew beside its files."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
-            by = self.by
-            known = claim.read_text(encoding="utf-8", errors="replace") if claim.exists() else f"{reader}\n\n{by}"
-            other, _last, other_by, *_ = [*known.split("\n"), "", ""]
+            other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
             if other != reader:
                 raise InputError(
                     f"{self.directory} has the files of the {other}, not of the {reader}\n"
                     f"HINT:  Give each a directory of its own; or change {claim}, if it is the same under another name."
                 )
-            if other_by != by and any(self.directory.rglob("*.parquet")):
-                raise InputError(
-                    f"{self.directory} is partitioned by {other_by or 'nothing'}, not by {by or 'nothing'}: a batch "
-                    "that comes again would be in it twice\n"
-                    "HINT:  Use --partition-by as before, or give an empty directory."
-                )
-            if source.is_new and any(self.files("*.parquet")):
+            if source.is_new and any(self.directory.glob("*.parquet")):
                 raise InputError(
                     f"{self.directory} has Parquet files, and the {reader} is new: rows would be in it twice\n"
                     "HINT:  Give an empty directory."
@@ -141,7 +124,8 @@ class ParquetSink(Sink):
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """An error if the directory has files that this reader does not know of, or has forgotten."""
         if self.request.position is None:
-            if name != self.last and (in_place := next(self.files(f"{name}.parquet"), None)):
+            in_place = self.directory / f"{name}.parquet"
+            if name != self.last and in_place.exists():
                 raise InputError(
                     f"{in_place} exists, and batch {name} of feed '{self.request.feed}' is another one\n"
                     "HINT:  The directory has files of another feed of this name: give an empty one."
@@ -165,16 +149,8 @@ class ParquetSink(Sink):
             self.claim(self.source)
             self.is_claimed = True
 
-    @property
-    def by(self) -> str:
-        """The partition in a line, also of a column with a line end in its name; "" if there is none."""
-        return str(self.request.partition_by or "").replace("\n", "\\n")
-
-    def files(self, pattern: str) -> Iterator[Path]:
-        return self.directory.glob(pattern if self.request.partition_by is None else f"*/{pattern}")
-
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Into files beside those of the batch, in groups of many rows."""
+        """Into a file beside that of the batch, in groups of many rows."""
         self.group.append(rows)
         if sum(batch.nbytes for batch in self.group) >= GROUP_BYTES:
             self.write_group()
@@ -185,12 +161,10 @@ class ParquetSink(Sink):
         if not self.group:
             return
         group, self.group = pa.Table.from_batches(self.group), []
-        by = self.request.partition_by
         with self.explained():
-            for folder, rows in [("", group)] if by is None else split(group, by):
-                if folder not in self.parts:
-                    self.parts[folder] = Part(self.directory / folder, self.name, group.schema)
-                self.parts[folder].writer.write_table(rows)
+            if self.file is None:
+                self.file = File(self.directory, self.name, group.schema)
+            self.file.writer.write_table(group)
 
     def again(self) -> None:
         self.forget()
@@ -198,33 +172,23 @@ class ParquetSink(Sink):
 
     def forget(self) -> None:
         self.group = []
-        for part in self.parts.values():
-            part.forget()
-        self.parts = {}
+        if self.file is not None:
+            self.file.forget()
+            self.file = None
 
     def arrive(self) -> None:
-        """Put the files in their places when all are on the disk."""
-        assert self.source is not None
+        """Put the file in its place when it is on the disk."""
         self.write_group()
+        assert self.source is not None and self.file is not None
         with self.explained():
-            sizes = [part.sync() for part in self.parts.values()]
+            size = self.file.sync()
             # First: a file that is there is that of this batch, or of one before.
             self.write_claim(self.source, self.name)
-            for part in self.parts.values():
-                part.arrive()
-            if self.name == self.last:
-                self.remove_others()
-            sync_folder(self.directory)
-        self.parts = {}
+            self.file.arrive()
+        self.file = None
         self.last = self.given = self.name
         self.known = digest_of(self.name)
-        self.aim(sum(sizes) // len(sizes))
-
-    def remove_others(self) -> None:
-        """Of a batch that comes again, the files in folders to which no row of it goes any more, since an UPDATE."""
-        for stale in set(self.files(f"{self.name}.parquet")) - {part.place for part in self.parts.values()}:
-            stale.unlink()
-            sync_folder(stale.parent)
+        self.aim(size)
 
     def aim(self, size: int) -> None:
         """As many rows in the next batch as a file of the size that was asked for has, going by this one."""
@@ -246,49 +210,3 @@ class ParquetSink(Sink):
 
 def digest_of(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
-
-
-NULL = "__HIVE_DEFAULT_PARTITION__"  # the name that Hive, and readers of its folders, give it
-
-
-def split(rows: pa.Table, by: Partition) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each folder, in their order. The column stays with them."""
-    if by.column not in rows.column_names:
-        raise InputError(f"--partition-by {by}: the table has no column '{by.column}'")
-    values = rows.column(by.column).combine_chunks()
-    names = days(values, by) if by.buckets is None else hashes(values, by, by.buckets)
-    prefix = f"{quote(by.column, safe='')}_{'day' if by.buckets is None else 'hash'}"
-    for name in pc.unique(names).to_pylist():
-        of_folder = pc.is_null(names) if name is None else pc.equal(names, name)
-        yield f"{prefix}={NULL if name is None else name}", rows.filter(of_folder)
-
-
-def days(values: Any, by: Partition) -> Any:
-    if not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
-        raise InputError(
-            f"--partition-by {by}: a value of Arrow's type {values.type} has no day\n"
-            "HINT:  Name a column of type date, timestamp or timestamptz, or use hash(COLUMN, COUNT)."
-        )
-    return pc.strftime(values, format="%Y-%m-%d")
-
-
-def hashes(values: Any, by: Partition, buckets: int) -> Any:
-    """CRC-32 of the value's bytes, or of its text if it is not of bytes, modulo the number of buckets."""
-    if pa.types.is_nested(values.type):
-        raise InputError(f"--partition-by {by}: a value of Arrow's type {values.type} has no hash")
-    distinct = plain(values).dictionary_encode()
-    numbers = [None if one is None else str(zlib.crc32(one) % buckets) for one in as_bytes(distinct.dictionary)]
-    return pa.array(numbers, pa.string()).take(distinct.indices)
-
-
-def plain(values: Any) -> Any:
-    """Values without what a type of an extension (uuid, json), or of a dictionary (an enum), adds to them."""
-    if isinstance(values, pa.ExtensionArray):
-        return values.storage
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-
-
-def as_bytes(values: Any) -> list[bytes | None]:
-    has_bytes = pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type)
-    found: list[bytes | None] = (values if has_bytes else values.cast(pa.string()).cast(pa.binary())).to_pylist()
-    return found
