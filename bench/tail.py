@@ -27,7 +27,7 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 
-JSON, CSV, BINARY, ARROW, PARQUET = "json", "csv", "binary", "arrow", "parquet"
+JSON, CSV, PARQUET = "json", "csv", "parquet"
 AS_STORED, SAME_ORDER = "as_stored", "same_order"  # what is compared with: the same rows, read without inorder
 
 TABLE = f"{SCHEMA}.events"
@@ -58,8 +58,6 @@ class Format:
 FORMATS = {
     JSON: Format("COPY by psql", "COPY (SELECT row_to_json(e) FROM {rows} AS e) TO STDOUT", 0.9),
     CSV: Format("COPY by psql", "COPY {rows} TO STDOUT (FORMAT csv, HEADER)", 0.8),
-    BINARY: Format("COPY by psql", "COPY {rows} TO STDOUT (FORMAT binary)", 0.9),
-    ARROW: Format("ADBC", "SELECT * FROM {rows} AS e", 0.9),
     PARQUET: Format("ADBC and pyarrow", "SELECT * FROM {rows} AS e", 0.8,
                     ("--directory", "{files}/parquet", "--target-file-size", "64MB")),
 }  # fmt: skip
@@ -98,8 +96,8 @@ def kind_of(batch_rows: int) -> str:
 def label_of(step: str, kind: str) -> str:
     """A kind in words.
 
-    >>> label_of("json", "tail_10000"), label_of("arrow", "same_order")
-    ('tail, batches of 10,000', 'ADBC in the same order')
+    >>> label_of("json", "tail_10000"), label_of("parquet", "same_order")
+    ('tail, batches of 10,000', 'ADBC and pyarrow in the same order')
     """
     if kind in ROWS:
         return f"{FORMATS[step].program} {'in the same order' if kind == SAME_ORDER else 'as stored'}"
@@ -197,8 +195,8 @@ class TailExperiment(Experiment[TailPlan]):
 
     def without(self, step: str, rows: str) -> list[str]:
         query = FORMATS[step].query.format(rows=rows)
-        if step in (ARROW, PARQUET):
-            return [sys.executable, ADBC, step, query]
+        if step == PARQUET:
+            return [sys.executable, ADBC, query]
         return [str(self.target.program("psql")), "-XqAtc", query]
 
     def tail(self, step: str, kind: str, *start: str) -> list[str]:

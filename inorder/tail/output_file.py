@@ -17,7 +17,7 @@ from inorder.connection.reconnect import report
 from inorder.errors import InorderError, InputError
 from inorder.files import awaited, lock_file, sync_folder
 from inorder.tail.formats import Format
-from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink, put_all
+from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
@@ -50,8 +50,7 @@ class MismatchError(Exception):
 class OutputFile:
     """The file that standard output is, in this process's hands."""
 
-    def __init__(self, form: Format) -> None:
-        self.form = form
+    def __init__(self) -> None:
         self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
         try:
             awaited(lambda: lock_file(STANDARD_OUTPUT, os.readlink(OPENED)))
@@ -113,9 +112,6 @@ class OutputFile:
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
             raise InputError(about_file("standard output would be written over\nHINT:  Append to the file, by >>."))
-        if size and self.form.trailer:
-            text = "standard output has something, which binary rows cannot follow\nHINT:  Start a new file."
-            raise InputError(about_file(text))
         if size and os.pread(self.reading, 1, size - 1) != b"\n":
             text = "standard output ends within a line\nHINT:  Remove what is left of its last row."
             raise InputError(about_file(text))
@@ -148,16 +144,14 @@ class OutputFile:
         if half and not same:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
 
-    def check_form(self, same: bytes) -> None:
-        """An error unless the file begins as rows do that are to follow: with this header, of so many columns."""
-        if os.pread(self.reading, len(same), 0) != same:
+    def check_header(self, header: bytes) -> None:
+        """An error unless the file begins with the header of the rows that are to follow."""
+        if os.pread(self.reading, len(header), 0) != header:
             text = "it has rows of another format, or of other columns, or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:
-        """Whether what is after a place ends an output, or begins that batch, or is what a crash of the host left."""
-        if self.form.trailer.startswith(os.pread(self.reading, len(self.form.trailer) + 1, place)):
-            return True
+        """Whether what is after a place begins that batch, or is what a crash of the host left."""
         if start is None:
             return False
         first = bytes.fromhex(start)
@@ -189,7 +183,7 @@ class FileSink(Sink):
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
-        self.file = OutputFile(form)
+        self.file = OutputFile()
         self.source: Source | None = None
         self.size = self.start = 0  # to which it is written; where the batch begins
         self.recent = self.recent_at_start = b""
@@ -225,7 +219,7 @@ class FileSink(Sink):
         return ((header if self.at_start() else b"") + first)[:FIRST_BYTES].hex()
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        self.file.check_form(header + first[: self.form.same_bytes])
+        self.file.check_header(header)
 
     def mark(self) -> Mark | None:
         if not self.is_marked:
@@ -252,11 +246,6 @@ class FileSink(Sink):
             os.fsync(STANDARD_OUTPUT)
 
     def end(self, header: bytes) -> None:
-        """What ends an output is not delivered: the next run takes it back."""
-        if self.size > 0 and self.form.trailer:
-            with self.file.whole(self.size):
-                put_all(STANDARD_OUTPUT, self.form.trailer)
-                os.fsync(STANDARD_OUTPUT)
         self.is_written = False
 
     def check(self) -> None:

@@ -56,6 +56,11 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
     if request.command is not None:
         return CommandSink(report, form, request.command, request.retries)
     require_writable_output()
+    if is_file() and form.trailer:
+        raise InputError(
+            f"--format {request.output} is for a pipe or --exec: a file cannot be continued after the end of its rows\n"
+            f"HINT:  For a file of each batch: --exec 'cat > $INORDER_BATCH.{request.output}'."
+        )
     if is_file() or is_device():
         if request.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, its last batch is completed or taken back")

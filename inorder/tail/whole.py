@@ -230,7 +230,7 @@ class FeedFileSink(Copied):
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
-        self.file = OutputFile(form)
+        self.file = OutputFile()
         self.size = self.file.end()  # as this run leaves it
         self.file.cut(self.size)
 
@@ -244,7 +244,7 @@ class FeedFileSink(Copied):
             raise InorderError(about_file(f"somebody else cut it: {sizes}\n{ROTATION}"))
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        self.file.check_form(header + first[: self.form.same_bytes])
+        self.file.check_header(header)
 
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()
@@ -253,9 +253,3 @@ class FeedFileSink(Copied):
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
         self.size = before + size
-
-    def end(self, header: bytes) -> None:
-        if not self.at_start():
-            with self.file.whole(self.file.size()):
-                super().end(header)
-                os.fsync(STANDARD_OUTPUT)
