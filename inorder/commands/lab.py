@@ -21,7 +21,6 @@ COMMANDS = {
     ),
     "run": ("inorder.commands.lab", "Run an experiment, on a throw-away server unless one of yours is named."),
 }
-ALL = "Run every experiment but like one after the other, for a page of all."
 LIKE = click.Option(
     ["--like"], metavar="TABLE", help="In tables like one of yours instead: see inorder lab run like --help."
 )
@@ -34,21 +33,18 @@ def lab() -> None:
 
 class Experiments(Commands):
     def __init__(self) -> None:
-        super().__init__([*names(), "all"])
+        super().__init__(names())
 
     def load(self, name: str) -> click.Command:
-        from inorder.commands.all import lab_run_all  # noqa: PLC0415  # its help alone needs none of it
-        from inorder.commands.options import experiment_command  # noqa: PLC0415
+        from inorder.commands.options import experiment_command  # noqa: PLC0415  # its help alone needs none of it
         from inorder.commands.run import run_experiment  # noqa: PLC0415
 
-        if name == "all":
-            return lab_run_all
         command = experiment_command(experiment_named(name), run_experiment)
         command.params += [LIKE] if name == "insert" else []
         return command
 
     def summary(self, name: str) -> str:
-        return ALL if name == "all" else summary_of(name)
+        return summary_of(name)
 
 
 class Run(Group):

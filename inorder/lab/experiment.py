@@ -31,10 +31,10 @@ class Experiment(ABC, Generic[P]):
 
     ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is what its
     first verdict answers, ``studies`` the published ones that it follows. ``programs`` are those of PostgreSQL that
-    it runs. ``alone``: it needs a server to itself. ``needs``: an option without which it cannot be run. ``method``
-    is how it is measured, "" where that is how tables are larger than memory. ``role``: as which it runs on a throw-
-    away server, "" for its superuser. ``checkpoints``: it makes some within a measurement. ``order`` is the order of
-    measurements, for the report. ``reports`` is the module with sections and verdicts, where they are not methods.
+    it runs. ``alone``: it needs a server to itself. ``method`` is how it is measured, "" where that is how tables are
+    larger than memory. ``role``: as which it runs on a throw-away server, "" for its superuser. ``checkpoints``: it
+    makes some within a measurement. ``order`` is the order of measurements, for the report. ``reports`` is the module
+    with sections and verdicts, where they are not methods.
     """
 
     name: ClassVar[str]
@@ -44,7 +44,6 @@ class Experiment(ABC, Generic[P]):
     programs: ClassVar[tuple[str, ...]] = ("pgbench",)
     alone: ClassVar[bool] = False
     role: ClassVar[str] = ""
-    needs: ClassVar[str] = ""
     checkpoints: ClassVar[bool] = False
     own: ClassVar[OwnRun] = OwnRun()
     order: ClassVar[str] = TURNS

@@ -151,7 +151,7 @@ def load_all() -> None:
     ):
         import_module(module)
     import_module("inorder.lab.experiments").all_experiments()
-    import_module("inorder.commands.all")
+    import_module("inorder.commands.run")
 
 
 def serve(channel: socket.socket, modules: Sequence[str]) -> None:

@@ -180,7 +180,7 @@ def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named:
 
 
 def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path) -> None:
-    """Or `lab run all` would go on with the next experiment."""
+    """A loop of runs in a shell would go on with the next one."""
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         for _ in range(2):

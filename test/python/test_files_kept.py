@@ -1,21 +1,16 @@
 """No run overwrites the file of another."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from inorder.commands.all import require_own
 from inorder.commands.demo import hidden, new_files
 from inorder.commands.options import new_file
 from inorder.errors import InputError
 from inorder.files import require_writable, unused, write_whole
 from inorder.installations import Installation
-from inorder.lab.report import html
-from inorder.lab.report.catalogue import Labelled
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS, Result
 
-from on_paper import a_result
 from tool import inorder
 
 
@@ -42,17 +37,6 @@ def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) 
     done = inorder("lab", *command, "--html", "p.html", folder=tmp_path)
     assert done.returncode == 2 and "p.html exists; HINT: remove it, or give another --html" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["p.html"] and (tmp_path / "p.html").read_text() == "mine"
-
-
-def test_a_run_of_all_overwrites_its_own_page_only(tmp_path: Path, server: Installation) -> None:
-    page, own, other = tmp_path / "inorder-lab.html", a_result(), replace(a_result(), created="earlier")
-    require_own(page, [own])
-    html.write([Labelled("a", own), Labelled("b", other)], page)
-    require_own(page, [own, other])
-    with pytest.raises(InputError, match=r"inorder-lab\.html is of another run: remove it"):
-        require_own(page, [own])
-    done = inorder("lab", "run", "all", "--quick", folder=tmp_path, server=server)
-    assert done.returncode == 2 and "is of another run" in done.stderr and list(tmp_path.iterdir()) == [page]
 
 
 def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:

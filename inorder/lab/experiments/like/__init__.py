@@ -147,7 +147,6 @@ class LikeTables(InsertTables):
 class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
-    needs = "--table"
     role = "inorder_like"  # what makes its tables was written elsewhere
     own = OwnRun(unseen="what is in the WAL (pg_waldump)")
     reports: ClassVar = report
