@@ -30,7 +30,7 @@ def known_finding(text: str, option: str) -> str:
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
         help=f"Exit with 3 if one of these is found; {ANY}: if anything is.")  # fmt: skip
 @dsn_option()
-@format_option(["table", "json", "markdown", "html"])
+@format_option(["table", "json", "html"])
 def advise(
     over: float | None, sample: bool, least: int, fail_on: tuple[str, ...] | None, dsn: str, output: str
 ) -> None:
@@ -46,10 +46,10 @@ def advise(
 
     facts = read(dsn, over, sample)
     advice = Advice(facts, *advice_of(facts, least))
-    if output in ("markdown", "html"):
+    if output == "html":
         from inorder.advise import pages  # noqa: PLC0415  # needs packages of the laboratory
 
-        click.echo(pages.markdown(advice) if output == "markdown" else pages.page(advice))
+        click.echo(pages.page(advice))
     else:
         click.echo(advice.as_text() if output == "table" else json.dumps(advice.as_data(), indent=1))
     if fail_on and any(one.id in fail_on or ANY in fail_on for one in advice.findings):

@@ -1,11 +1,9 @@
-"""Advice as Markdown and as a page, which the reports of the laboratory write."""
+"""Advice as a page, which the reports of the laboratory write."""
 
 from inorder.advise.report import COSTS, Advice, cost_cells, heading, parts_of
-from inorder.lab.report.formats import as_markdown, sections_page
+from inorder.lab.report.formats import sections_page
 from inorder.lab.report.section import Column, Section
 from inorder.text import one_line
-
-MARKS = str.maketrans({"<": "&lt;", "[": r"\["})  # of Markdown, in names that others have given
 
 
 def sections(advice: Advice) -> list[Section]:
@@ -19,10 +17,6 @@ def sections(advice: Advice) -> list[Section]:
     for name, texts in advice.others:
         found.append(Section(name, name, [Column(" ", "", wrap=True)], [[one_line(one)] for one in texts]))
     return found
-
-
-def markdown(advice: Advice) -> str:
-    return f"# {one_line(advice.title)}\n\n{as_markdown(sections(advice))}".translate(MARKS)
 
 
 def page(advice: Advice) -> str:
