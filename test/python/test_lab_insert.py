@@ -18,7 +18,7 @@ from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab import insert_tables
-from inorder.lab.analysis.quality import findings
+from inorder.lab.analysis.quality import with_checkpoint
 from inorder.lab.analysis.stats import estimate
 from inorder.lab.experiments import all_experiments
 from inorder.lab.experiments.insert import InsertExperiment
@@ -206,7 +206,9 @@ def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> Non
     result.runs.append(Run("insert", "random", ROWS, 1, metrics))
     (section,) = (one for one in InsertExperiment.sections(result) if one.name == f"checkpoints_{ROWS}")
     assert "max_wal_size 32 MB" in section.title and section.rows[0][2] == estimate([metrics["checkpoints_requested"]])
-    assert findings(result) == [] and not [one for one in InsertExperiment.sections(result) if "Model" in one.title]
+    assert with_checkpoint(result) == [] and not [
+        one for one in InsertExperiment.sections(result) if "Model" in one.title
+    ]
 
 
 @pytest.mark.server

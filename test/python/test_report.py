@@ -123,7 +123,7 @@ def test_a_table_that_grew_says_so() -> None:
 def test_data_formats() -> None:
     records = INSERT.records(a_result())
     lines = as_csv(records).splitlines()
-    assert [line.split(",")[0] for line in lines] == ["table", "rows_1000", "rows_1000", *["quality"] * 4]
+    assert [line.split(",")[0] for line in lines] == ["table", "rows_1000", "rows_1000", "quality"]
     assert lines[0].startswith("table,kind,label,rows,tps,tps_low,tps_high,ratio")
     assert '"ratio": 0.25' in as_json(records)
 

@@ -1,45 +1,46 @@
-"""The report of a result: the sections of its experiment, then outliers and drifts; and several side by side."""
+"""The report of a result: the sections of its experiment, then a warning; and several side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
 from rich.console import Group
 
-from inorder.lab.analysis.quality import Finding, findings
-from inorder.lab.analysis.stats import ERROR
+from inorder.lab.analysis.quality import outliers, with_checkpoint
 from inorder.lab.experiment import Experiment
 from inorder.lab.experiments import experiment_named
 from inorder.lab.keys import KEY_KINDS
 from inorder.lab.report.formats import section_table
-from inorder.lab.report.section import Column, Figure, Section, Value, data_only, number, table
+from inorder.lab.report.section import Column, Section, Value
 from inorder.lab.report.verdict import Verdict
-from inorder.lab.results import CHECKPOINT_WAL, Result
+from inorder.lab.results import CHECKPOINT_WAL, Result, Run
+
+SHOWN = 3  # measurements of a kind; their number is shown with them
 
 
-def where(finding: Finding) -> str:
-    label = KEY_KINDS[finding.kind].label if finding.kind in KEY_KINDS else finding.kind
-    return f"{finding.step}, {label}" + (f", {finding.rows:,} rows" if finding.rows else "")
+def where(runs: Sequence[Run]) -> str:
+    """Measurements by step, kind, rows and round.
 
-
-FIGURES = (
-    *(data_only(name, attrgetter(name)) for name in ("step", "kind", "rows", "round")),
-    Figure("where", "step, kind and rows", value=where),
-    Figure("what", "an outlier by median absolute deviation, a drift by Mann-Kendall over the rounds, or a checkpoint "
-           f"that came by itself after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL",
-           value=lambda one: one.what if one.round is None else f"{one.what} in round {one.round}"),
-    Figure("of", "the metric", value=attrgetter("metric")),
-    Figure("by", "outlier: from the kind's median; drift: from the first round to the last",
-           number(0, "%", sign="+"), "percent", value=attrgetter("percent")),
-    Figure("next", "what to do", wrap=True, value=attrgetter("next_step")),
-)  # fmt: skip
+    >>> where([Run("fill", "v7", 90, number, {}) for number in range(1, 5)])
+    'fill, version 7, 90 rows, round 1; fill, version 7, 90 rows, round 2; fill, version 7, 90 rows, round 3; 1 more'
+    """
+    found = [
+        f"{run.step}, {KEY_KINDS[run.kind].label if run.kind in KEY_KINDS else run.kind}"
+        + (f", {run.rows:,} rows" if run.rows else "") + f", round {run.round}"
+        for run in runs[:SHOWN]
+    ]  # fmt: skip
+    return "; ".join([*found, *([f"{len(runs) - SHOWN} more"] if len(runs) > SHOWN else [])])
 
 
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
-    found = findings(result, checkpoints)
-    note = f"On plain noise {100 * ERROR:.0f} reports in 100 note an outlier, and as many a drift."
-    return [table("quality", "Outliers, drifts and checkpoints to check", FIGURES, found, note)] if found else []
+    """One warning, also for programs: who reads JSON or CSV must not take an outlier for a figure."""
+    words = {
+        "Outliers, run more rounds on a quiet machine": outliers(result),
+        f"A checkpoint came by itself after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL, ask for less at once":
+            with_checkpoint(result, checkpoints),
+    }  # fmt: skip
+    said = [f"{text}: {where(runs)}." for text, runs in words.items() if runs]
+    return [Section("quality", "Warning", [Column("warning", "", wrap=True)], [[" ".join(said)]])] if said else []
 
 
 @dataclass(frozen=True)
