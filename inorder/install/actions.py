@@ -7,11 +7,10 @@ import click
 from psycopg.sql import Identifier
 
 from inorder import sources
-from inorder.errors import InorderError, InputError
+from inorder.errors import InputError
 from inorder.install import change, edition
 from inorder.install.offer import EDITIONS, C, Installed, Offer, chosen
 from inorder.install.target import Target, opened
-from inorder.install.verify import differences
 from inorder.options import confirmed
 from inorder.text import one_line, print_text
 
@@ -130,23 +129,6 @@ def upgrade(target: Target, _request: Request) -> None:
     print_text(f"upgraded {before.version} to {after}")
 
 
-def verify(target: Target, _request: Request) -> None:
-    """Exit code 1 if an object differs from what this version installs."""
-    with target.transaction(keep=False):
-        offer = target.offer()
-        installed = present(offer)
-        if installed.version != target.version:
-            raise InorderError(
-                f"{installed}, and this tool is of version {target.version}; HINT: inorder install --upgrade"
-            )
-        lines, compared = differences(target, offer, installed)
-    for line in lines:
-        click.echo(one_line(line))
-    if lines:
-        raise InorderError(f"{installed} differs from what this version installs in {len(lines)} objects")
-    print_text(f"{installed} is as this version installs it: {compared} objects compared")
-
-
 def uninstall(target: Target, request: Request) -> None:
     with target.transaction(keep=False):
         installed = present(target.offer())
@@ -164,5 +146,5 @@ def uninstall(target: Target, request: Request) -> None:
 
 
 ACTIONS: dict[str, Callable[[Target, Request], None]] = {
-    "install": install, "check": check, "upgrade": upgrade, "verify": verify, "uninstall": uninstall,
+    "install": install, "check": check, "upgrade": upgrade, "uninstall": uninstall,
 }  # fmt: skip

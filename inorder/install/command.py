@@ -9,8 +9,8 @@ from inorder.errors import InputError
 from inorder.install.offer import EDITIONS
 from inorder.options import Value, dsn_option, lock_timeout_option, option
 
-ACTIONS = ("--check", "--upgrade", "--verify", "--uninstall", "--script")
-OF_INSTALLED = dict.fromkeys(("--upgrade", "--verify", "--uninstall"), "it is for the edition that is installed")
+ACTIONS = ("--check", "--upgrade", "--uninstall", "--script")
+OF_INSTALLED = dict.fromkeys(("--upgrade", "--uninstall"), "it is for the edition that is installed")
 # Written into the script as it is.
 PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
@@ -29,7 +29,6 @@ def plain_name(text: str, option: str) -> str:
 @option("--check", is_flag=True, excludes=ACTIONS,
         help="Print which editions could be installed and what prevents them.")  # fmt: skip
 @option("--upgrade", is_flag=True, excludes=ACTIONS, help="Upgrade the edition that is installed.")
-@option("--verify", is_flag=True, excludes=ACTIONS, help="Compare the installed objects with those of this version.")
 @option("--uninstall", is_flag=True, excludes=ACTIONS,
         help="Print what needs inorder or would be lost, ask, and remove it.")  # fmt: skip
 @option("--script", is_flag=True, excludes=ACTIONS,
@@ -39,13 +38,13 @@ def plain_name(text: str, option: str) -> str:
 @option("--yes", is_flag=True, requires="--uninstall", help="With --uninstall: do not ask.")
 @lock_timeout_option("5s")
 @dsn_option()
-def install(check: bool, upgrade: bool, verify: bool, uninstall: bool, script: bool, **options: Any) -> None:
+def install(check: bool, upgrade: bool, uninstall: bool, script: bool, **options: Any) -> None:
     """Install inorder into the database, in one transaction, and print what was installed.
 
     Does nothing if this version is there already. The C extension must be on the server's disk; the SQL edition needs
     CREATE on the database, and nothing else.
     """
-    given = dict(zip(ACTIONS, (check, upgrade, verify, uninstall, script), strict=True))
+    given = dict(zip(ACTIONS, (check, upgrade, uninstall, script), strict=True))
     action = next((name.removeprefix("--") for name in ACTIONS if given[name]), "install")
     # Loads the driver, which the help does not need.
     from inorder.install.actions import Request, perform  # noqa: PLC0415

@@ -244,15 +244,3 @@ def filled(text: str, sources: Path, schema: str) -> str:
         "names": ",".join(names(text)),
     }  # fmt: skip
     return re.sub(rf"@({'|'.join(given)})@", lambda match: given[match[1]], text)
-
-
-def c_script(sources: Path, schema: str) -> str:
-    """The script of the C extension, for a superuser to run by itself: to compare what it makes."""
-    text = "".join(
-        (sources / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-        for name in listed(sources)
-        if name != "ports/dump"
-    )
-    text = re.sub(r"^\\echo .*\n", "", text, flags=re.M).replace("MODULE_PATHNAME", "$libdir/inorder")
-    text = f"CREATE SCHEMA @extschema@;\n{text}"
-    return text.replace("@extschema@", schema)

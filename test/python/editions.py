@@ -10,6 +10,7 @@ from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
 import preloaded
+from extension_objects import difference, installed
 from waiting import PATIENCE
 
 NUMBERS = count(1)
@@ -58,6 +59,13 @@ class Tool:
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
         return err if code else out
+
+
+def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
+    """What differs between the objects of an installation and those of a new one; empty if nothing does."""
+    with database(cluster) as fresh:
+        Tool(cluster, folder, fresh).install("--edition", edition)
+        return difference(*(installed(cluster, one, edition) for one in (name, fresh.info.dbname)))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from inorder.connection.database import connect
+from inorder.install.offer import C
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)
@@ -21,6 +22,7 @@ SELECT pg_describe_object(classid, objid, objsubid) AS member FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY member
 """
+OURS = re.compile(r"(?:^| )(?:inorder(?:_internal|_text)?|configuration|members)(?: |$)")
 OF_EXTENSION = """
 SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension WHERE extname = 'inorder' ORDER BY 1
 """
@@ -60,6 +62,13 @@ def objects(cluster: Cluster, database: str) -> dict[str, str]:
 
 def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
     return entries(dumped(cluster, database, "--schema=inorder", "--schema=inorder_internal"))
+
+
+def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
+    """What an installation has made there, in schema inorder; not the tables of users."""
+    if edition != C:
+        return objects_of_edition(cluster, database)
+    return {key: text for key, text in objects(cluster, database).items() if OURS.search(key)}
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:

@@ -66,7 +66,7 @@ COMMANDS = {
     "prepare app.old --undo --drop-column": MAY_CHANGE, "prepare app.changing --changes --feed {r}_c": (OWNER,),
     "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --column xact": MAY_CHANGE,
     "advise --least 1B --sample": ALL, "advise --format json": ALL, "advise --over 1s": ALL,
-    "install --check": ALL, "install --verify": (SUPERUSER,), "install --upgrade": (SUPERUSER,),
+    "install --check": ALL, "install --upgrade": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
 LEAST_CALLED = 0.85  # of the public functions, with success: the arguments of the others are none that they take

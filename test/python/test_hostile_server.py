@@ -30,7 +30,7 @@ COMMANDS = (
     "tail events --position a --format arrow", "tail events --position s --shards",
     "feeds", "feeds --format json", "feeds --format prometheus",
     "feeds --check 1m", "count events", "count events --format json", "count events --fold", "prepare old",
-    "prepare old --dry-run", "citus events --dry-run", "install --verify", "install --dry-run",
+    "prepare old --dry-run", "citus events --dry-run", "install --dry-run",
     "advise --least 1B", "advise --format json", "advise --over 1s --sample",
 )  # fmt: skip
 LIES = 3  # runs of each

@@ -68,7 +68,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--check", "--verify"), "--check excludes --verify"),
+        (("--check", "--upgrade"), "--check excludes --upgrade"),
         (("--yes",), "--yes requires --uninstall"),
         (("--drop-columns",), "--drop-columns requires --uninstall"),
         (("--upgrade", "--edition", "c"), "--edition excludes --upgrade"),
@@ -248,14 +248,13 @@ def test_all_that_is_in_the_way_is_named_at_once(tool: Tool, empty: Connection) 
 
 
 @pytest.mark.server
-def test_what_was_restored_is_not_taken_for_changed(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tmp_path: Path) -> None:
     with database(cluster) as connection, database(cluster) as restored:
         Tool(cluster, tmp_path, connection).install("--edition", SQL)
         rows(connection, EVENTS, "SELECT inorder.feed_create('f', 'public.events')")
         dumped = restoring.run(cluster, "pg_dump", "--schema-only", connection.info.dbname)
         restored.execute(re.sub(r"^\\.*\n", "", dumped.stdout, flags=re.M).encode())
         rows(restored, "RESET ALL")
-        assert " objects compared\n" in Tool(cluster, tmp_path, restored).install("--verify")
         with pytest.raises(
             psycopg.errors.ObjectNotInPrerequisiteState, match="events takes no rows: trigger"
         ) as raised:
@@ -286,58 +285,6 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
     rows(empty, "DROP SCHEMA inorder_internal")
     empty.execute(script.encode())
     assert "installed: inorder" in tool.install("--check")
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("edition", [C, SQL])
-def test_changes_by_hand_are_found(cluster: Cluster, tmp_path: Path, edition: str) -> None:
-    with database(cluster) as connection:
-        tool = Tool(cluster, tmp_path, connection)
-        tool.install("--edition", edition)
-        before = rows(connection, OBJECTS)
-        assert " objects compared\n" in tool.install("--verify")
-        rows(
-            connection,
-            "CREATE OR REPLACE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text LANGUAGE plpgsql "
-            "IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN 1; END'",
-            "REVOKE ALL ON inorder.feeds FROM PUBLIC", "COMMENT ON TABLE inorder_internal.feed_state IS 'mine'",
-            "ALTER TABLE inorder_internal.feed_state ALTER COLUMN batch SET DEFAULT 7",
-            "ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check",
-            "CREATE FUNCTION inorder_internal.more() RETURNS int LANGUAGE sql RETURN 1",
-            "GRANT CREATE ON SCHEMA inorder_internal TO PUBLIC",
-        )  # fmt: skip
-        found = tool.run("install", "--verify")
-        assert found.returncode == 1 and b"differs from what this version installs in" in found.stderr
-        assert b"changed: schema inorder_internal: privileges" in found.stdout
-        rows(connection, "REVOKE CREATE ON SCHEMA inorder_internal FROM PUBLIC")
-        found = tool.run("install", "--verify")
-        assert found.returncode == 1 and b"differs from what this version installs in 5 objects" in found.stderr
-        assert found.stdout.decode().splitlines() == [
-            "changed: function inorder_internal.few_of(int8multirange): definition",
-            "changed: relation inorder.feeds: privileges",
-            "changed: relation inorder_internal.feed_state: definition, comment",
-            "missing: constraint inorder_internal.feed_state feed_state_check",
-            "not of this version: function inorder_internal.more()",
-        ]
-        rows(connection, "DROP FUNCTION inorder_internal.more()")
-        # The constraint is gone, and the comparison has left nothing.
-        assert [value for value, was in zip(rows(connection, OBJECTS)[0], before[0], strict=True) if value != was] == []
-        if edition == SQL:
-            rows(connection, "DROP CAST (inorder.feed_batch AS jsonb)")
-            assert b"missing: cast inorder.feed_batch to jsonb\n" in tool.run("install", "--verify").stdout
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("owner", ["postgres", "edition_owner"])
-def test_an_extension_in_public_is_compared(cluster: Cluster, tmp_path: Path, empty: Connection, owner: str) -> None:
-    rows(empty, f"SET ROLE {owner}", "CREATE EXTENSION inorder", "RESET ROLE")
-    assert " objects compared\n" in Tool(cluster, tmp_path, empty).install("--verify")
-
-
-@pytest.mark.server
-def test_only_a_superuser_compares_the_extension(tool: Tool) -> None:
-    tool.install("--edition", C)
-    assert "can be compared by a superuser only" in tool.install("--verify", code=2)
 
 
 @pytest.mark.server

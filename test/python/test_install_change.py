@@ -13,7 +13,7 @@ from inorder.install.offer import EDITIONS, SQL, C
 from inorder.lab.server.cluster import Cluster
 
 from conftest import text
-from editions import Tool, database, rows
+from editions import Tool, as_new, database, rows
 from tool import inorder
 from waiting import PATIENCE, wait_for
 
@@ -45,9 +45,8 @@ RENEWED = "jsonb_set(reader_start('events')::jsonb, '{transactions}', p -> 'tran
 
 class Change:
     def __init__(self, cluster: Cluster, folder: Path, connection: Connection, edition: str) -> None:
-        self.tool, self.connection, self.folder, self.edition = (
-            Tool(cluster, folder, connection), connection, folder, edition,
-        )  # fmt: skip
+        self.cluster, self.tool, self.connection = cluster, Tool(cluster, folder, connection), connection
+        self.folder, self.edition = folder, edition
         self.psql = cluster.original.program("psql")
         self.script = text("docs/change-edition.sql")
         if edition == C:
@@ -69,7 +68,7 @@ class Change:
         assert started.returncode == 0, printed
         other = OTHER[self.edition]
         assert f"{other}: {EDITIONS[other]}: is installed" in self.tool.install("--check")
-        assert " objects compared\n" in self.tool.install("--verify")
+        assert as_new(self.cluster, self.folder, self.connection.info.dbname, other) == ""
 
     def refused(self) -> str:
         started = self.start()

@@ -8,7 +8,7 @@ from inorder.connection.database import Connection
 from inorder.install.offer import SQL, C
 from inorder.lab.server.cluster import Cluster
 
-from editions import EVENTS, Tool, database, rows
+from editions import EVENTS, Tool, as_new, database, rows
 
 pytestmark = pytest.mark.server
 
@@ -33,7 +33,7 @@ SHOWN = r'"n\x1b[31m\ninorder: removed"'
 def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     rows(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
-    said = [tool.install("--uninstall", "--yes", code=2), tool.run("install", "--verify").stdout.decode()]
+    said = [tool.install("--uninstall", "--yes", code=2)]
     rows(empty, f'DROP TABLE inorder."{OBEYED}"', f'CREATE VIEW public."{OBEYED}" AS SELECT name FROM inorder.feeds')
     said.append(tool.install("--uninstall", "--yes", code=2))
     rows(empty, f'DROP VIEW public."{OBEYED}"', EVENTS.replace("events", f'"{OBEYED}"'))
@@ -64,7 +64,7 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
     rows(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
     tool = Tool(cluster, tmp_path, empty)
-    for action in ((), ("--check",), ("--upgrade",), ("--verify",), ("--uninstall", "--yes")):
+    for action in ((), ("--check",), ("--upgrade",), ("--uninstall", "--yes")):
         refused = tool.install(*action, code=2)
         assert "belongs to role 'edition_owner', which need not be trusted" in refused and "attacked" not in refused
 
@@ -74,7 +74,7 @@ def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
 ) -> None:
     tool.install("--edition", SQL)
     assert tool.run("feeds").returncode == 0
-    for command in ("feeds", "install --verify"):
+    for command in ("feeds", "install --upgrade"):
         refused = Tool(cluster, tmp_path, empty).run(*command.split())
         assert refused.returncode == 2 and b"belongs to role 'edition_owner'" in refused.stderr
 
@@ -98,7 +98,7 @@ def test_default_privileges_do_not_matter(cluster: Cluster, tmp_path: Path, edit
         try:
             tool = Tool(cluster, tmp_path, connection)
             tool.install("--edition", edition)
-            assert " objects compared" in tool.install("--verify")
+            assert as_new(cluster, tmp_path, connection.info.dbname, edition) == ""
             rows(connection, "GRANT USAGE ON SCHEMA inorder TO edition_caller", "SET ROLE edition_caller")
             assert rows(connection, "SELECT inorder.uuid_xact_id(inorder.uuid_xact_nextval()) > 0") == [(True,)]
         finally:
