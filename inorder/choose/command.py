@@ -34,15 +34,17 @@ def hidden(text: str, option: str) -> float:
         help="Whether new rows are read in batches: by a feed, or by polling for greater keys.")  # fmt: skip
 @option("--guessable", is_flag=True, help="Sequential, guessable ids are acceptable.")
 @option("--checkpoint", type=duration(1), default="5min", help="Time between two checkpoints.")
+@option("--explain", is_flag=True, help="Show what each kind costs: pages touched, full-page images, WAL, pages read.")
 @format_option(["table", "json"])
-def choose(output: str, **given: Any) -> None:
+def choose(output: str, explain: bool, **given: Any) -> None:
     """Choose a kind of key for a table: the cheapest that meets the requirements, its parameters, and the reasons.
 
-    Costs are calculated, as by lab model; no server is needed. Rules and limits: docs/choose.md.
+    Costs are calculated; no server is needed. Rules and limits: docs/choose.md; formulas: docs/model.md.
     """
     needs = needs_of(**given)
     choice = choice_for(needs)
-    click.echo(json.dumps(as_data(choice, needs), indent=1) if output == "json" else as_text(choice, needs))
+    text = json.dumps(as_data(choice, needs), indent=1) if output == "json" else as_text(choice, needs, explain)
+    click.echo(text)
 
 
 def needs_of(rows: int | None, rate: int, retention: float | None, **others: Any) -> Needs:
@@ -63,6 +65,9 @@ def record(one: Candidate, needs: Needs) -> dict[str, Any]:
         "block_count": count,
         "wrap_seconds": wrap,
         "index_bytes": one.predicted.index_bytes,
+        "leaf_pages_touched": one.predicted.leaf_pages_touched,
+        "images_per_row": one.predicted.images_per_row,
+        "image_bytes_per_row": one.predicted.image_bytes_per_row,
         "wal_bytes_per_row": one.wal_per_row,
         "wal_bytes_per_day": one.wal_per_row * needs.rate * DAY,
         "index_pages_read_per_row": one.predicted.misses_per_row,
@@ -98,9 +103,34 @@ def line(one: Candidate, choice: Choice, needs: Needs) -> tuple[str, ...]:
     )
 
 
-def as_text(choice: Choice, needs: Needs) -> str:
+EXPLAINED = ("key", "pages", "FPI/row", "WAL/row", "images", "WAL/s", "reads/row", "leaf")
+
+
+def explained(one: Candidate, needs: Needs) -> tuple[str, ...]:
+    return (
+        KEY_KINDS[one.kind].label,
+        f"{one.predicted.leaf_pages_touched:,.0f}",
+        f"{one.predicted.images_per_row:.4f}",
+        f"{one.wal_per_row:,.0f} B",
+        f"{one.predicted.image_bytes_per_row:,.0f} B",
+        size_text(one.wal_per_row * needs.rate),
+        f"{one.predicted.misses_per_row:.3f}",
+        f"{one.predicted.leaf_density:.0f} %",
+    )
+
+
+def explanation(choice: Choice, needs: Needs) -> list[str]:
+    lines = [EXPLAINED, *(explained(one, needs) for one in (choice.chosen, *choice.others))]
+    title = (
+        f"{needs.rate * needs.checkpoint:,.0f} rows between two checkpoints: leaf pages touched, images of them in WAL"
+    )
+    return ["", title, *(aligned(cells, widths_of(lines), range(1, len(EXPLAINED))) for cells in lines)]
+
+
+def as_text(choice: Choice, needs: Needs, explain: bool) -> str:
     lines = [HEAD, *(line(one, choice, needs) for one in (choice.chosen, *choice.others))]
     table = [aligned(cells, widths_of(lines), range(1, len(HEAD) - 1)) for cells in lines]
+    table += explanation(choice, needs) if explain else []
     setup = ["CREATE SEQUENCE numbers;"] if choice.chosen.kind == "sequence" else []
     title = f"{needs.rows:,.0f} rows, {needs.rate:,.0f} more a second"
     parts = [*setup, f"id {choice.chosen.column}", "", *(f"* {one}" for one in choice.reasons), "", title, *table]

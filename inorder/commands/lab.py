@@ -7,10 +7,6 @@ from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
     "check": ("inorder.commands.check", "Does a reader lose rows?"),
-    "model": (
-        "inorder.commands.model",
-        "What an insert costs, by calculation: pages, full-page images, WAL, buffer misses, index size.",
-    ),
     "report": (
         "inorder.commands.results",
         "Show results again, of result files and of pages: several one after the other, on a page side by side, too.",

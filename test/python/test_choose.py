@@ -214,6 +214,24 @@ def test_as_a_table(tmp_path: Path) -> None:
     assert [line.split()[0] for line in table[3:]] == ["bigint", "version", "xact"]
 
 
+def test_what_each_kind_costs_of_a_hundred_billion_rows(tmp_path: Path) -> None:
+    asked = ("choose", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
+    plain, explained = (inorder(*asked, *more, folder=tmp_path).stdout for more in ((), ("--explain",)))
+    assert explained.startswith(plain.rstrip("\n"))
+    title, head, *table = explained.removeprefix(plain).strip().splitlines()
+    assert title.startswith("6,000,000 rows between two checkpoints") and head.split()[:3] == [
+        "key",
+        "pages",
+        "FPI/row",
+    ]
+    assert len(table) == len(COLUMNS) and max(map(len, table)) <= 80
+    (random_keys,) = [one for one in table if one.startswith("random ")]
+    assert float(random_keys.split()[2]) == pytest.approx(0.999, abs=0.001)
+    found = json.loads(inorder(*asked, "--format", "json", folder=tmp_path).stdout)
+    (data,) = [one for one in found["others"] if one["kind"] == "random"]
+    assert data["images_per_row"] == pytest.approx(0.999, abs=0.001) and data["leaf_pages_touched"] > 5_000_000
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_as_data(tmp_path: Path, reader: str) -> None:
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
@@ -234,6 +252,9 @@ def test_as_data(tmp_path: Path, reader: str) -> None:
         ),
         (("--rows", "1", "--hide", "never"), "--hide must be from 0 to 3,153,600,000 seconds"),
         (("--rows", "1", "--memory", "1kB"), "--memory must be a number from 1,048,576"),
+        (("--rows", "0"), "--rows must be a number from 1 to 1,000,000,000,000,000"),
+        (("--rows", "1", "--rate", "0.2"), "--rate must be a number from 1 to 1,000,000,000"),
+        (("--rows", "1", "--checkpoint", "0"), "--checkpoint must be from 1 to 86,400 seconds"),
         (("--rows", "1", "--hide", "1", "--reader", "poll"), "HINT: --reader feed"),
     ],
 )

@@ -27,12 +27,13 @@ from inorder.groups import Group
 from inorder.installations import Installation
 from inorder.lab.analysis.stats import paired_ratio
 from inorder.lab.experiments.insert.plan import InsertPlan
-from inorder.lab.journal import load
+from inorder.lab.journal import load, save
 from inorder.lab.results import DIRECT_IO, EXACT_COUNTERS
 from inorder.lab.server.temporary import takes_direct_io
 from inorder.text import lines
 
 from conftest import LONG_RUN, ROOT
+from replay import recorded
 from soak.samples import cpu_seconds
 from tool import inorder, surroundings, table_lines
 from waiting import wait_for
@@ -377,14 +378,16 @@ def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "lab run --help", "choose --rows 1M --rate 10", "generate uuid-v4 --count 9", "lab model"]
+    "words", ["--help", "lab run --help", "choose --rows 1M --rate 10", "generate uuid-v4 --count 9", "lab report r"]
 )
-def test_output_that_nobody_reads_ends_any_command_quietly(words: str) -> None:
+def test_output_that_nobody_reads_ends_any_command_quietly(tmp_path: Path, words: str) -> None:
+    save(recorded("reader"), tmp_path / "r")
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "inorder", *words.split()], check=False, stdout=writing, stderr=subprocess.PIPE
-    )
+        [sys.executable, "-m", "inorder", *words.split()], cwd=tmp_path, check=False, stdout=writing,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 

@@ -1,19 +1,13 @@
 """The model: its formulas against simulation, its command, and what it says beside what a server counts."""
 
 import bisect
-import csv
-import io
-import json
 import random
 from dataclasses import replace
 from math import exp
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inorder.commands.model import lab_model
-from inorder.errors import InputError
 from inorder.installations import Installation
 from inorder.lab.analysis.model import (
     Conditions,
@@ -36,8 +30,6 @@ from inorder.lab.results import Result, Run
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.throw_away import ThrowAway
 from inorder.lab.turn import Progress
-
-from tool import inorder
 
 USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
 IN_ORDER = ("bigint", "xact", "v7")
@@ -188,49 +180,6 @@ def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
     for run in result.runs:
         run.metrics["checkpoints_requested"] = 1.0
     assert compared(result) == []
-
-
-def test_the_command_speaks_of_a_hundred_billion_rows(tmp_path: Path) -> None:
-    asked = ("lab", "model", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
-    done = inorder(*asked, folder=tmp_path)
-    assert done.returncode == 0 and done.stderr == ""
-    assert "100,000,000,000 rows, 6,000,000 more between two checkpoints" in done.stdout
-    assert all(f"\n{kind.label} " in done.stdout for kind in KINDS)
-    assert max(len(line.rstrip()) for line in done.stdout.splitlines()) <= 80
-    records = json.loads(inorder(*asked, "--keys", "random,v7", "--format", "json", folder=tmp_path).stdout)
-    assert [record["key"] for record in records] == ["random", "version 7"]
-    assert records[0]["FPI/row"] == pytest.approx(0.999, abs=0.001)
-    table = inorder(*asked, "--rows", "100G", "--format", "csv", folder=tmp_path).stdout
-    assert len(list(csv.DictReader(io.StringIO(table)))) == len(KINDS)
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [
-        ("--rows", "0", "from 1 to 1,000,000,000,000,000"),
-        ("--rows", "1e99", "from 1 to 1,000,000,000,000,000"),
-        ("--rows", "many", "from 1 to 1,000,000,000,000,000"),
-        ("--rate", "0.2", "from 1 to 1,000,000,000"),
-        ("--memory", "1kB", "from 1,048,576 to"),
-        ("--checkpoint", "0", "from 1 to 86,400 seconds"),
-        ("--block-size", "3G", "from 1 to 2,147,483,647"),
-        ("--block-count", "0", "from 1 to 2,147,483,647"),
-        ("--interval-length", "-1", "from 1 to 2,147,483,647"),
-        ("--interval-count", "x", "from 1 to 2,147,483,647"),
-        ("--keys", "v6", "there are bigint, xact, v7, time, sequence, random"),
-        ("--keys", "", "there are bigint, xact, v7, time, sequence, random"),
-    ],
-)
-def test_bad_input_names_what_is_allowed(option: str, value: str, allowed: str) -> None:
-    with pytest.raises(InputError) as error:
-        lab_model.main([option, value], standalone_mode=False)
-    assert allowed in str(error.value) and "\n" not in str(error.value)
-
-
-def test_bad_input_ends_with_code_2(tmp_path: Path) -> None:
-    done = inorder("lab", "model", "--rows", "0", folder=tmp_path)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("inorder: --rows must be a number from 1 to") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.server
