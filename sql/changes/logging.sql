@@ -64,8 +64,7 @@ END;
 
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
 -- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
--- owner of the state. What a condition calls is known by its dependencies: of the server's own there are none, and those
--- of the SQL edition are on functions of inorder.
+-- owner of the state. In the SQL edition it has conditions; those of other triggers are refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -73,16 +72,19 @@ DECLARE
 BEGIN
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO strange
     FROM pg_trigger AS g JOIN pg_proc AS f ON f.oid = g.tgfoid JOIN pg_class AS c ON c.oid = log
-    JOIN pg_roles AS r ON r.oid = f.proowner
     WHERE g.tgrelid = ANY (inorder_internal.tree(log)::oid[]) AND NOT g.tgisinternal
-      AND (NOT r.rolsuper AND f.proowner <> c.relowner
-           AND f.pronamespace <> 'inorder_internal'::regnamespace AND f.oid <> inorder_internal.guard_function()
-           OR g.tgqual IS NOT NULL AND EXISTS (
-               SELECT FROM pg_depend AS d LEFT JOIN pg_proc AS p ON p.oid = d.refobjid
-               WHERE d.classid = 'pg_trigger'::regclass AND d.objid = g.oid
-                 AND (d.refclassid IN ('pg_operator'::regclass, 'pg_type'::regclass)
-                      OR d.refclassid = 'pg_proc'::regclass AND p.oid <> f.oid
-                         AND p.pronamespace <> 'inorder_internal'::regnamespace)))
+      AND (g.tgqual IS NOT NULL AND f.pronamespace <> 'inorder_internal'::regnamespace
+           AND f.oid <> inorder_internal.guard_function()
+           -- Its function, and what its condition calls.
+           OR EXISTS (SELECT FROM pg_depend AS d
+                      LEFT JOIN pg_proc AS p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+                      LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+                      LEFT JOIN pg_type AS y ON d.refclassid = 'pg_type'::regclass AND y.oid = d.refobjid
+                      JOIN pg_roles AS r ON r.oid = coalesce(p.proowner, o.oprowner, y.typowner)
+                      WHERE d.classid = 'pg_trigger'::regclass AND d.objid = g.oid AND NOT r.rolsuper
+                        AND r.oid <> c.relowner
+                        AND p.pronamespace IS DISTINCT FROM 'inorder_internal'::regnamespace
+                        AND p.oid IS DISTINCT FROM inorder_internal.guard_function()))
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
         RAISE 'trigger "%" of table % may call a function of another role than its owner', strange.name,

@@ -668,6 +668,8 @@ PLANTED = {
     "function": "CREATE TRIGGER a BEFORE INSERT ON {log} FOR EACH ROW EXECUTE FUNCTION hers.f()",
     "condition": "CREATE TRIGGER a AFTER INSERT ON {log} FOR EACH ROW WHEN (hers.is_so()) "
     "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "condition of the guard": "CREATE TRIGGER a BEFORE INSERT OR UPDATE OF {column} ON {log} FOR EACH ROW "
+    "WHEN (hers.is_so()) EXECUTE FUNCTION feed_guard('0')",
 }
 
 
@@ -678,7 +680,7 @@ def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection
         run(fresh, PLAIN, "SELECT changes_enable('t')", "SELECT changes_disable('t')",
             "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "GRANT TRIGGER ON t_changes TO mallory_of_logs", "SET ROLE mallory_of_logs", *STRANGE,
-            PLANTED[kind].format(log="t_changes"), "RESET ROLE",
+            PLANTED[kind].format(log="t_changes", column="change"), "RESET ROLE",
             "REVOKE TRIGGER ON t_changes FROM mallory_of_logs")  # fmt: skip
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match=r'trigger "a" of table (public\.)?t_changes'):
             run(fresh, "SELECT changes_enable('t')")
@@ -702,7 +704,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
             "ALTER TABLE t_changes ATTACH PARTITION t_changes_1 DEFAULT", "SELECT changes_enable('t')",
             "INSERT INTO t VALUES (1)", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "GRANT TRIGGER ON t_changes_1 TO mallory_of_logs", "SET ROLE mallory_of_logs", *STRANGE,
-            PLANTED[kind].format(log="t_changes_1"), "RESET ROLE")  # fmt: skip
+            PLANTED[kind].format(log="t_changes_1", column="change"), "RESET ROLE")  # fmt: skip
         assert state(fresh, "INSERT INTO t VALUES (2)") == GROUND
         run(fresh, "DROP TRIGGER a ON t_changes_1", "INSERT INTO t VALUES (3)")
 
