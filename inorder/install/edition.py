@@ -44,8 +44,9 @@ PINNED = (
 # A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
 # function.
 WRITES = "geqo_seed = 0.716284"
-# With it the plan of a session that found the state small does not read all dead versions of it later: see state.c.
-BY_INDEX = "enable_seqscan = off"
+# With the first the plan of a session that found the state small does not read all dead versions of it later: see
+# state.c. Where a plan has a sequential scan all the same, its cost of 10^10 has PostgreSQL before 18 compile it.
+BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA", "GRANT USAGE ON SCHEMA")
 HEADER = re.compile(
     r"^---- (\w+): (sql|plpgsql)((?: (?!SET )[A-Z]+)*)((?: bare| keys| reads| tables| writes)*)((?: SET .+)?)$", re.M
@@ -88,7 +89,7 @@ def definition(head: str, labels: str, body: Body) -> str:
     # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
     clauses += [] if "keys" in settings else ["row_security = on"]
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
-    clauses += [WRITES, BY_INDEX] if "writes" in settings else []
+    clauses += [WRITES, *BY_INDEX] if "writes" in settings else []
     clauses += PINNED if head.startswith(("@extschema@", "inorder_text")) and "keys" not in settings else []
     sets = " ".join(f"SET {clause}" for clause in clauses) + body.more
     return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} {sets} AS $$\n{text}\n$$;"

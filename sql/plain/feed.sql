@@ -84,7 +84,7 @@ CREATE FUNCTION inorder_internal.apply_batch(
     name text, statement text, max_rows int, owner regrole, path text, hides text
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @writes@
-    SET enable_seqscan = off SET @pinned@ AS $$
+    SET enable_seqscan = off SET jit = off SET @pinned@ AS $$
 DECLARE
     k inorder_internal.taken;
     b @extschema@.feed_batch;

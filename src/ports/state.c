@@ -178,6 +178,7 @@ static const char *const settings[][2] = {
 	{"transform_null_equals", "off"},
 	{"array_nulls", "on"},
 	{"enable_seqscan", "off"},	/* or the plan of a session that found the state small reads all dead versions of it */
+	{"jit", "off"},				/* before 18 a plan with a sequential scan costs 10^10, and would be compiled */
 	{"plpgsql.extra_errors", "none"},
 	{"plpgsql.extra_warnings", "none"},
 	{"citus.override_table_visibility", "off"}	/* else it adds a condition to queries on pg_class that hides shards */
