@@ -58,9 +58,9 @@ DECLARE
     now text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- Numbers that the server has not reached are of the server that was dumped.
-    -- Into a table that receives rows come with numbers that were counted.
-    IF (t.written_here OR t.is_generated) AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
+    -- Numbers that the server has not reached are of the server that was dumped. Into a table that receives rows come
+    -- with numbers that were counted, and rows that were counted go.
+    IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(now, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(now, ' ', 2), '/')::bigint[])
        AND (pg_is_in_recovery() OR NOT upper(p.counted) > inorder_internal.next_transaction(t.base)) THEN
@@ -152,8 +152,8 @@ DECLARE
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
-    -- Rows with numbers of this set may still be received.
-    PERFORM inorder_internal.accepted(t);
+    -- Rows with numbers of this set may still be received, or go.
+    PERFORM inorder_internal.say_unaccepted(t.relation) WHERE t.written_here IS NOT TRUE;
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
         step.part := leaf;

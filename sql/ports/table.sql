@@ -297,7 +297,14 @@ CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RE
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
--- The triggers of the guard of a table, or of a partition of it, as pg_get_triggerdef() writes them.
+-- The trigger that refuses TRUNCATE of a table, or of a partition of it, as pg_get_triggerdef() writes it.
+CREATE FUNCTION inorder_internal.truncate_definition(relation regclass, t inorder_internal.feed_table) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '
+              'EXECUTE FUNCTION %s(%L)'::text, relation, inorder_internal.guard_function()::regproc, (t).base);
+
+-- The triggers of the guard of a table, or of a partition of it, as pg_get_triggerdef() writes them. Partitions inherit
+-- those for rows, but not that for TRUNCATE.
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
@@ -312,7 +319,10 @@ BEGIN ATOMIC
                  ELSE 'BEFORE INSERT OR DELETE OR UPDATE OF %s'::text END,
             (SELECT string_agg(quote_ident(c), ', '::text) FROM unnest(inorder_internal.known_columns(t)) AS c))),
         ('zz_inorder_update'::name, CASE WHEN (t).is_generated THEN 'AFTER UPDATE'::text
-                                         ELSE 'BEFORE UPDATE'::text END)) AS d(name, events);
+                                         ELSE 'BEFORE UPDATE'::text END)) AS d(name, events)
+    UNION ALL
+    SELECT 'zz_inorder_truncate'::name, inorder_internal.truncate_definition(relation, t)
+    WHERE relation::oid = (t).relation::oid;
 END;
 
 -- A trigger of a table or of a partition that would fire after the guard and could change a row that this has seen, or
@@ -634,17 +644,23 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION inorder_internal.say_unaccepted(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'table % was restored from a dump, and is not readable yet', relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its rows and the positions of its feeds have numbers of another server, or of another time.',
+          HINT = format('Let the owner of the table call feed_rebase(%L): new numbers then go on above these.',
+                        relation);
+END $$;
+
 -- How a table is read; an error if it was restored and its owner has not accepted it.
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- A restore recomputes generated numbers: they are of this server.
     IF t.written_here IS NOT TRUE AND NOT t.is_generated THEN
-        RAISE 'table % was restored from a dump, and is not readable yet', t.relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Its rows and the positions of its feeds have numbers of another server, or of another time.',
-              HINT = format('Let the owner of the table call feed_rebase(%L): new numbers then go on above these.',
-                            t.relation);
+        PERFORM inorder_internal.say_unaccepted(t.relation);
     END IF;
     RETURN t;
 END $$;
