@@ -9,7 +9,7 @@ LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
 
--- The statements that guard the rows of a table and of its partitions.
+-- The statements that guard a table, and the rows of its partitions.
 CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,15 +19,12 @@ BEGIN
                  FROM inorder_internal.guard_definitions(t.relation, t) AS d);
 END $$;
 
--- The statements that guard a table and its partitions from TRUNCATE, where a guard is missing.
+-- The statements that guard partitions from TRUNCATE, where that is missing.
 CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    call text := format('EXECUTE FUNCTION %s(%L)', inorder_internal.guard_function()::regproc, t.base);
 BEGIN
-    -- Partitions inherit row triggers, but not statement triggers.
     RETURN QUERY SELECT s.statement FROM unnest(inorder_internal.tree(t.relation)) AS member,
-        LATERAL (VALUES (format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s %s', member, call)),
+        LATERAL (VALUES (inorder_internal.truncate_definition(member, t)),
                         (format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_truncate', member))) AS s(statement)
         -- One of this name that somebody else has made is an error.
         WHERE NOT EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = member AND g.tgname = 'zz_inorder_truncate'

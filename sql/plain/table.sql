@@ -46,7 +46,10 @@ BEGIN ATOMIC
             'CREATE TRIGGER zz_inorder_update AFTER UPDATE ON %s FOR EACH ROW WHEN (record_image_ne(ROW(%s), ROW(%s))) %s'::text,
             relation, q.old_row, q.new_row, q.call)),
         ('zz_inorder_delete'::name, format('CREATE TRIGGER zz_inorder_delete AFTER DELETE ON %s FOR EACH ROW %s'::text,
-                                           relation, q.call))) AS d(name, definition);
+                                           relation, q.call))) AS d(name, definition)
+    UNION ALL
+    SELECT 'zz_inorder_truncate'::name, inorder_internal.truncate_definition(relation, t)
+    WHERE relation::oid = (t).relation::oid;
 END;
 
 ---- key_base: plpgsql keys
@@ -73,5 +76,7 @@ BEGIN
         LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
                                        AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
         LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        WHERE g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
+        WHERE g.tgrelid = relation
+          AND (g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete')
+               OR g.tgname = 'zz_inorder_truncate' AND inorder_internal.has_own_guard(relation)));
 END

@@ -31,6 +31,7 @@
 
 #define GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
 #define UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE)
+#define TRUNCATE_EVENTS (TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE)
 
 /* A key of type uuid is the order; of others the primary key has to be looked at. A generated number has an expression. */
 static bool
@@ -88,14 +89,16 @@ guard_by(Relation table, const char *name, int16 events, AttrNumber key, const c
 	return InvalidOid;
 }
 
+/* A partition inherits the triggers for rows alone */
 static bool
-is_guarded(Relation table, const Reading *reading)
+is_guarded(Relation table, const Reading *reading, bool is_partition)
 {
 	AttrNumber	key = key_of(table, reading);
 	char	   *base = psprintf(INT64_FORMAT, reading->base);
 	Oid			function = key == 0 ? InvalidOid : guard_by(table, "zz_inorder_guard", GUARD_EVENTS, key, base);
 
 	return OidIsValid(function) && function == guard_by(table, "zz_inorder_update", UPDATE_EVENTS, 0, base) &&
+		(is_partition || function == guard_by(table, "zz_inorder_truncate", TRUNCATE_EVENTS, 0, base)) &&
 		is_guard_function(function);
 }
 
@@ -152,7 +155,7 @@ static bool
 member_stands(Oid member, Ground *ground)
 {
 	Relation	table = table_open(member, NoLock);
-	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &ground->reading);
+	bool		result = is_permanent(table->rd_rel) && is_guarded(table, &ground->reading, member != ground->relation);
 
 	if (result && table->rd_rel->relkind == RELKIND_RELATION)
 	{

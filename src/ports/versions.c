@@ -27,14 +27,15 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* Of at most three triggers, of which one is no longer made, and an expression */
-#define VERSIONS_MAX 4
+/* Of at most four triggers, of which the SQL edition alone makes one, and an expression */
+#define VERSIONS_MAX 5
 
 typedef struct Versions
 {
 	int			count;
 	Datum		numbers[VERSIONS_MAX];
 	bool		is_placed;
+	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
 /* As version() has it (table.sql) */
@@ -88,7 +89,10 @@ is_generated(Oid relation, AttrNumber column)
 	return result;
 }
 
-/* Also the column that the first trigger names, if it is generated */
+/*
+ * Also the column that the first trigger names, if it is generated.  The triggers come by name.  That for TRUNCATE
+ * counts where the guard is not inherited: a partition has one only if it was there when feed_enable() was called.
+ */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
 {
@@ -96,7 +100,10 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 	const char *name = NameStr(trigger->tgname);
 	bool		is_first = strcmp(name, "zz_inorder_guard") == 0;
 
-	if (!is_first && strcmp(name, "zz_inorder_update") != 0 && strcmp(name, "zz_inorder_delete") != 0)
+	if (is_first)
+		versions->is_own = !OidIsValid(trigger->tgparentid);
+	if (!is_first && strcmp(name, "zz_inorder_update") != 0 && strcmp(name, "zz_inorder_delete") != 0 &&
+		!(versions->is_own && strcmp(name, "zz_inorder_truncate") == 0))
 		return;
 	note_version(versions, tuple, catalog);
 	if (is_first && trigger->tgattr.dim1 > 0 && is_generated(trigger->tgrelid, trigger->tgattr.values[0]))

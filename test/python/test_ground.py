@@ -485,7 +485,8 @@ VERSIONS = """
     SELECT inorder_internal.guarded('{0}', {1})
            = (SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', {1}) ORDER BY g.tgname)
               FROM pg_trigger AS g
-              WHERE g.tgrelid = '{0}'::regclass AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update'))
+              WHERE g.tgrelid = '{0}'::regclass
+                AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_truncate', 'zz_inorder_update'))
              || ARRAY(SELECT inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', {1}) FROM pg_attrdef AS d
                       JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
                       WHERE a.attrelid = '{0}'::regclass AND a.attgenerated = 's')"""

@@ -216,6 +216,43 @@ def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str
         assert state(session, READS["read"]) == GROUND
 
 
+TRUNCATED = {
+    "disabled": ("ALTER TABLE t DISABLE TRIGGER zz_inorder_truncate",),
+    "replaced": ("CREATE FUNCTION no_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+                 "CREATE OR REPLACE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON t EXECUTE FUNCTION no_guard()"),
+    "dropped": ("DROP TRIGGER zz_inorder_truncate ON t",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("change", TRUNCATED)
+def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: tuple[str, ...], change: str) -> None:
+    """Rows would be gone that no feed has read."""
+    owner, reader = place.make(*tables), place.session()
+    assert {scalar(reader, READS["count"]) for _ in range(3)} == {4}
+    run(owner, *TRUNCATED[change])
+    if tables == PARTS:  # whose own triggers refuse it, too
+        run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{part}" for part in ("1", "2", "3", "3_3", "3_4")))
+    run(owner, "TRUNCATE t")
+    for session in (reader, owner):
+        run(session, "BEGIN")
+        assert states(session, READS) == dict.fromkeys(READS, GROUND)
+        run(session, "ROLLBACK")
+    run(owner, "SELECT feed_enable('t')", "INSERT INTO t (n) VALUES (1), (2)")
+    assert scalar(reader, READS["count"]) == scalar(owner, READS["count"]) == 2
+    assert numbers(reader) == [1, 2]
+
+
+def test_the_next_count_sees_that_the_guard_against_truncate_was_disabled(place: Place) -> None:
+    owner, reader = place.make(PLAIN), place.session()
+    assert {scalar(session, READS["count"]) for session in (reader, owner, reader, owner)} == {4}
+    trigger = "ALTER TABLE t {} TRIGGER zz_inorder_truncate"
+    run(owner, trigger.format("DISABLE"), "TRUNCATE t", trigger.format("ENABLE ALWAYS"))
+    for _ in range(2):
+        assert [scalar(session, READS["count"]) for session in (reader, owner)] == [0, 0]
+        run(owner, READS["fold"])
+
+
 @pytest.mark.parametrize("opclass", ["int8_minmax_ops", "int8_minmax_multi_ops", "int8_bloom_ops"])
 def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
     owner = place.session()
