@@ -150,21 +150,22 @@ BEGIN
     query := CASE WHEN number IS NOT NULL THEN inorder_internal.changes_query(relation, t, r.query, form) END;
 END $$;
 
--- The changes that come next of a feed, which is locked.
+-- The changes that come next of a feed, which is locked, and moved over them.
 CREATE FUNCTION inorder_internal.next_changes(
     caller oid, name text, owner oid, max_rows int, row_type oid,
-    OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
-    OUT query text, OUT relation oid
+    OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, false, true);
 BEGIN
-    feed := inorder_internal.look_next(caller, name, owner, max_rows, false, true, false);
-    t := feed.t;
-    members := (feed.next).members;
+    t := k.t;
+    members := (k.next).members;
     relation := inorder_internal.followed(caller, t.relation, row_type);
-    IF (feed.next).has_rows THEN
+    IF (k.next).has_rows THEN
         query := inorder_internal.changes_query(relation, t, inorder_internal.found_query(
-            t, (feed.next).batch, NULL, 'e.*', false), '%s');
+            t, (k.next).batch, NULL, 'e.*', false), '%s');
+        PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
     END IF;
 END $$;
 

@@ -89,18 +89,20 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for transaction number and key of the n-th row of a batch.
-CREATE FUNCTION inorder_internal.cut_query(
-    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, max_rows int
+-- The query for the n-th row of a batch: its transaction, that of the row after it, empty if there is none, and its key.
+CREATE FUNCTION inorder_internal.place_query(
+    t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- As text by the output function of the type, not by a cast: any role may create a cast for its own type.
-    -- In the outer query, so that it is evaluated for the last row only.
-    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 1) AS e',
-        concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)),
+    -- In the outer query, so that it is evaluated for these rows only.
+    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.*, pg_catalog.lead(%s) OVER () AS cmin '
+                  'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 2) AS e) AS e LIMIT 1',
+        concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)), 'pg_catalog.concat(e.cmin)',
                   inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)')),
+        inorder_internal.number_text(t),
         inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
                                      true),
-        max_rows - 1);
+        place - 1);
 END $$;

@@ -1,10 +1,10 @@
 -- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
 
--- A feed as it is now, and what follows its position.
+-- A feed as it is now; and what follows its position, if that was looked for (is_found).
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
-    is_poll_due boolean, asked timestamptz, next inorder_internal.next_found
+    is_poll_due boolean, asked timestamptz, next inorder_internal.next_found, is_found boolean
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
@@ -138,7 +138,7 @@ BEGIN
                                        WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
-               NULL::timestamptz, NULL::inorder_internal.next_found
+               NULL::timestamptz, NULL::inorder_internal.next_found, false
         INTO k
         FROM inorder_internal.feed AS f
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = look_at.relation

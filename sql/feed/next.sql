@@ -1,12 +1,11 @@
--- What follows a position: where its batch ends, and whether it is empty. find_next() is asked by readers (look_next in
--- take.sql), by workers (take_any in workers.sql) and for shares (distribute_next in
--- shares.sql):
+-- What follows a position: find_next() decides which transactions, where the batch ends, whether it has rows, and
+-- whether these are all. It is asked by readers (look_next in take.sql, reader_next_batch in reader.sql), by workers
+-- (take_any in workers.sql) and for shares (distribute_next in shares.sql), before any row is read:
 --
 --  which transactions?  find_next > look > next_batch: those that have ended, without the position
---  is it empty?         find_next > look > probe_rows
---  where does it end?   find_next > look > look_by_number > last_within > find_cut; cut_batch
+--  is there a row?      find_next > look > probe_rows
+--  where does it end?   find_next > look > find_end > end_by_index (end.c), otherwise end_by_query; cut_batch
 --  and by a column?     find_next > look > look_in_order (piece.sql) > first_by_either > first_rows; next_value
---  and of a share?      take_share (shares.sql) > distribute_next > find_next, as above; add_part
 --
 -- look() is STABLE: what it calls sees the snapshot of the statement that called it. So the set of transactions that
 -- have ended, the proofs of the table, and the rows by which a batch is limited are of one snapshot.
@@ -87,20 +86,6 @@ BEGIN
     END IF;
 END $$;
 
--- Number and key of the last row within the limit; null if there are fewer rows.
-CREATE FUNCTION inorder_internal.find_cut(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-) RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF inorder_internal.is_walked(t, b) THEN
-        RETURN inorder_internal.walked_cut(t, b, max_rows);
-    END IF;
-    b := inorder_internal.without_empty(t, b, max_rows + 1::bigint);
-    RETURN inorder_internal.as_caller(t, inorder_internal.cut_query(
-        t, inorder_internal.parts_with_rows(t, b.transactions), b, max_rows), false, caller);
-END $$;
-
 -- A batch that ends after a row or, without a key or if none distinguishes the rows of a transaction, after its
 -- transaction.
 CREATE FUNCTION inorder_internal.cut_batch(
@@ -119,30 +104,6 @@ BEGIN
         b.cut_after := last_key;
     END IF;
     RETURN b;
-END $$;
-
--- The first transaction of a batch, if it has several times as many rows as the limit, or rows that the index on the
--- number has not: by number the planner would sort all of them.
-CREATE FUNCTION inorder_internal.large_start(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
-RETURNS bigint
-LANGUAGE sql STABLE
-RETURN CASE WHEN (b).resumed IS NULL AND NOT (t).is_uuid
-            THEN inorder_internal.large_first(t, (b).transactions, greatest(max_rows * 4::bigint, 1000::bigint)) END;
-
--- The same, of that part of a batch in which it is found soonest.
-CREATE FUNCTION inorder_internal.last_within(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
-) RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    large bigint := inorder_internal.large_start(t, b, max_rows);
-    cut text[];
-BEGIN
-    -- A large transaction is read piece by piece, whatever comes after it.
-    IF large IS NOT NULL THEN
-        cut := inorder_internal.find_cut(t, inorder_internal.rest_of_one(b, large), max_rows, caller);
-    END IF;
-    RETURN coalesce(cut, inorder_internal.find_cut(t, b, max_rows, caller));
 END $$;
 
 -- The query that finds whether a batch has rows, in the form of a probe.
@@ -219,49 +180,86 @@ BEGIN
     RETURN found[1];
 END $$;
 
--- A batch by transaction numbers, which has rows or has had some, limited to so many of them, if any. If the caller
--- reads them at once, the last row is known when they were read.
-CREATE FUNCTION inorder_internal.look_by_number(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, reads boolean, caller oid
+-- The transaction of the n-th row of a batch, that of the row after it, empty if there is none, and the key; null if
+-- there are fewer rows.
+CREATE FUNCTION inorder_internal.find_place(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
+) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    b := inorder_internal.without_empty(t, b, place + 1::bigint);
+    RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
+        t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
+END $$;
+
+-- Whether there are rows from before feed_prepare in a set of transactions.
+CREATE FUNCTION inorder_internal.has_old_rows(
+    t inorder_internal.feed_table, numbers int8multirange, caller oid
+) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN inorder_internal.has_old(t, numbers) AND coalesce(
+    inorder_internal.count_by_index(t, inorder_internal.one(0), 1) > 0::bigint,
+    inorder_internal.has_row(t, inorder_internal.slice(t, inorder_internal.whole_table(t), 0, NULL::text[],
+                                                       NULL::text[], '1::pg_catalog.int8'::text, true), caller));
+
+-- Where a batch ends, by queries. Rows from before feed_prepare come first, by their key: by number the planner would
+-- sort all of them.
+CREATE FUNCTION inorder_internal.end_by_query(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
+) RETURNS inorder_internal.batch_end
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    e inorder_internal.batch_end;
+    found text[];
+BEGIN
+    IF b.resumed IS NULL AND inorder_internal.has_old_rows(t, b.transactions, caller) THEN
+        found := inorder_internal.find_place(t, inorder_internal.rest_of_one(b, 0), max_rows, caller);
+        IF found[2] = '' THEN
+            found[2] := '-1';  -- others may follow
+        END IF;
+    END IF;
+    found := coalesce(found, inorder_internal.find_place(t, b, max_rows, caller));
+    e.number := CASE WHEN found[2] <> '' THEN found[1] END;
+    e.last_key := CASE WHEN found[2] = found[1] THEN found[3:] END;
+    RETURN e;
+END $$;
+
+-- The batch to which one is limited that has so many rows, if any. All that is known of the rows that it has is found
+-- here, and by look_in_order() of a batch in the order of a column.
+CREATE FUNCTION inorder_internal.find_end(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.next_found
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.next_found;
-    cut text[];
-    few bigint := least(max_rows, 200);
+    -- Without a limit it is whether there is a row.
+    e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
     n.batch := b;
-    n.is_all := true;
-    IF reads AND NOT whole AND cardinality(t.order_columns) > 0 AND max_rows IS NOT NULL THEN
-        n.has_rows := true;
-        n.ends_in := inorder_internal.large_start(t, b, max_rows);
-        IF n.ends_in IS NULL AND inorder_internal.is_walked(t, b) THEN
-            n.query := '';
-        ELSE
-            n.query := concat(inorder_internal.found_query(
-                t, CASE WHEN n.ends_in IS NULL THEN b ELSE inorder_internal.rest_of_one(b, n.ends_in) END,
-                max_rows + 1::bigint, 'e.*', true), ' LIMIT ', max_rows);
+    n.is_all := max_rows IS NULL;
+    IF e.rows IS NOT NULL THEN
+        IF e.place IS NOT NULL AND e.last_key IS NULL AND NOT whole THEN
+            e.last_key := (inorder_internal.find_place(
+                t, inorder_internal.rest_of_one(b, e.number), e.place::int, caller))[3:];
         END IF;
-        RETURN n;
-    -- To count few rows by an index takes a tenth of what a query for the last one within the limit takes.
-    ELSIF max_rows IS NOT NULL
-          AND (inorder_internal.count_by_index(t, b.transactions, few + 1) <= few) IS NOT TRUE THEN
-        cut := inorder_internal.last_within(t, b, max_rows, caller);
-        IF cut IS NOT NULL THEN
-            n.is_all := false;
-            n.batch := inorder_internal.cut_batch(t, b, cut[1]::bigint, CASE WHEN NOT whole THEN cut[2:] END);
-        END IF;
+    ELSIF NOT n.is_all THEN
+        e := inorder_internal.end_by_query(t, b, max_rows, caller);
     END IF;
-    -- An index does not show which rows of a transaction were read.
-    n.has_rows := NOT n.is_all OR b.resumed IS NULL
-        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller);
+    IF NOT n.is_all AND e.number IS NOT NULL THEN
+        n.batch := inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END);
+    ELSE
+        n.is_all := true;
+    END IF;
+    -- Of a transaction that was read in part, a query is asked for the rest.
+    n.has_rows := CASE WHEN e.rows IS NOT NULL THEN e.rows > 0
+                       ELSE NOT n.is_all OR b.resumed IS NULL
+                            OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller) END;
     RETURN n;
 END $$;
 
--- What follows a position, in the snapshot of the calling statement, of a table that is locked. reads: the caller reads
--- the rows at once.
+-- What follows a position, in the snapshot of the calling statement, of a table that is locked.
 CREATE FUNCTION inorder_internal.look(
-    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.next_found
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -279,7 +277,7 @@ BEGIN
             n := inorder_internal.look_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
     ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
-        n := inorder_internal.look_by_number(t, b, max_rows, whole, reads, caller);
+        n := inorder_internal.find_end(t, b, max_rows, whole, caller);
     END IF;
     IF n.has_rows IS NULL THEN
         n.batch := b;
@@ -290,9 +288,9 @@ BEGIN
     RETURN n;
 END $$;
 
--- reads may be null: the caller passes over transactions that have no rows.
+-- What follows a position. If the caller passes over transactions that have no rows, the batch has these then, too.
 CREATE FUNCTION inorder_internal.find_next(
-    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, reads boolean, caller oid
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.next_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -304,21 +302,21 @@ BEGIN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- Most looks find nothing.
-    IF inorder_internal.is_idle(t, p, CASE WHEN reads IS NULL THEN 0::oid ELSE caller END)
+    IF inorder_internal.is_idle(t, p, CASE WHEN passes THEN 0::oid ELSE caller END)
        AND inorder_internal.pages_read(t, false) - pages <= 2000 THEN
         n.has_rows := false;
         n.is_all := true;
         RETURN n;
     END IF;
     t := inorder_internal.locked(t, caller);
-    n := inorder_internal.look(t, p, max_rows, whole, reads, caller);
+    n := inorder_internal.look(t, p, max_rows, whole, caller);
     -- As after a load that was rolled back, until VACUUM removes its rows. The first look of a session at a table reads
     -- about half as many pages of the catalog, and for each partition.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
         passed := n.rest;
-        n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, reads, caller);
+        n := inorder_internal.look(t, inorder_internal.advance(p, passed), max_rows, whole, caller);
         n.rest := passed;
     END IF;
     RETURN n;

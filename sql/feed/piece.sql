@@ -6,13 +6,12 @@
 -- turn is given a budget of rows, which grows until one of them suffices: the search costs a small multiple of the
 -- better one.
 
--- What follows a position: the batch, null if no transaction has ended; whether it has rows, and all that were
--- committed; the tables that were proved; the rest of a set that has no rows any more, which comes first; and, if the
--- batch is limited by reading it, the query for its rows, empty if none is needed, and the transaction after which it
--- ends if these are fewer than the limit: see move_over(). is_costly: there are none, which took a look at many pages.
+-- What follows a position: the batch, whose transactions are null if none has ended; whether it has rows, and all that
+-- were committed; the tables that were proved; the rest of a set that has no rows any more, which comes first.
+-- is_costly: there are none, which took a look at many pages.
 CREATE TYPE inorder_internal.next_found AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],
-    rest @extschema@.feed_batch, query text, ends_in bigint, is_costly boolean
+    rest @extschema@.feed_batch, is_costly boolean
 );
 
 -- A search for a piece: where the index of the column is walked from, null if rows are found by number; where it ends;

@@ -114,7 +114,7 @@ BEGIN
     -- First: the wait for the table may end with a promotion, after which the position is of another timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
-    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), NULL, caller);
+    n := inorder_internal.find_next(t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
     -- What is left of a set comes first, since a batch is of one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;
@@ -213,7 +213,7 @@ BEGIN
                 PERFORM inorder_internal.check_position(from_position);
                 found := (inorder_internal.find_next(t, from_position, NULL, false, false, caller)).has_rows IS TRUE;
             ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
-                k := inorder_internal.look_next(caller, feed, owner, NULL, true, false, false);
+                k := inorder_internal.look_next(caller, feed, owner, NULL, true, false);
                 found := inorder_internal.is_batch_next(k) IS TRUE;
             END IF;
             RAISE SQLSTATE 'IOLOK';

@@ -157,10 +157,7 @@ DECLARE
     pieces text;
     counts text[];
 BEGIN
-    IF (k.next).has_rows IS NULL THEN
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
-    END IF;
-    k := inorder_internal.pass_rest(k);
+    k := inorder_internal.pass_rest(inorder_internal.with_next(k, max_rows));
     IF NOT (k.next).has_rows THEN
         RETURN k;
     END IF;
@@ -179,7 +176,7 @@ BEGIN
     PERFORM inorder_internal.add_part(k.feed, inorder_internal.by_number((k.next).batch), c.share::int, c.rows,
                                       max_rows)
     FROM ROWS FROM (unnest(nullif(counts[1], '')::bigint[]), unnest(nullif(counts[2], '')::bigint[])) AS c(share, rows);
-    k.next.has_rows := NULL;  -- what follows now is not known
+    k.is_found := false;
     RETURN k;
 END $$;
 
@@ -199,7 +196,7 @@ BEGIN
         -- Others who ask wait, so the rest is for the next call.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         k := inorder_internal.distribute_next(k, max_rows);
-        EXIT WHEN NOT (k.next).has_rows;
+        EXIT WHEN k.is_found;
         pieces := pieces + 1;
     END LOOP;
     IF b.number IS NULL THEN

@@ -101,9 +101,9 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.check_order(t, b.members, number);
-    RETURN (inorder_internal.as_caller(t, inorder_internal.cut_query(
+    RETURN (inorder_internal.as_caller(t, inorder_internal.place_query(
         t, NULL, inorder_internal.of_batch(b, inorder_internal.one(number)), least(place, 2147483647)::int), false,
-        caller))[2:];
+        caller))[3:];
 END $$;
 
 -- Transactions of a batch, in its order, and how many of its rows each stands for.

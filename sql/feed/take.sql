@@ -76,11 +76,21 @@ BEGIN
     RETURN k;
 END $$;
 
+-- A feed with what follows its position, which is looked for unless it was.
+CREATE FUNCTION inorder_internal.with_next(k inorder_internal.taken, max_rows int) RETURNS inorder_internal.taken
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT k.is_found THEN
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
+        k.is_found := true;
+    END IF;
+    RETURN k;
+END $$;
+
 -- What follows the position of a feed, also for a caller who only waits for that. If the caller is to move it, and
 -- there are rows, the feed is locked, and this is what follows under the lock; a poll that finds none is noted.
--- at_once: the caller reads the rows at once.
 CREATE FUNCTION inorder_internal.look_next(
-    caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean, at_once boolean
+    caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.taken
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,7 +108,7 @@ BEGIN
         IF NOT waits AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
             PERFORM inorder_internal.refuse_taken(k);
         END IF;
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, at_once, caller);
+        k := inorder_internal.with_next(k, max_rows);
         -- If there is something to move over, writing is due: what another reader has left is looked at again.
         EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
         locked := true;
@@ -109,42 +119,24 @@ BEGIN
     RETURN k;
 END $$;
 
--- What comes next of a feed, for a caller who reads the rows at once; if these come in order, perhaps by a query that
--- is limited: see move_over().
+-- The rows that come next of a feed, in order or not. If the caller is to move it, it is moved over them.
 CREATE FUNCTION inorder_internal.next_rows(
-    caller oid, name text, owner oid, max_rows int, moves boolean, in_order boolean,
-    OUT feed inorder_internal.taken, OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[],
-    OUT query text, OUT is_limited boolean
-)
+    caller oid, name text, owner oid, max_rows int, moves boolean, in_order boolean
+) RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    k inorder_internal.taken := inorder_internal.look_next(caller, name, owner, max_rows, false, moves);
+    r inorder_internal.rows_found;
 BEGIN
-    feed := inorder_internal.look_next(caller, name, owner, max_rows, false, moves, in_order);
-    t := feed.t;
-    members := (feed.next).members;
-    is_limited := (feed.next).query IS NOT NULL;
-    IF (feed.next).has_rows THEN
-        query := coalesce((feed.next).query,
-                          inorder_internal.found_query(t, (feed.next).batch, NULL, 'e.*', in_order));
-    END IF;
-END $$;
-
--- Move a feed over the rows that were read of what comes next: so many, of which the last one has this number and key
--- if they are as many as the limit.
-CREATE FUNCTION inorder_internal.move_over(k inorder_internal.taken, amount bigint, number bigint, last_key text[])
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF amount = 0 THEN
-        PERFORM inorder_internal.note_empty_poll(k);
-        RETURN;
-    ELSIF (k.next).query IS NOT NULL THEN
-        k.next.is_all := number IS NULL AND (k.next).ends_in IS NULL;
-        IF NOT (k.next).is_all THEN
-            k.next.batch := inorder_internal.cut_batch(k.t, (k.next).batch, coalesce(number, (k.next).ends_in),
-                                                       last_key);
+    r.t := k.t;
+    r.members := (k.next).members;
+    IF (k.next).has_rows THEN
+        r.query := inorder_internal.found_query(k.t, (k.next).batch, NULL, 'e.*', in_order);
+        IF moves THEN
+            PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
         END IF;
     END IF;
-    k.at_position := inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+    RETURN r;
 END $$;
 
 -- Whether feed_take_batch() would return a batch of what was looked at.

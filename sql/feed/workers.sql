@@ -48,9 +48,10 @@ BEGIN
     ELSIF NOT inorder_internal.has_free(inorder_internal.state_of(f.id), (k.shared_by).shares, worker) THEN
         IF inorder_internal.is_held(k) THEN
             k.next.has_rows := false;
+            k.is_found := true;
             RETURN k;
         END IF;
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
+        k := inorder_internal.with_next(k, max_rows);
         IF NOT (k.next).has_rows THEN
             RETURN inorder_internal.pass_rest(k);
         END IF;
@@ -76,10 +77,7 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
-    IF (k.next).has_rows IS NULL THEN
-        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, k.caller);
-    END IF;
-    k := inorder_internal.pass_rest(k);
+    k := inorder_internal.pass_rest(inorder_internal.with_next(k, max_rows));
     IF (k.next).has_rows THEN
         k.next.members := inorder_internal.unchanged_members(k.t, (k.next).members);
         b.feed := k.feed;
@@ -124,7 +122,7 @@ BEGIN
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
     f := inorder_internal.find_feed(name, owner, caller);
     k := inorder_internal.look_for_work(f, caller, worker, max_rows);
-    IF NOT (k.next).has_rows THEN
+    IF k.is_found AND NOT (k.next).has_rows THEN
         RETURN;
     END IF;
     IF (k.shared_by).shares IS NOT NULL THEN

@@ -94,7 +94,7 @@ BEGIN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     k := inorder_internal.look_next(
-        inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true, false);
+        inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
     b := (k.next).batch;
     IF NOT (k.next).has_rows THEN
         RETURN NULL;

@@ -81,10 +81,8 @@ RETURN NULL::bigint;
 ---- keep_count: sql IMMUTABLE
 BEGIN ATOMIC
 END;
----- is_walked: sql IMMUTABLE
-RETURN false;
----- walked_cut: sql IMMUTABLE
-RETURN NULL::text[];
+---- end_by_index: sql IMMUTABLE
+RETURN NULL::inorder_internal.batch_end;
 ---- ranges_with_rows: sql IMMUTABLE
 RETURN NULL::int8multirange;
 ---- parts_with_rows: sql IMMUTABLE
@@ -102,13 +100,6 @@ BEGIN
         RETURN 'true';
     END IF;
     RETURN coalesce(pg_get_partition_constraintdef(member), 'true');
-END
----- large_first: plpgsql STABLE
-BEGIN
-    -- Only of rows that the index has not: to sort the others once takes little longer than to count them.
-    RETURN CASE WHEN inorder_internal.has_old(t, numbers) AND inorder_internal.has_row(t, inorder_internal.slice(
-                    t, inorder_internal.whole_table(t), 0, NULL, NULL, '1::pg_catalog.int8', true),
-                    inorder_internal.caller()) THEN 0 END;
 END
 ---- unread_rows: plpgsql VOLATILE keys reads SET lock_timeout = 1
 BEGIN

@@ -71,14 +71,14 @@ CREATE FUNCTION inorder_internal.keep_count(
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Whether the rows of a batch can be read by the index of their keys, without a query (walk.c).
-CREATE FUNCTION inorder_internal.is_walked(t inorder_internal.feed_table, b @extschema@.feed_batch)
-RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+-- Where a batch ends that is limited to so many rows: how many rows it has, counted up to one more; if it has more, the
+-- transaction of the last one within the limit; if the next row is of the same transaction, its place among the rows of
+-- this, and its key.
+CREATE TYPE inorder_internal.batch_end AS (rows bigint, number bigint, place bigint, last_key text[]);
 
--- Transaction number and key of the last row within a limit, of a batch that can be read so; null if there are fewer.
-CREATE FUNCTION inorder_internal.walked_cut(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
-RETURNS text[]
+-- By the index on the number (end.c): null if that does not show the rows of the batch. The key if that is the number.
+CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
+RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Of many ranges of transactions the first so many that have rows.
@@ -94,11 +94,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 -- What all rows of a partition below a table satisfy, by which the planner leaves out other partitions; true if nothing
 -- is known.
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
-
--- The first of some transactions that has rows, if it has so many, or if the index on the number has not its rows.
-CREATE FUNCTION inorder_internal.large_first(t inorder_internal.feed_table, numbers int8multirange, amount bigint)
-RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- The number of rows of some transactions, at most 10,000, for any role, by the btree indexes of a table; null if it

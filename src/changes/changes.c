@@ -139,7 +139,5 @@ changes_read(PG_FUNCTION_ARGS)
 	});
 
 	return_changes(&found, fcinfo, row_type);
-	if (!found.query.null)
-		move_over(&found, 1);
 	return (Datum) 0;
 }

@@ -85,8 +85,7 @@ FoundRows
 look_up_rows(const char *function, int count, const Value *arguments)
 {
 	FoundRows	found = {
-		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value),
-		.last = {null_of(INT8OID), null_of(TEXTARRAYOID)}
+		.result = DatumGetHeapTupleHeader(owner_call(function, count, arguments).value)
 	};
 	Value		members = found_column(&found, "members", InvalidOid);
 
@@ -97,7 +96,7 @@ look_up_rows(const char *function, int count, const Value *arguments)
 	return found;
 }
 
-/* What comes next of a feed */
+/* What comes next of a feed; if it moves, the position is behind it. */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves, bool in_order)
 {
@@ -107,47 +106,15 @@ take_next(FunctionCallInfo fcinfo, bool moves, bool in_order)
 	});
 }
 
-void
-move_over(const FoundRows *found, uint64 amount)
+/* The rows, as the result of the calling function */
+static void
+return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 {
-	Value		feed = found_column(found, "feed", InvalidOid);
-
-	feed.type = HeapTupleHeaderGetTypeId(DatumGetHeapTupleHeader(feed.value));
-	(void) owner_call("move_over", 4, (Value[]) {feed, number_value((int64) amount), found->last.number, found->last.key});
-}
-
-/* The batch that comes next, of which the limit is not applied yet */
-static HeapTupleHeader
-next_batch(const FoundRows *found)
-{
-	HeapTupleHeader feed = DatumGetHeapTupleHeader(found_column(found, "feed", InvalidOid).value);
-	HeapTupleHeader next = DatumGetHeapTupleHeader(attribute_of(feed, "next"));
-
-	return DatumGetHeapTupleHeader(attribute_of(next, "batch"));
-}
-
-/* The rows, as the result of the calling function; returns how many */
-static uint64
-return_rows(FoundRows *found, FunctionCallInfo fcinfo, int row_type, HeapTupleHeader batch, int64 limit)
-{
-	uint64		amount = 0;
-
 	check_row_type(&found->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
 	if (!found->query.null)
-		amount = return_found(&found->table, text_of(found->query), batch, fcinfo, limit, &found->last);
+		return_query(&found->table, text_of(found->query), fcinfo);
 	check_ground(&found->table);
-	return amount;
-}
-
-static uint64
-read_next(FoundRows *found, FunctionCallInfo fcinfo, bool moves)
-{
-	*found = take_next(fcinfo, moves, true);
-	if (found->query.null || !DatumGetBool(found_column(found, "is_limited", BOOLOID).value))
-		return return_rows(found, fcinfo, 1, NULL, 0);
-	/* By what reads it: its last row ends the batch */
-	return return_rows(found, fcinfo, 1, next_batch(found), PG_GETARG_INT32(2));
 }
 
 /* feed_read(name text, row_type anyelement, max_rows int, owner regrole) -> setof row_type */
@@ -155,12 +122,10 @@ Datum
 feed_read(PG_FUNCTION_ARGS)
 {
 	FoundRows	found;
-	uint64		amount;
 
 	check_caller(fcinfo);
-	amount = read_next(&found, fcinfo, true);
-	if (!found.query.null)
-		move_over(&found, amount);
+	found = take_next(fcinfo, true, true);
+	return_rows(&found, fcinfo, 1);
 	return (Datum) 0;
 }
 
@@ -168,9 +133,9 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	FoundRows	found;
+	FoundRows	found = take_next(fcinfo, false, true);
 
-	(void) read_next(&found, fcinfo, false);
+	return_rows(&found, fcinfo, 1);
 	return (Datum) 0;
 }
 
@@ -186,7 +151,6 @@ feed_apply(PG_FUNCTION_ARGS)
 	found = take_next(fcinfo, true, false);
 	if (found.query.null)
 		PG_RETURN_NULL();
-	move_over(&found, 1);
 	processed = query_batch(&found.table, text_of(found.query), text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	check_ground(&found.table);
 	PG_RETURN_INT64((int64) processed);
@@ -200,7 +164,7 @@ feed_batch_rows(PG_FUNCTION_ARGS)
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), argument_value(fcinfo, 1, INT8OID), owner_argument(fcinfo, 3)
 	});
 
-	(void) return_rows(&found, fcinfo, 2, NULL, 0);
+	return_rows(&found, fcinfo, 2);
 	make_seen_durable();
 	return (Datum) 0;
 }
@@ -224,7 +188,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 				 errmsg("the type of argument 2 is not known"),
 				 errhint("Call the function in a query.")));
 	found = look_up_rows("kept_rows", 3, (Value[]) {caller_value(), argument_value(fcinfo, 0, REGCLASSOID), argument_value(fcinfo, 1, type)});
-	(void) return_rows(&found, fcinfo, 2, NULL, 0);
+	return_rows(&found, fcinfo, 2);
 	make_seen_durable();
 	expect_timeline(timeline);
 	return (Datum) 0;

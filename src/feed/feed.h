@@ -13,12 +13,10 @@ typedef struct FoundRows
 	HeapTupleHeader result;		/* of that function */
 	Table		table;
 	Value		query;			/* for the rows; null if there are none */
-	LastRow		last;
 } FoundRows;
 
 extern Value owner_argument(FunctionCallInfo fcinfo, int number);
 extern Value found_column(const FoundRows *found, const char *name, Oid type);
 extern FoundRows look_up_rows(const char *function, int count, const Value *arguments);
-extern void move_over(const FoundRows *found, uint64 amount);
 
 #endif							/* INORDER_FEED_H */

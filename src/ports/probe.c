@@ -35,13 +35,9 @@ PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(ranges_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
-PG_FUNCTION_INFO_V1(large_first);
 
 /* Counts in all indexes; about where a query is as fast */
 #define PROBES_MAX 4096
-
-/* Entries of an index that are passed over one by one; a descent takes as long */
-#define STEPS_MAX 16
 
 static Datum
 smallest_key(int64 number, Oid type)
@@ -79,43 +75,16 @@ close_leaf(Opened leaf)
 	table_close(leaf.table, NoLock);
 }
 
-static IndexScanDesc
-begin_scan(Opened leaf, ScanKey keys, int count, bool keys_only)
-{
-	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
-
-	scan->xs_want_itup = keys_only;
-	index_rescan(scan, keys, count, NULL, 0);
-	return scan;
-}
-
-/* A scan of the index for these numbers, of rows that the active snapshot sees or, with keys only, of all entries */
-IndexScanDesc
-scan_numbers(Opened leaf, Range numbers, bool keys_only)
-{
-	ScanKeyData keys[2];
-
-	return begin_scan(leaf, keys, scan_keys(keys, numbers, leaf.index->rd_opcintype[0]), keys_only);
-}
-
-/* One for the rows of a transaction above a key */
-IndexScanDesc
-scan_rest(Opened leaf, int64 number, Datum after, bool keys_only)
-{
-	ScanKeyData keys[2];
-	int			count = scan_keys(keys, (Range) {number, number + 1}, UUIDOID);
-
-	ScanKeyInit(&keys[0], 1, BTGreaterStrategyNumber, F_UUID_GT, after);
-	return begin_scan(leaf, keys, count, keys_only);
-}
-
 /* The number of rows of these numbers, at most so many */
 static int64
 index_count(Opened leaf, Range numbers, int64 most)
 {
-	IndexScanDesc scan = scan_numbers(leaf, numbers, false);
+	ScanKeyData keys[2];
+	int			count = scan_keys(keys, numbers, leaf.index->rd_opcintype[0]);
+	IndexScanDesc scan = begin_index_scan(leaf.table, leaf.index, GetActiveSnapshot(), count);
 	int64		found = 0;
 
+	index_rescan(scan, keys, count, NULL, 0);
 	while (found < most && index_getnext_slot(scan, ascending(scan), leaf.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -171,7 +140,7 @@ next_range(Numbers set, const bool *has, int from, int64 number)
 }
 
 /* The number in the index entry that a scan has come to */
-int64
+static int64
 entry_number(IndexScanDesc scan)
 {
 	bool		is_null;
@@ -515,57 +484,4 @@ count_by_index(PG_FUNCTION_ARGS)
 	if (!can_count(&table, numbers))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(probe_count(&table, numbers_of(numbers), PG_GETARG_INT64(2)));
-}
-
-/* The first number of a set in the index of a leaf, of rows that are visible or not; or one above all */
-static int64
-first_number(Opened leaf, Numbers set)
-{
-	int64		found = PG_INT64_MAX;
-
-	for (int i = 0; i < set.count && found == PG_INT64_MAX; i++)
-	{
-		IndexScanDesc scan = scan_numbers(leaf, set.ranges[i], true);
-
-		CHECK_FOR_INTERRUPTS();
-		if (index_getnext_tid(scan, ascending(scan)) != NULL)
-			found = entry_number(scan);
-		index_endscan(scan);
-	}
-	return found;
-}
-
-/*
- * large_first(t feed_table, numbers int8multirange, amount bigint) -> bigint
- *
- * The first of these transactions that has rows, if it has so many, or if they are not in the index.  Null where it
- * would take long to find out.
- */
-Datum
-large_first(PG_FUNCTION_ARGS)
-{
-	Table		table = described_table(fcinfo, -1);
-	MultirangeType *numbers = PG_GETARG_MULTIRANGE_P(1);
-	int64		rows = PG_GETARG_INT64(2);
-	Range		first = {PG_INT64_MAX, PG_INT64_MAX};
-
-	if (!can_count(&table, numbers))
-		PG_RETURN_NULL();
-	if (has_old(&table, numbers_of(numbers)) && sum_of_leaves(&table, numbers_of(numbers), true, 1) > 0)
-		PG_RETURN_INT64(0);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < table.ground->leaf_count; i++)
-	{
-		Opened		leaf = open_leaf(&table.ground->leaves[i]);
-
-		first.low = Min(first.low, first_number(leaf, numbers_of(numbers)));
-		close_leaf(leaf);
-	}
-	PopActiveSnapshot();
-	if (first.low == PG_INT64_MAX)
-		PG_RETURN_NULL();
-	first.high = first.low + 1;
-	if (probe_count(&table, (Numbers) {1, &first}, rows) < rows)
-		PG_RETURN_NULL();
-	PG_RETURN_INT64(first.low);
 }

@@ -18,6 +18,9 @@
 /* A query for fewer is made sooner than it is known which of them have rows */
 #define MANY_RANGES 64
 
+/* Entries of an index that are passed over one by one; a descent takes as long */
+#define STEPS_MAX 16
+
 /* What the snapshot that is active sees */
 typedef struct Found
 {
@@ -42,9 +45,6 @@ ascending(IndexScanDesc scan)
 
 extern Opened open_leaf(const Leaf *leaf);
 extern void close_leaf(Opened leaf);
-extern IndexScanDesc scan_numbers(Opened leaf, Range numbers, bool keys_only);
-extern IndexScanDesc scan_rest(Opened leaf, int64 number, Datum after, bool keys_only);
-extern int64 entry_number(IndexScanDesc scan);
 extern Found probe_table(const Table *table, Value numbers);
 
 #endif							/* INORDER_PROBE_H */

@@ -213,124 +213,30 @@ run(const Table *table, const char *query, bool stable, int options, DestReceive
 		elog(ERROR, "could not execute \"%s\": %s", query, SPI_result_code_string(code));
 }
 
-/* Passes rows on, and notes the key of the last one, if they are as many as the limit */
-typedef struct Noting
-{
-	DestReceiver pub;
-	DestReceiver *rows;
-	const Table *table;
-	int64		left;			/* until the last one */
-	LastRow    *last;
-	MemoryContext memory;
-} Noting;
-
-/* The place of a column of the table in its rows, which have no columns that were dropped */
-static AttrNumber
-place_of(const Table *table, const char *name)
-{
-	AttrNumber	number = get_attnum(table->oid, name);
-	AttrNumber	place = 0;
-
-	for (AttrNumber i = 1; i <= number; i++)
-		place += OidIsValid(get_atttype(table->oid, i));	/* a column that was dropped has no type */
-	return place;
-}
-
-/* As concat() has it */
-static Datum
-text_of_column(TupleTableSlot *slot, AttrNumber place)
-{
-	Oid			output;
-	bool		is_varlena;
-	bool		is_null;
-	Datum		value = slot_getattr(slot, place, &is_null);
-
-	getTypeOutputInfo(TupleDescAttr(slot->tts_tupleDescriptor, place - 1)->atttypid, &output, &is_varlena);
-	return CStringGetTextDatum(is_null ? "" : OidOutputFunctionCall(output, value));
-}
-
-static int64
-number_of_row(TupleTableSlot *slot, const Table *table)
-{
-	const Reading *reading = &table->ground->reading;
-	bool		is_null;
-	Datum		value = slot_getattr(slot, place_of(table, reading->key_column), &is_null);
-
-	return reading->is_uuid ? (int64) xact_key_number(uuid_load(DatumGetUUIDP(value))) : DatumGetInt64(value);
-}
-
-static void
-note_last(Noting *noting, TupleTableSlot *slot)
-{
-	MemoryContext old = MemoryContextSwitchTo(noting->memory);
-	Datum	   *names;
-	int			count;
-
-	deconstruct_array(noting->table->ground->reading.order_columns, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &count);
-	for (int i = 0; i < count; i++)
-		names[i] = text_of_column(slot, place_of(noting->table, NameStr(*DatumGetName(names[i]))));
-	noting->last->number = number_value(number_of_row(slot, noting->table));
-	noting->last->key = value_of(PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID);
-	MemoryContextSwitchTo(old);
-}
-
-static bool
-pass_row(TupleTableSlot *slot, DestReceiver *self)
-{
-	Noting	   *noting = (Noting *) self;
-
-	if (--noting->left == 0)
-		note_last(noting, slot);
-	return noting->rows->receiveSlot(slot, noting->rows);
-}
-
-static void
-begin_rows(DestReceiver *self, int operation, TupleDesc columns)
-{
-	((Noting *) self)->rows->rStartup(((Noting *) self)->rows, operation, columns);
-}
-
-static void
-end_rows(DestReceiver *self)
-{
-	((Noting *) self)->rows->rShutdown(((Noting *) self)->rows);
-}
-
-/* All rows, to a destination of the caller's; how many */
-uint64
+/* All rows, to a destination of the caller's */
+void
 query_into(const Table *table, const char *query, DestReceiver *destination)
 {
-	uint64		amount;
 	int			nest;
 
 	SPI_connect();
 	nest = begin_settings(table, reading);
 	run(table, query, false, 0, destination);
-	amount = SPI_processed;
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
-	return amount;
 }
 
-/*
- * All rows of a query or, if its text is empty, of a batch by the index, as the result of the calling function, and
- * how many; with a limit, if it is not 0, the last row within it
- */
-uint64
-return_found(const Table *table, const char *query, HeapTupleHeader batch, FunctionCallInfo fcinfo, int64 limit, LastRow *last)
+/* All rows, as the result of the calling function */
+void
+return_query(const Table *table, const char *query, FunctionCallInfo fcinfo)
 {
-	Noting		noting = {{pass_row, begin_rows, end_rows, NULL, DestTuplestore}, NULL, table, limit, last, CurrentMemoryContext};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
-	DestReceiver *rows = limit > 0 ? &noting.pub : destination;
-	uint64		amount;
 
 	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
 									false, result->setDesc, "the table has other columns than row_type");
-	noting.rows = destination;
-	amount = *query == '\0' ? walk_batch(table, batch, limit, rows) : query_into(table, query, rows);
+	query_into(table, query, destination);
 	destination->rDestroy(destination);
-	return amount;
 }
 
 /* The text[] that a query finds; false if it has no row */

@@ -110,9 +110,6 @@ extern void forget_parts_of(Ground *ground);
 extern bool parts_are_known(const Parts *parts, Numbers set);
 extern void note_parts(const Table *table, Value numbers, const bool *has);
 
-/* walk.c */
-extern uint64 walk_batch(const Table *table, HeapTupleHeader batch, uint64 most, DestReceiver *rows);
-
 /* idle.c */
 extern bool has_no_other(Table *table, HeapTupleHeader position);
 

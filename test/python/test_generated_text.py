@@ -63,7 +63,7 @@ QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
     *(f"inorder_internal.batch_query(t, NULL, {b}::public.feed_batch, '''1''::pg_catalog.int4', {order})"
       for b in BATCHES for order in ("true", "false")),
-    *(f"inorder_internal.cut_query(t, NULL, {b}::public.feed_batch, 7)" for b in BATCHES),
+    *(f"inorder_internal.place_query(t, NULL, {b}::public.feed_batch, 7)" for b in BATCHES),
     "'SELECT e.* ' || inorder_internal.from_ranges(t, inorder_internal.whole_table(t), '{[0,9),[20,30)}', '')",
     f"inorder_internal.passed_query(t, {GAPS}, 5, key, t.relation, 10, 'passed')",
     f"inorder_internal.joined_query(t, ROW(1, {GAPS}, NULL, NULL, NULL, NULL, NULL, '{{}}', NULL)::public.feed_batch, "

@@ -25,9 +25,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.feed_prepare(oid,regclass,name)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
     ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "feed"'): BESIDE,
-    ("inorder_internal.next_rows(oid,text,oid,integer,boolean,boolean)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "feed"'): BESIDE,
     ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "t"'): BESIDE,
     ("inorder_internal.unfinished_changes(oid,text,bigint,oid,oid,text)", 'composite OUT variable "t"'): BESIDE,
 }

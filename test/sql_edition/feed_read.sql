@@ -6,7 +6,7 @@ RETURNS SETOF anyelement
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = on SET @reads@ SET @writes@ SET @pinned@
 AS $$
 DECLARE
-    k inorder_internal.taken := inorder_internal.look_next(inorder_internal.caller(), name, owner, max_rows, false, true, NULL);
+    k inorder_internal.taken := inorder_internal.look_next(inorder_internal.caller(), name, owner, max_rows, false, true);
     b @extschema@.feed_batch := (k.next).batch;
 BEGIN
     PERFORM inorder_internal.check_row_type(k.relation, pg_typeof(row_type));

@@ -1,0 +1,171 @@
+/*
+ * bounds.c
+ *	  A batch as ranges of keys.
+ *
+ * The keys of a uuid are in the order of a batch, so a part of a transaction is a range, too.  Of numbers
+ * of type bigint only whole transactions are: the rows of one are ordered by other columns.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/multirangetypes.h"
+
+#include "keys/uuid_datum.h"
+#include "ports/bounds.h"
+
+/* So that numbers of type bigint compare as the words of keys do */
+#define SIGN_BIT (UINT64CONST(1) << 63)
+
+UuidWords
+key_of_datum(Datum key, bool is_uuid)
+{
+	if (is_uuid)
+		return uuid_load(DatumGetUUIDP(key));
+	return (UuidWords) {(uint64) DatumGetInt64(key) ^ SIGN_BIT, 0};
+}
+
+Datum
+key_datum(UuidWords key, bool is_uuid)
+{
+	return is_uuid ? uuid_datum(key) : Int64GetDatum((int64) (key.high ^ SIGN_BIT));
+}
+
+int64
+number_of_key(UuidWords key, bool is_uuid)
+{
+	return is_uuid ? (int64) xact_key_number(key) : (int64) (key.high ^ SIGN_BIT);
+}
+
+/* The first key that a transaction can have */
+static UuidWords
+first_key(int64 number, bool is_uuid)
+{
+	return is_uuid ? xact_key(number, (XactTail) {0, 0}) : key_of_datum(Int64GetDatum(number), false);
+}
+
+/* The key that follows one that a batch remembers; false if it remembers none of a single column */
+static bool
+key_after(Datum remembered, UuidWords *after)
+{
+	Datum	   *keys;
+	bool	   *is_null;
+	int			count;
+
+	deconstruct_array(DatumGetArrayTypeP(remembered), TEXTOID, -1, false, TYPALIGN_INT, &keys, &is_null, &count);
+	if (count != 1 || is_null[0])
+		return false;
+	*after = key_of_datum(DirectFunctionCall1(uuid_in, CStringGetDatum(TextDatumGetCString(keys[0]))), true);
+	after->low++;
+	after->high += after->low == 0;
+	return after->high != 0 || after->low != 0;
+}
+
+/* One more; false if it does not follow those before it */
+static bool
+append_range(Bounds *bounds, UuidWords low, UuidWords high)
+{
+	KeyRange   *last = bounds->count > 0 ? &bounds->ranges[bounds->count - 1] : NULL;
+
+	if (compare_keys(low, high) >= 0)
+		return true;
+	if (last != NULL && compare_keys(last->high, low) == 0)
+	{
+		last->high = high;
+		return true;
+	}
+	if (last != NULL && compare_keys(last->high, low) > 0)
+	{
+		if (bounds->count > 1 || !bounds->rest_first)
+			return false;
+	}
+	else if (bounds->count == 1)
+		bounds->rest_first = false;
+	bounds->ranges[bounds->count++] = (KeyRange) {low, high};
+	return true;
+}
+
+/* Rows of one transaction, above one key and up to another, if any */
+static bool
+append_part(Bounds *bounds, int64 number, Datum above, Datum up_to)
+{
+	UuidWords	low = first_key(number, true);
+	UuidWords	high = first_key(number + 1, true);
+
+	if (above != (Datum) 0 && !key_after(above, &low))
+		return false;
+	if (up_to != (Datum) 0 && !key_after(up_to, &high))
+		return false;
+	return append_range(bounds, low, high);
+}
+
+static Numbers
+one_number(int64 number)
+{
+	Range	   *range = palloc(sizeof(Range));
+
+	*range = (Range) {number, number + 1};
+	return (Numbers) {1, range};
+}
+
+static bool
+is_number(int64 number)
+{
+	return number >= 0 && number < (int64) XACT_NUMBER_MAX;
+}
+
+/* Of a number that is in the uuid; else, it is left to a query, which says what is wrong */
+static bool
+are_numbers(Numbers set)
+{
+	return set.count == 0 || (set.ranges[0].low >= 0 && set.ranges[set.count - 1].high <= (int64) XACT_NUMBER_MAX);
+}
+
+static bool
+append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
+{
+	for (int i = 0; i < whole.count; i++)
+		if (!append_range(bounds, first_key(whole.ranges[i].low, is_uuid), first_key(whole.ranges[i].high, is_uuid)))
+			return false;
+	return true;
+}
+
+/* False if the rows of a batch are not ranges of the index on the number */
+bool
+bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
+{
+	bool		is_uuid = table->ground->reading.is_uuid;
+	Datum		ordering = attribute_of(batch, "ordering");
+	Datum		transactions = attribute_of(batch, "transactions");
+	bool		is_resumed;
+	bool		is_cut;
+	int64		resumed = DatumGetInt64(GetAttributeByName(batch, "resumed", &is_resumed));
+	int64		cut = DatumGetInt64(GetAttributeByName(batch, "cut", &is_cut));
+	Numbers		whole;
+
+	is_resumed = !is_resumed;
+	is_cut = !is_cut;
+	if (transactions == (Datum) 0 || !is_bounded(DatumGetMultirangeTypeP(transactions)) ||
+		(ordering != (Datum) 0 && attribute_of(DatumGetHeapTupleHeader(ordering), "column_name") != (Datum) 0))
+		return false;
+	whole = numbers_of(DatumGetMultirangeTypeP(transactions));
+	*bounds = (Bounds) {0, palloc(sizeof(KeyRange) * (whole.count + 4)), is_resumed};
+	if (!is_uuid)
+		return !is_resumed && !is_cut && !(table->is_partial && whole.count > 0 && whole.ranges[0].low <= 0) &&
+			append_numbers(bounds, whole, false);
+	if (!are_numbers(whole) || (is_resumed && !is_number(resumed)) || (is_cut && !is_number(cut)))
+		return false;
+	if (is_resumed)
+		whole = without(whole, one_number(resumed));
+	if (is_cut)
+		whole = without(whole, one_number(cut));
+	if (is_resumed && !append_part(bounds, resumed, attribute_of(batch, "resumed_after"),
+								   is_cut && cut == resumed ? attribute_of(batch, "cut_after") : (Datum) 0))
+		return false;
+	return append_numbers(bounds, whole, true) &&
+		(!is_cut || (is_resumed && cut == resumed) || append_part(bounds, cut, (Datum) 0, attribute_of(batch, "cut_after")));
+}

@@ -1,0 +1,39 @@
+/*
+ * bounds.h
+ *	  A batch as ranges of keys.
+ */
+#ifndef INORDER_BOUNDS_H
+#define INORDER_BOUNDS_H
+
+#include "keys/uuid_layout.h"
+#include "ports/table.h"
+
+/* Keys from low on, below high, as the index on the number has them; a number of type bigint is the high word */
+typedef struct KeyRange
+{
+	UuidWords	low;
+	UuidWords	high;
+} KeyRange;
+
+/* In the order of the batch.  The rest of a transaction comes first, whatever its number is; all others ascend. */
+typedef struct Bounds
+{
+	int			count;
+	KeyRange   *ranges;
+	bool		rest_first;		/* the first one is not in the order of the others */
+} Bounds;
+
+static inline int
+compare_keys(UuidWords a, UuidWords b)
+{
+	if (a.high != b.high)
+		return a.high < b.high ? -1 : 1;
+	return a.low < b.low ? -1 : a.low > b.low;
+}
+
+extern UuidWords key_of_datum(Datum key, bool is_uuid);
+extern Datum key_datum(UuidWords key, bool is_uuid);
+extern int64 number_of_key(UuidWords key, bool is_uuid);
+extern bool bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds);
+
+#endif							/* INORDER_BOUNDS_H */
