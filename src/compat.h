@@ -65,14 +65,14 @@
 #endif
 
 /*
- * 18 has generated columns that are computed when they are read, and refers to what is
- * grouped by through an entry of its own in the range table.
+ * 18 does not ask any more whether a query is run once only, and refers to what is grouped by
+ * through an entry of its own in the range table.
  */
 #if PG_VERSION_NUM >= 180000
-#define has_computed_columns(columns) ((columns)->constr != NULL && (columns)->constr->has_generated_virtual)
+#define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0)
 #define group_expressions(rte) ((rte)->rtekind == RTE_GROUP ? (rte)->groupexprs : NIL)
 #else
-#define has_computed_columns(columns) false
+#define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0, true)
 #define group_expressions(rte) NIL
 #endif
 

@@ -147,7 +147,8 @@ BEGIN
     relation := inorder_internal.followed(caller, f.relation, row_type);
     t := r.t;
     members := r.members;
-    query := CASE WHEN number IS NOT NULL THEN inorder_internal.changes_query(relation, t, r.query, form) END;
+    query := CASE WHEN number IS NOT NULL THEN inorder_internal.changes_query(
+                      relation, t, inorder_internal.text_for_rows(t, r.batch, true), form) END;
 END $$;
 
 -- The changes that come next of a feed, which is locked, and moved over them.
@@ -163,8 +164,8 @@ BEGIN
     members := (k.next).members;
     relation := inorder_internal.followed(caller, t.relation, row_type);
     IF (k.next).has_rows THEN
-        query := inorder_internal.changes_query(relation, t, inorder_internal.found_query(
-            t, (k.next).batch, NULL, 'e.*', false), '%s');
+        query := inorder_internal.changes_query(
+            relation, t, inorder_internal.text_for_rows(t, (k.next).batch, false), '%s');
         PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
     END IF;
 END $$;

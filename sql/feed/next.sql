@@ -219,7 +219,7 @@ BEGIN
         END IF;
     END IF;
     found := coalesce(found, inorder_internal.find_place(t, b, max_rows, caller));
-    e.number := CASE WHEN found[2] <> '' THEN found[1] END;
+    e.number := CASE WHEN found[2] <> '' THEN found[1]::bigint END;
     e.last_key := CASE WHEN found[2] = found[1] THEN found[3:] END;
     RETURN e;
 END $$;
@@ -360,11 +360,34 @@ BEGIN
     RETURN b;
 END $$;
 
--- How rows are read: the table, locked and proved, its members as they were proved, and the query, null if there are no
+-- The rows to be read: of a table, locked and proved, its members as they were proved, and a batch, null if there are no
 -- rows.
 CREATE TYPE inorder_internal.rows_found AS (
-    t inorder_internal.feed_table, members @extschema@.feed_member[], query text
+    t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
+
+-- The query for rows of a batch, for who runs it next: names are those of now.
+CREATE FUNCTION inorder_internal.text_for_rows(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
+) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN inorder_internal.found_query(t, b, NULL, 'e.*', in_order);
+END $$;
+
+-- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays (plan.c).
+CREATE FUNCTION inorder_internal.kept_query(t inorder_internal.feed_table, is_many boolean) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    source text := inorder_internal.whole_table(t);
+    ending text := inorder_internal.order_by(inorder_internal.known_columns(t), true);
+BEGIN
+    IF is_many THEN
+        RETURN 'SELECT e.* ' || inorder_internal.from_bounds(
+            t, source, 'ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))', ending);
+    END IF;
+    RETURN concat('SELECT e.* FROM ', source, inorder_internal.between_keys(t, '$1', '$2'), ending);
+END $$;
 
 -- All rows of one, of a table that is locked, the same each time.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
@@ -382,6 +405,6 @@ BEGIN
     END IF;
     r.t := t;
     r.members := inorder_internal.seen_members(t.relation, members);
-    r.query := inorder_internal.found_query(t, b, NULL, 'e.*', true);
+    r.batch := b;
     RETURN r;
 END $$;

@@ -182,7 +182,27 @@ CREATE FUNCTION inorder_internal.is_old(t inorder_internal.feed_table) RETURNS t
 LANGUAGE sql STABLE
 RETURN format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal.bound(t, 0));
 
--- The end of a query for rows of a set of transactions; source is "table AS e WHERE".
+-- The condition that keys are in a range whose bounds are not constants. The planner takes a partial index only where
+-- its predicate is in the query.
+CREATE FUNCTION inorder_internal.between_keys(t inorder_internal.feed_table, low text, high text) RETURNS text
+LANGUAGE sql STABLE
+RETURN inorder_internal.between_bounds(t, low, high)
+    || CASE WHEN (t).is_partial THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text,
+                                            (t).key_column) ELSE ''::text END;
+
+-- The end of a query for rows in ranges of keys, which are a table of two columns; source is "table AS e WHERE".
+CREATE FUNCTION inorder_internal.from_bounds(
+    t inorder_internal.feed_table, source text, bounds text, ending text
+) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
+    -- with the table, which would read the whole index, and from reading the whole table.
+    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s OFFSET 0) AS e', bounds, source,
+                  inorder_internal.between_keys(t, 'b.low', 'b.high'), ending);
+END $$;
+
+-- The end of a query for rows of a set of transactions.
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 ) RETURNS text
@@ -193,14 +213,7 @@ BEGIN
                       inorder_internal.from_ranges(t, source, inorder_internal.minus(
                           numbers, inorder_internal.one(0)), ending));
     END IF;
-    -- One range at a time, in order, each by one index scan: OFFSET 0 prevents the planner from joining the set
-    -- with the table, which would read the whole index, and from reading the whole table. The planner takes a partial
-    -- index only where its predicate is in the query.
-    RETURN format('FROM %s AS b(low, high) CROSS JOIN LATERAL (SELECT e.* FROM %s%s%s%s OFFSET 0) AS e',
-                  inorder_internal.bounds_table(t, numbers), source,
-                  inorder_internal.between_bounds(t, 'b.low', 'b.high'),
-                  CASE WHEN t.is_partial THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8',
-                                                     t.key_column) ELSE '' END, ending);
+    RETURN inorder_internal.from_bounds(t, source, inorder_internal.bounds_table(t, numbers), ending);
 END $$;
 
 -- The source of a query that reads the table with all its partitions, or one share of its rows.

@@ -179,7 +179,8 @@ BEGIN
     k := inorder_internal.kept_rows(caller, relation, batch);
     -- Rows are as this snapshot sees them, which may have been updated since the batch was found.
     PERFORM inorder_internal.make_durable(false), inorder_internal.expect_origin(origin);
-    RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue', k.query, inorder_internal.typed(relation, NULL));
+    RETURN format('SELECT e.* FROM (%s) AS e WHERE %strue', inorder_internal.text_for_rows(k.t, k.batch, true),
+                  inorder_internal.typed(relation, NULL));
 END $$;
 
 -- Wait until a look finds rows: of a feed, or after a position that a reader keeps.

@@ -119,9 +119,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- The rows that come next of a feed, in order or not. If the caller is to move it, it is moved over them.
+-- The rows that come next of a feed. If the caller is to move it, it is moved over them.
 CREATE FUNCTION inorder_internal.next_rows(
-    caller oid, name text, owner oid, max_rows int, moves boolean, in_order boolean
+    caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.rows_found
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -131,7 +131,7 @@ BEGIN
     r.t := k.t;
     r.members := (k.next).members;
     IF (k.next).has_rows THEN
-        r.query := inorder_internal.found_query(k.t, (k.next).batch, NULL, 'e.*', in_order);
+        r.batch := (k.next).batch;
         IF moves THEN
             PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
         END IF;

@@ -123,11 +123,11 @@ END
 DECLARE
     k record;
 BEGIN
-    SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
+    SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false);
     PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
-    IF k.query IS NOT NULL THEN
+    IF k.batch IS DISTINCT FROM NULL THEN
         BEGIN
-            RETURN QUERY EXECUTE k.query;
+            RETURN QUERY EXECUTE inorder_internal.text_for_rows(k.t, k.batch, true);
         EXCEPTION WHEN datatype_mismatch THEN
             PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
         END;
@@ -141,7 +141,7 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
     BEGIN
-        RETURN QUERY EXECUTE k.query;
+        RETURN QUERY EXECUTE inorder_internal.text_for_rows(k.t, k.batch, true);
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;

@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_row_type(relation, pg_typeof(row_type));
     BEGIN
-        RETURN QUERY EXECUTE k.query;
+        RETURN QUERY EXECUTE inorder_internal.text_for_rows(k.t, k.batch, true);
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed(relation, SQLERRM);
     END;

@@ -98,14 +98,15 @@ static void
 return_changes(FoundRows *found, FunctionCallInfo fcinfo, Oid row_type)
 {
 	Composing	composing = {{pass_change, begin_changes, end_changes, NULL, DestTuplestore}};
+	Value		query = found_column(found, "query", TEXTOID);
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (!found->query.null)
+	if (!query.null)
 	{
 		composing.result = (ReturnSetInfo *) fcinfo->resultinfo;
 		composing.row = lookup_rowtype_tupdesc_copy(row_type, -1);
 		found->table.joined = DatumGetObjectId(found_column(found, "relation", OIDOID).value);
-		query_into(&found->table, text_of(found->query), &composing.pub);
+		query_into(&found->table, text_of(query), &composing.pub);
 	}
 	check_ground(&found->table);
 }

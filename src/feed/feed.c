@@ -11,6 +11,7 @@
 
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
+#include "executor/tstoreReceiver.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -21,6 +22,7 @@
 #include "feed/apply.h"
 #include "feed/caller.h"
 #include "feed/feed.h"
+#include "ports/plan.h"
 #include "ports/query.h"
 
 PG_FUNCTION_INFO_V1(feed_peek);
@@ -90,30 +92,67 @@ look_up_rows(const char *function, int count, const Value *arguments)
 	Value		members = found_column(&found, "members", InvalidOid);
 
 	found.table = table_of(found_column(&found, "t", InvalidOid).value);
-	found.query = found_column(&found, "query", TEXTOID);
 	if (!members.null)
 		stand_on(&found.table, members);
 	return found;
 }
 
+/* Whose rows they are; null if there are none */
+static HeapTupleHeader
+batch_of(const FoundRows *found)
+{
+	Value		batch = found_column(found, "batch", InvalidOid);
+
+	return batch.null ? NULL : DatumGetHeapTupleHeader(batch.value);
+}
+
+/* The text of a query for the rows of a batch */
+static char *
+query_for(const FoundRows *found, HeapTupleHeader rows, bool in_order)
+{
+	Value		batch = value_of(PointerGetDatum(rows), HeapTupleHeaderGetTypeId(rows));
+
+	return text_of(owner_call("text_for_rows", 3, (Value[]) {
+		found->table.description, batch, value_of(BoolGetDatum(in_order), BOOLOID)
+	}));
+}
+
 /* What comes next of a feed; if it moves, the position is behind it. */
 static FoundRows
-take_next(FunctionCallInfo fcinfo, bool moves, bool in_order)
+take_next(FunctionCallInfo fcinfo, bool moves)
 {
-	return look_up_rows("next_rows", 6, (Value[]) {
+	return look_up_rows("next_rows", 5, (Value[]) {
 		caller_value(), argument_value(fcinfo, 0, TEXTOID), owner_argument(fcinfo, 3), argument_value(fcinfo, 2, INT4OID),
-			value_of(BoolGetDatum(moves), BOOLOID), value_of(BoolGetDatum(in_order), BOOLOID)
+			value_of(BoolGetDatum(moves), BOOLOID)
 	});
+}
+
+static void
+read_rows(const FoundRows *found, HeapTupleHeader batch, DestReceiver *rows)
+{
+	Bounds		bounds;
+
+	if (is_planned(&found->table, batch, &bounds))
+		run_planned(&found->table, &bounds, rows);
+	else
+		query_into(&found->table, query_for(found, batch, true), rows);
 }
 
 /* The rows, as the result of the calling function */
 static void
 return_rows(const FoundRows *found, FunctionCallInfo fcinfo, int row_type)
 {
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	DestReceiver *rows = CreateDestReceiver(DestTuplestore);
+	HeapTupleHeader batch = batch_of(found);
+
 	check_row_type(&found->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
-	if (!found->query.null)
-		return_query(&found->table, text_of(found->query), fcinfo);
+	SetTuplestoreDestReceiverParams(rows, result->setResult, result->econtext->ecxt_per_query_memory, false,
+									result->setDesc, "the table has other columns than row_type");
+	if (batch != NULL)
+		read_rows(found, batch, rows);
+	rows->rDestroy(rows);
 	check_ground(&found->table);
 }
 
@@ -124,7 +163,7 @@ feed_read(PG_FUNCTION_ARGS)
 	FoundRows	found;
 
 	check_caller(fcinfo);
-	found = take_next(fcinfo, true, true);
+	found = take_next(fcinfo, true);
 	return_rows(&found, fcinfo, 1);
 	return (Datum) 0;
 }
@@ -133,7 +172,7 @@ feed_read(PG_FUNCTION_ARGS)
 Datum
 feed_peek(PG_FUNCTION_ARGS)
 {
-	FoundRows	found = take_next(fcinfo, false, true);
+	FoundRows	found = take_next(fcinfo, false);
 
 	return_rows(&found, fcinfo, 1);
 	return (Datum) 0;
@@ -144,14 +183,16 @@ Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
 	FoundRows	found;
+	HeapTupleHeader batch;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
-	found = take_next(fcinfo, true, false);
-	if (found.query.null)
+	found = take_next(fcinfo, true);
+	batch = batch_of(&found);
+	if (batch == NULL)
 		PG_RETURN_NULL();
-	processed = query_batch(&found.table, text_of(found.query), text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	processed = query_batch(&found.table, query_for(&found, batch, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	check_ground(&found.table);
 	PG_RETURN_INT64((int64) processed);
 }

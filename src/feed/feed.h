@@ -12,7 +12,6 @@ typedef struct FoundRows
 {
 	HeapTupleHeader result;		/* of that function */
 	Table		table;
-	Value		query;			/* for the rows; null if there are none */
 } FoundRows;
 
 extern Value owner_argument(FunctionCallInfo fcinfo, int number);

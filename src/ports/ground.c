@@ -50,6 +50,7 @@ PG_FUNCTION_INFO_V1(column_is_proved);
 PG_FUNCTION_INFO_V1(keep_proof_of_column);
 
 static HTAB *grounds = NULL;
+static uint64 proofs = 0;		/* so far */
 
 /* The latest invalidations, to know which came while a proof was made */
 #define CHANGES_KEPT 1024
@@ -392,6 +393,7 @@ keep(Ground *kept, Ground made, bool stands)
 		MemoryContextDelete(kept->memory);
 	*kept = made;
 	kept->stands = stands;
+	kept->proof = ++proofs;
 }
 
 static void

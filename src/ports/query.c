@@ -97,6 +97,16 @@ apply_settings(const Setting *settings)
 		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
+/* Those of a plan, whose names do not depend on the search_path */
+int
+begin_planning(void)
+{
+	int			nest = NewGUCNestLevel();
+
+	apply_settings(planning);
+	return nest;
+}
+
 static int
 begin_settings(const Table *table, const Setting *settings)
 {
@@ -224,19 +234,6 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	run(table, query, false, 0, destination);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
-}
-
-/* All rows, as the result of the calling function */
-void
-return_query(const Table *table, const char *query, FunctionCallInfo fcinfo)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	DestReceiver *destination = CreateDestReceiver(DestTuplestore);
-
-	SetTuplestoreDestReceiverParams(destination, result->setResult, result->econtext->ecxt_per_query_memory,
-									false, result->setDesc, "the table has other columns than row_type");
-	query_into(table, query, destination);
-	destination->rDestroy(destination);
 }
 
 /* The text[] that a query finds; false if it has no row */

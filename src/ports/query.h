@@ -9,8 +9,8 @@
 
 #include "ports/table.h"
 
-extern void return_query(const Table *table, const char *query, FunctionCallInfo fcinfo);
 extern void query_into(const Table *table, const char *query, DestReceiver *destination);
+extern int	begin_planning(void);
 extern void check_query(Query *query, const Table *table);
 extern SPIPlanPtr prepare_text(const char *query, int options);
 extern CachedPlanSource *source_of(SPIPlanPtr plan);

@@ -46,6 +46,7 @@ typedef struct Ground
 {
 	Oid			relation;		/* key of the cache */
 	bool		stands;			/* nothing was invalidated since that would change it */
+	uint64		proof;			/* the number of the proof, another one each time */
 	MemoryContext memory;		/* of what follows */
 	Reading		reading;
 	int			tree_count;

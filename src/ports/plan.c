@@ -1,0 +1,236 @@
+/*
+ * plan.c
+ *	  Rows of a batch by a plan that is kept.
+ *
+ * To parse and plan a query takes longer than to read some hundred rows.  A
+ * batch whose rows are ranges of keys (bounds.c) is one of two queries over its table: of one range, or of
+ * several, with parameters for their bounds.  The plan of each is kept for the session, as those of
+ * foreign keys are.  The plan cache notices what changes.  The executor runs the plan with the
+ * rights of the caller, who may have lost these since it was made.
+ *
+ * A plan that has become invalid is made of the text again, which may mean something else then: so what
+ * is planned anew is looked at again (query.c), before it is planned and after.  While
+ * the table is as it was proved, its names are those of the text.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "nodes/params.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "ports/plan.h"
+#include "ports/probe.h"
+#include "ports/query.h"
+
+/* Of more, a session keeps those that it used last. */
+#define KEPT_MAX 64
+
+typedef struct KeptPlan
+{
+	Oid			relation;
+	bool		is_many;		/* several ranges */
+	char	   *text;			/* null if nothing is kept here */
+	SPIPlanPtr	plan;
+	uint64		proof;			/* of the table, for which the text was made */
+	int			generation;		/* of the plan that was looked at */
+	uint64		used;
+} KeptPlan;
+
+static KeptPlan kept_plans[KEPT_MAX];
+static uint64 uses = 0;
+
+/* Whether the rows of a batch can be read so, and between which keys */
+bool
+is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
+{
+	/* Of a partitioned table the text says which partitions have rows; the rows of one share satisfy a condition. */
+	if (table->ground->leaf_count >= MANY_LEAVES ||
+		attribute_of(DatumGetHeapTupleHeader(table->description.value), "share_condition") != (Datum) 0 ||
+		!bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
+		return false;
+	/* Those of number 0 may be the whole table, and are read by the primary key. */
+	return table->ground->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
+}
+
+static void
+forget_plan(KeptPlan *kept)
+{
+	if (kept->text == NULL)
+		return;
+	pfree(kept->text);
+	kept->text = NULL;
+	(void) SPI_freeplan(kept->plan);	/* what runs of it stays until it ends */
+}
+
+/* The place of a plan, or for one: of those that are kept, the one that was not used for longest */
+static KeptPlan *
+place_of(Oid relation, bool is_many)
+{
+	KeptPlan   *oldest = &kept_plans[0];
+
+	for (int i = 0; i < KEPT_MAX; i++)
+	{
+		KeptPlan   *kept = &kept_plans[i];
+
+		if (kept->text != NULL && kept->relation == relation && kept->is_many == is_many)
+			return kept;
+		if (oldest->text != NULL && (kept->text == NULL || kept->used < oldest->used))
+			oldest = kept;
+	}
+	return oldest;
+}
+
+static char *
+text_for(const Table *table, bool is_many)
+{
+	return text_of(owner_call("kept_query", 2, (Value[]) {table->description, value_of(BoolGetDatum(is_many), BOOLOID)}));
+}
+
+static Oid
+type_of_bounds(const Table *table, bool is_many)
+{
+	if (table->ground->reading.is_uuid)
+		return is_many ? UUIDARRAYOID : UUIDOID;
+	return is_many ? INT8ARRAYOID : INT8OID;
+}
+
+static void
+keep_plan(KeptPlan *kept, const Table *table, bool is_many, const char *text)
+{
+	Oid			type = type_of_bounds(table, is_many);
+	SPIPlanPtr	plan = SPI_prepare_cursor(text, 2, (Oid[]) {type, type}, CURSOR_OPT_GENERIC_PLAN);
+	char	   *copy;
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", text, SPI_result_code_string(SPI_result));
+	forget_plan(kept);
+	copy = MemoryContextStrdup(TopMemoryContext, text);
+	(void) SPI_keepplan(plan);
+	*kept = (KeptPlan) {table->oid, is_many, copy, plan};
+}
+
+static KeptPlan *
+kept_plan(const Table *table, bool is_many)
+{
+	KeptPlan   *kept = place_of(table->oid, is_many);
+	bool		is_here = kept->text != NULL && kept->relation == table->oid && kept->is_many == is_many;
+
+	if (!is_here || !table->ground->stands || kept->proof != table->ground->proof)
+	{
+		uint64		proof = table->ground->stands ? table->ground->proof : 0;
+		char	   *text = text_for(table, is_many);
+
+		if (!is_here || strcmp(kept->text, text) != 0)
+			keep_plan(kept, table, is_many, text);
+		kept->proof = proof;
+	}
+	kept->used = ++uses;
+	return kept;
+}
+
+/* The plan, if nothing has become of it; the table is locked with all partitions. */
+static CachedPlan *
+valid_plan(const KeptPlan *kept)
+{
+	CachedPlanSource *source = source_of(kept->plan);
+
+	/* Others depend on the role, or on the transactions that were open when they were made. */
+	if (source->gplan == NULL || source->generation != kept->generation || source->dependsOnRLS ||
+		TransactionIdIsValid(source->gplan->saved_xmin) ||
+		!CachedPlanIsSimplyValid(source, source->gplan, CurrentResourceOwner))
+		return NULL;
+	return source->gplan;
+}
+
+static CachedPlan *
+made_plan(KeptPlan *kept, const Table *table)
+{
+	CachedPlanSource *source = source_of(kept->plan);
+	int			nest = begin_planning();
+	CachedPlan *plan;
+
+	(void) CachedPlanGetTargetList(source, NULL);	/* parses the text again, if that is needed */
+	check_query(linitial_node(Query, source->query_list), table);
+	plan = SPI_plan_get_cached_plan(kept->plan);
+	check_query(linitial_node(Query, source->query_list), table);
+	kept->generation = plan->generation;
+	AtEOXact_GUC(false, nest);
+	return plan;
+}
+
+static Datum
+bounds_array(const Bounds *bounds, bool is_uuid, bool high)
+{
+	Datum	   *keys = palloc(sizeof(Datum) * bounds->count);
+
+	for (int i = 0; i < bounds->count; i++)
+		keys[i] = key_datum(high ? bounds->ranges[i].high : bounds->ranges[i].low, is_uuid);
+	return PointerGetDatum(is_uuid ? construct_array(keys, bounds->count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR) :
+						   construct_array(keys, bounds->count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+static ParamListInfo
+parameters_of(const Table *table, const Bounds *bounds, bool is_many)
+{
+	ParamListInfo parameters = makeParamList(2);
+	bool		is_uuid = table->ground->reading.is_uuid;
+
+	for (int i = 0; i < 2; i++)
+	{
+		parameters->params[i] = (ParamExternData) {.ptype = type_of_bounds(table, is_many), .pflags = PARAM_FLAG_CONST};
+		if (is_many)
+			parameters->params[i].value = bounds_array(bounds, is_uuid, i == 1);
+		else if (bounds->count == 1)
+			parameters->params[i].value = key_datum(i == 0 ? bounds->ranges[0].low : bounds->ranges[0].high, is_uuid);
+		else
+			parameters->params[i].isnull = true;	/* no rows */
+	}
+	return parameters;
+}
+
+/* In the newest snapshot that the transaction may have */
+static void
+execute(CachedPlan *plan, const char *text, ParamListInfo parameters, DestReceiver *rows)
+{
+	QueryDesc  *query;
+
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	query = CreateQueryDesc(linitial_node(PlannedStmt, plan->stmt_list), text, GetActiveSnapshot(), InvalidSnapshot,
+							rows, parameters, NULL, 0);
+	ExecutorStart(query, 0);
+	run_executor(query);
+	ExecutorFinish(query);
+	ExecutorEnd(query);
+	FreeQueryDesc(query);
+	PopActiveSnapshot();
+}
+
+/* The rows between some keys, to a destination of the caller's */
+void
+run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
+{
+	bool		is_many = bounds->count > 1;
+	KeptPlan   *kept;
+	CachedPlan *plan;
+	char	   *text;
+
+	SPI_connect();
+	kept = kept_plan(table, is_many);
+	plan = valid_plan(kept);
+	if (plan == NULL)
+		plan = made_plan(kept, table);
+	/* What is executed may use all that is kept here for other tables. */
+	text = pstrdup(kept->text);
+	execute(plan, text, parameters_of(table, bounds, is_many), rows);
+	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	SPI_finish();
+}

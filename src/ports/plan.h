@@ -1,0 +1,15 @@
+/*
+ * plan.h
+ *	  Rows of a batch by a plan that is kept.
+ */
+#ifndef INORDER_PLAN_H
+#define INORDER_PLAN_H
+
+#include "tcop/dest.h"
+
+#include "ports/bounds.h"
+
+extern bool is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds);
+extern void run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows);
+
+#endif							/* INORDER_PLAN_H */
