@@ -235,25 +235,18 @@ DECLARE
     -- Without a limit it is whether there is a row.
     e inorder_internal.batch_end := inorder_internal.end_by_index(t, b, coalesce(max_rows, 0));
 BEGIN
-    n.batch := b;
-    n.is_all := max_rows IS NULL;
-    IF e.rows IS NOT NULL THEN
-        IF e.place IS NOT NULL AND e.last_key IS NULL AND NOT whole THEN
-            e.last_key := (inorder_internal.find_place(
-                t, inorder_internal.rest_of_one(b, e.number), e.place::int, caller))[3:];
-        END IF;
-    ELSIF NOT n.is_all THEN
+    IF e.has_rows IS NULL AND max_rows IS NOT NULL THEN
         e := inorder_internal.end_by_query(t, b, max_rows, caller);
+    ELSIF e.place IS NOT NULL AND e.last_key IS NULL AND NOT whole THEN
+        e.last_key := (inorder_internal.find_place(
+            t, inorder_internal.rest_of_one(b, e.number), e.place::int, caller))[3:];
     END IF;
-    IF NOT n.is_all AND e.number IS NOT NULL THEN
-        n.batch := inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END);
-    ELSE
-        n.is_all := true;
-    END IF;
+    n.is_all := max_rows IS NULL OR e.number IS NULL;
+    n.batch := CASE WHEN n.is_all THEN b
+                    ELSE inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END) END;
     -- Of a transaction that was read in part, a query is asked for the rest.
-    n.has_rows := CASE WHEN e.rows IS NOT NULL THEN e.rows > 0
-                       ELSE NOT n.is_all OR b.resumed IS NULL
-                            OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller) END;
+    n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
+                                       OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));
     RETURN n;
 END $$;
 

@@ -2,13 +2,15 @@
  * end.c
  *	  Where a batch ends: the last row within a limit, by the indexes.
  *
- * The entries of the indexes are passed in the order of the batch, and those whose rows the active
- * snapshot sees are counted, up to one more than the limit: dead ones are not, of which there may be any
- * number.  Of a page that all snapshots see, the row is not looked at, as in a scan of the index alone.
+ * The entries of the indexes are passed in the order of the batch, up to one more than the limit.  If there
+ * are no more of them, the batch has no more rows.  If there are, they are passed again, and those are left out
+ * whose rows the active snapshot does not see: of dead ones there may be any number.  Of a page that all
+ * snapshots see, the row is not looked at, as in a scan of the index alone.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
@@ -33,7 +35,26 @@
 
 PG_FUNCTION_INFO_V1(end_by_index);
 
-/* An index on the way through ranges of keys, at an entry whose row is seen */
+/* What was passed so far */
+typedef struct End
+{
+	int64		most;
+	bool		has_row;		/* one that is seen */
+	int64		rows;			/* at most one more than these */
+	UuidWords	key;			/* of the last row within the limit */
+	int64		number;			/* its transaction */
+	int64		place;			/* its place among the rows of this */
+	bool		is_inside;		/* the row that follows is of the same one */
+} End;
+
+/* Ranges that ascend */
+typedef struct Stretch
+{
+	const KeyRange *ranges;
+	int			count;
+} Stretch;
+
+/* An index on the way through ranges of keys */
 typedef struct Cursor
 {
 	Opened		leaf;
@@ -42,20 +63,13 @@ typedef struct Cursor
 	const KeyRange *ranges;
 	int			count;			/* of those that are left */
 	int			steps;			/* since the last entry that was within one */
+	ItemPointer place;			/* of the row of an entry; null after the last one */
+	UuidWords	entry;			/* its key */
 	Buffer		map;
-	UuidWords	key;
+	UuidWords	keys[MaxHeapTuplesPerPage]; /* of rows of one page of the table that are seen */
+	int			seen;			/* how many there are */
+	int			passed;			/* the last one of them is the row that the cursor is at */
 } Cursor;
-
-/* What was passed so far */
-typedef struct End
-{
-	int64		most;
-	int64		rows;			/* at most one more */
-	UuidWords	key;			/* of the last row within the limit */
-	int64		number;			/* its transaction */
-	int64		place;			/* its place among the rows of this */
-	bool		is_inside;		/* the row that follows is of the same one */
-} End;
 
 /* Begin at the first range that is left. */
 static void
@@ -72,50 +86,96 @@ descend_to(Cursor *cursor)
 	cursor->steps = 0;
 }
 
-static bool
-is_seen(Cursor *cursor, ItemPointer place)
+/* Go on to the next entry within a range. */
+static void
+next_entry(Cursor *cursor)
 {
-	BlockNumber block = ItemPointerGetBlockNumber(place);
-
-	if (!VM_ALL_VISIBLE(cursor->leaf.table, block, &cursor->map))
-		return index_fetch_heap(cursor->scan, cursor->leaf.slot);
-	PredicateLockPage(cursor->leaf.table, block, cursor->scan->xs_snapshot);
-	return true;
-}
-
-/* Go on to the next row; false if there is none. */
-static bool
-advance(Cursor *cursor)
-{
-	ItemPointer place;
+	IndexScanDesc scan = cursor->scan;
 	bool		is_null;
 
-	while (cursor->count > 0)
+	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (cursor->steps == STEPS_MAX)
 			descend_to(cursor);
-		place = index_getnext_tid(cursor->scan, ascending(cursor->scan));
-		if (place == NULL)
-			return false;
-		cursor->key = key_of_datum(index_getattr(cursor->scan->xs_itup, 1, cursor->scan->xs_itupdesc, &is_null), cursor->is_uuid);
-		while (cursor->count > 0 && compare_keys(cursor->ranges[0].high, cursor->key) <= 0)
+		cursor->place = index_getnext_tid(scan, ascending(scan));
+		if (cursor->place == NULL || !scan->xs_want_itup)
+			return;				/* the scan has the bounds of a single range */
+		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
+		/* The scan ends with the last range. */
+		while (compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)
 		{
 			cursor->ranges++;
 			cursor->count--;
 		}
-		if (cursor->count == 0)
-			return false;
-		if (compare_keys(cursor->key, cursor->ranges[0].low) < 0)
-		{
-			cursor->steps++;
-			continue;
-		}
-		cursor->steps = 0;
-		if (is_seen(cursor, place))
-			return true;
+		if (compare_keys(cursor->entry, cursor->ranges[0].low) >= 0)
+			break;
+		cursor->steps++;
 	}
-	return false;
+	cursor->steps = 0;
+}
+
+static bool
+is_visible_to_all(Cursor *cursor)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(cursor->place);
+
+	if (!VM_ALL_VISIBLE(cursor->leaf.table, block, &cursor->map))
+		return false;
+	PredicateLockPage(cursor->leaf.table, block, cursor->scan->xs_snapshot);
+	return true;
+}
+
+/*
+ * The rows of one page from an entry on, looked at under one lock of it.  The lock is not held while the index
+ * is read: who checks a key there has a lock on the index, and waits for the page.
+ */
+static void
+look_at_page(Cursor *cursor)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(cursor->place);
+	bool		all_seen = is_visible_to_all(cursor);
+	ItemPointerData places[MaxHeapTuplesPerPage];
+	HeapTupleData row;
+	int			count = 0;
+	Buffer		buffer;
+
+	while (cursor->place != NULL && ItemPointerGetBlockNumber(cursor->place) == block && count < MaxHeapTuplesPerPage)
+	{
+		places[count] = *cursor->place;
+		cursor->keys[count++] = cursor->entry;
+		next_entry(cursor);
+	}
+	cursor->passed = 0;
+	cursor->seen = all_seen ? count : 0;
+	if (all_seen)
+		return;
+	buffer = ReadBuffer(cursor->leaf.table, block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	for (int i = 0; i < count; i++)
+		if (heap_hot_search_buffer(&places[i], cursor->leaf.table, buffer, cursor->scan->xs_snapshot, &row, NULL, true))
+			cursor->keys[cursor->seen++] = cursor->keys[i];
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Go on to the next row; false if there is none. */
+static bool
+next_row(Cursor *cursor)
+{
+	while (cursor->passed == cursor->seen)
+	{
+		if (cursor->place == NULL)
+			return false;
+		look_at_page(cursor);
+	}
+	cursor->passed++;
+	return true;
+}
+
+static UuidWords
+key_of_row(const Cursor *cursor)
+{
+	return cursor->keys[cursor->passed - 1];
 }
 
 static void
@@ -125,28 +185,53 @@ close_cursor(Cursor *cursor)
 	if (BufferIsValid(cursor->map))
 		ReleaseBuffer(cursor->map);
 	close_leaf(cursor->leaf);
+	pfree(cursor);
 }
 
-/* At its first row; false if there is none */
-static bool
-open_cursor(Cursor *cursor, const Leaf *leaf, bool is_uuid, const KeyRange *ranges, int count)
+/* At its first entry, if it has one; with the keys of entries or, if they are of one range, perhaps without */
+static Cursor *
+open_cursor(const Ground *ground, int leaf, const Stretch *stretch, bool with_keys)
 {
-	*cursor = (Cursor) {.leaf = open_leaf(leaf), .is_uuid = is_uuid, .ranges = ranges, .count = count, .map = InvalidBuffer};
+	Cursor	   *cursor = palloc0(sizeof(Cursor));
+
+	cursor->leaf = open_leaf(&ground->leaves[leaf]);
+	cursor->is_uuid = ground->reading.is_uuid;
+	cursor->ranges = stretch->ranges;
+	cursor->count = stretch->count;
 	cursor->scan = begin_index_scan(cursor->leaf.table, cursor->leaf.index, GetActiveSnapshot(), 2);
-	cursor->scan->xs_want_itup = true;
+	cursor->scan->xs_want_itup = with_keys || stretch->count > 1;
 	descend_to(cursor);
-	if (advance(cursor))
-		return true;
-	close_cursor(cursor);
-	return false;
+	next_entry(cursor);
+	return cursor;
+}
+
+/* The entries of all indexes; of these the first one is looked for whose row is seen. */
+static void
+count_entries(End *end, const Ground *ground, const Stretch *stretch)
+{
+	for (int i = 0; i < ground->leaf_count && end->rows <= end->most; i++)
+	{
+		Cursor	   *cursor = open_cursor(ground, i, stretch, false);
+
+		while (cursor->place != NULL && end->rows <= end->most)
+		{
+			if (!end->has_row)
+				end->has_row = is_visible_to_all(cursor) || index_fetch_heap(cursor->scan, cursor->leaf.slot);
+			end->rows++;
+			next_entry(cursor);
+		}
+		close_cursor(cursor);
+	}
 }
 
 /* False if that was enough */
 static bool
-pass_key(End *end, UuidWords key, bool is_uuid)
+pass_row(End *end, const Cursor *cursor)
 {
-	int64		number = number_of_key(key, is_uuid);
+	UuidWords	key = key_of_row(cursor);
+	int64		number = number_of_key(key, cursor->is_uuid);
 
+	end->has_row = true;
 	if (++end->rows > end->most)
 	{
 		end->is_inside = end->most > 0 && number == end->number;
@@ -162,42 +247,49 @@ pass_key(End *end, UuidWords key, bool is_uuid)
 static int
 compare_cursors(Datum a, Datum b, void *unused)
 {
-	return compare_keys(((Cursor *) DatumGetPointer(b))->key, ((Cursor *) DatumGetPointer(a))->key);
+	return compare_keys(key_of_row((Cursor *) DatumGetPointer(b)), key_of_row((Cursor *) DatumGetPointer(a)));
 }
 
-/* The indexes of all partitions, merged */
+/* The rows of all partitions, merged by their keys */
 static void
-pass_ranges(End *end, const Ground *ground, const KeyRange *ranges, int count)
+pass_rows(End *end, const Ground *ground, const Stretch *stretch)
 {
 	binaryheap *heap = binaryheap_allocate(ground->leaf_count, compare_cursors, NULL);
-	bool		is_uuid = ground->reading.is_uuid;
+	Cursor	   *cursor;
 
 	for (int i = 0; i < ground->leaf_count; i++)
 	{
-		Cursor	   *cursor = palloc(sizeof(Cursor));
-
 		CHECK_FOR_INTERRUPTS();
-		if (open_cursor(cursor, &ground->leaves[i], is_uuid, ranges, count))
+		cursor = open_cursor(ground, i, stretch, true);
+		if (next_row(cursor))
 			binaryheap_add_unordered(heap, PointerGetDatum(cursor));
+		else
+			close_cursor(cursor);
 	}
 	binaryheap_build(heap);
-	while (!binaryheap_empty(heap))
+	while (!binaryheap_empty(heap) && pass_row(end, (Cursor *) DatumGetPointer(binaryheap_first(heap))))
 	{
-		Cursor	   *cursor = (Cursor *) DatumGetPointer(binaryheap_first(heap));
-
-		if (!pass_key(end, cursor->key, is_uuid))
-			break;
-		if (advance(cursor))
+		cursor = (Cursor *) DatumGetPointer(binaryheap_first(heap));
+		if (next_row(cursor))
 			binaryheap_replace_first(heap, PointerGetDatum(cursor));
 		else
-		{
-			(void) binaryheap_remove_first(heap);
-			close_cursor(cursor);
-		}
+			close_cursor((Cursor *) DatumGetPointer(binaryheap_remove_first(heap)));
 	}
 	while (!binaryheap_empty(heap))
 		close_cursor((Cursor *) DatumGetPointer(binaryheap_remove_first(heap)));
 	binaryheap_free(heap);
+}
+
+/* One after the other: what is left of a transaction, and whole ones */
+static void
+pass_bounds(End *end, const Ground *ground, const Bounds *bounds, void (*pass) (End *, const Ground *, const Stretch *))
+{
+	int			first = bounds->rest_first ? Min(bounds->count, 1) : 0;
+
+	if (first > 0)
+		pass(end, ground, &(Stretch) {bounds->ranges, first});
+	if (end->rows <= end->most && first < bounds->count)
+		pass(end, ground, &(Stretch) {bounds->ranges + first, bounds->count - first});
 }
 
 static Datum
@@ -223,22 +315,21 @@ end_by_index(PG_FUNCTION_ARGS)
 	TupleDesc	columns;
 	Datum		values[4];
 	bool		nulls[4] = {false};
-	int			first;
 
 	if (!bounds_of(&table, PG_GETARG_HEAPTUPLEHEADER(1), &bounds))
 		PG_RETURN_NULL();
-	first = bounds.rest_first ? Min(bounds.count, 1) : 0;
-	if (first > 0)
-		pass_ranges(&end, table.ground, bounds.ranges, first);
-	if (end.rows <= end.most && first < bounds.count)
-		pass_ranges(&end, table.ground, bounds.ranges + first, bounds.count - first);
-
+	pass_bounds(&end, table.ground, &bounds, count_entries);
+	if (end.rows > end.most)
+	{
+		end = (End) {.most = end.most};
+		pass_bounds(&end, table.ground, &bounds, pass_rows);
+	}
 	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "end_by_index() must return a row");
 	nulls[1] = end.rows <= end.most;
 	nulls[2] = nulls[1] || !end.is_inside;
 	nulls[3] = nulls[2] || !is_uuid;
-	values[0] = Int64GetDatum(end.rows);
+	values[0] = BoolGetDatum(end.has_row);
 	values[1] = Int64GetDatum(end.number);
 	values[2] = Int64GetDatum(end.place);
 	values[3] = nulls[3] ? (Datum) 0 : key_text(end.key);
