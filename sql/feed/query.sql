@@ -187,8 +187,9 @@ RETURN format('e.%I OPERATOR(pg_catalog.=) %s', (t).key_column, inorder_internal
 CREATE FUNCTION inorder_internal.between_keys(t inorder_internal.feed_table, low text, high text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, low, high)
-    || CASE WHEN (t).is_partial THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text,
-                                            (t).key_column) ELSE ''::text END;
+    || CASE WHEN (t).is_partial AND NOT (t).is_uuid
+            THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text, (t).key_column)
+            ELSE ''::text END;
 
 -- The end of a query for rows in ranges of keys, which are a table of two columns; source is "table AS e WHERE".
 CREATE FUNCTION inorder_internal.from_bounds(
