@@ -1,0 +1,230 @@
+"""Rows are read by plans that are kept: what becomes of one where the table, its name, or the reader's rights change."""
+
+from collections.abc import Iterator
+
+import pytest
+from inorder.connection.database import Connection, connect
+from inorder.installations import Installation
+from inorder.lab.server.cluster import Cluster
+
+from attack import execute, value
+from ground import GROUND, roles, run, state
+from waiting import blocked
+
+pytestmark = pytest.mark.server
+
+MAKE = "CREATE TABLE {0} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, body text)"
+READ = "SELECT n FROM feed_read('{0}', null::{0}, 10)"
+DENIED = "42501"  # insufficient_privilege
+KEPT = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE '%$1%{0}%'"
+
+
+def make(connection: Connection, *names: str) -> None:
+    for name in names:
+        execute(connection, MAKE.format(name), f"SELECT feed_create('{name}', '{name}')")
+
+
+def insert(connection: Connection, table: str, *numbers: int) -> None:
+    for number in numbers:
+        execute(connection, f"INSERT INTO {table} (n) VALUES ({number})")
+
+
+def rows(connection: Connection, table: str) -> list[int]:
+    return [int(str(n)) for (n,) in connection.execute(READ.format(table).encode())]
+
+
+@pytest.fixture
+def reader(fresh: Connection, other: Connection) -> Connection:
+    """A session that has read two batches of the table ``kept``, and has a plan for it."""
+    make(fresh, "kept")
+    for n in (1, 2):
+        insert(fresh, "kept", n)
+        assert rows(other, "kept") == [n]
+    assert value(other, KEPT.format("kept")) == 1
+    return other
+
+
+CHANGES = {
+    "a column more": "ALTER TABLE kept ADD more int DEFAULT 7",
+    "a column less": "ALTER TABLE kept DROP body",
+    "a type": "ALTER TABLE kept ALTER body TYPE varchar",
+    "a type and the rows": "ALTER TABLE kept ALTER n TYPE bigint",
+    "the name of another column": "ALTER TABLE kept RENAME body TO note",
+    "other files": "VACUUM FULL kept",
+    "statistics": "ANALYZE kept",
+    "an index more": "CREATE INDEX ON kept (n, id)",
+    "another index of the key": "ALTER TABLE kept DROP CONSTRAINT kept_pkey, ADD PRIMARY KEY (id)",
+    "the name of its schema": "CREATE SCHEMA s; ALTER TABLE kept SET SCHEMA s; ALTER SCHEMA s RENAME TO other; "
+    "ALTER TABLE other.kept SET SCHEMA public",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, change: str) -> None:
+    for statement in CHANGES[change].split("; "):
+        execute(fresh, statement)
+    execute(fresh, "SELECT feed_enable('kept')")
+    for n in (3, 4):
+        insert(fresh, "kept", n)
+    found = reader.execute(b"SELECT p::text FROM feed_peek('kept', null::kept, 10) AS p").fetchall()
+    assert found == fresh.execute(b"SELECT kept::text FROM kept WHERE n IN (3, 4) ORDER BY n").fetchall()
+    assert rows(reader, "kept") == [3, 4]
+
+
+def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connection) -> None:
+    """A plan is that of a table, and not of its name."""
+    make(fresh, "shadow")
+    insert(fresh, "shadow", 100)
+    insert(fresh, "kept", 3)
+    execute(fresh, "BEGIN", "ALTER TABLE kept RENAME TO former", "ALTER TABLE shadow RENAME TO kept", "COMMIT")
+    assert [n for (n,) in reader.execute(b"SELECT n FROM feed_read('kept', null::former, 10)")] == [3]
+    assert [n for (n,) in reader.execute(b"SELECT n FROM feed_read('shadow', null::kept, 10)")] == [100]
+    execute(fresh, "BEGIN", "ALTER TABLE kept RENAME TO shadow", "ALTER TABLE former RENAME TO kept", "COMMIT")
+    insert(fresh, "kept", 4)
+    insert(fresh, "shadow", 101)
+    assert (rows(reader, "kept"), rows(reader, "shadow")) == ([4], [101])
+
+
+LOST = {
+    "SELECT": "REVOKE SELECT ON kept FROM kept_reader",
+    "a column": "REVOKE SELECT ON kept FROM kept_reader; GRANT SELECT (id, n) ON kept TO kept_reader",
+    "USAGE": "REVOKE USAGE ON SCHEMA public FROM PUBLIC",
+}
+CALLS = {
+    "feed_read": "SELECT count(*) FROM feed_read('mine', null::kept, 10)",
+    "feed_peek": "SELECT count(*) FROM feed_peek('mine', null::kept, 10)",
+    "feed_apply": "SELECT feed_apply('mine', 'SELECT FROM batch', 10)",
+    "feed_batch_rows": "SELECT count(*) FROM feed_batch_rows('out', (SELECT number FROM taken), null::kept)",
+    "reader_batch_rows": "SELECT count(*) FROM reader_batch_rows('kept', (SELECT b FROM taken), null::kept)",
+    "exact_count": "SELECT exact_count('kept')",
+}
+
+
+@pytest.fixture
+def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
+    """The session of the reader as another role, which has read by each call."""
+    with roles(fresh, "kept_reader"):
+        run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
+        run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")
+        run(reader, "CREATE TEMP TABLE taken AS SELECT (feed_take_batch('out', 'w')).number, "
+                    "reader_next_batch('kept', reader_start('kept')) AS b")  # fmt: skip
+        for call in CALLS.values():
+            insert(fresh, "kept", 5)
+            run(reader, call, call)
+        yield reader
+        run(reader, "RESET ROLE", "DROP TABLE taken")
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_who_may_not_read_any_more_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, lost: str) -> None:
+    for call in CALLS.values():
+        insert(fresh, "kept", 6)
+        run(role, "BEGIN", call, "ROLLBACK")
+    run(fresh, *LOST[lost].split("; "))
+    try:
+        assert {name: state(role, call) for name, call in CALLS.items()} == dict.fromkeys(CALLS, DENIED)
+    finally:
+        run(fresh, "GRANT USAGE ON SCHEMA public TO PUBLIC", "GRANT SELECT ON kept TO kept_reader")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_who_lost_it_under_the_lock_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, name: str) -> None:
+    run(
+        fresh,
+        "BEGIN",
+        "LOCK TABLE kept",
+        "REVOKE SELECT ON kept FROM kept_reader",
+        "INSERT INTO kept VALUES (DEFAULT, 7)",
+    )
+    with blocked(state, role, CALLS[name]) as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() == DENIED
+
+
+def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) -> None:
+    """The owner reads all rows; a role from which a policy hides some reads none, in the same session."""
+    run(fresh, "CREATE POLICY some ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
+    insert(fresh, "kept", 8)
+    for _ in range(3):
+        assert state(role, CALLS["feed_read"]) == GROUND
+        run(role, "RESET ROLE")
+        assert rows(role, "kept")[-1] == 8
+        insert(fresh, "kept", 8)
+        run(role, "SET ROLE kept_reader")
+    run(fresh, "ALTER ROLE kept_reader BYPASSRLS")
+    assert int(str(value(role, CALLS["feed_read"]))) > 0
+    run(fresh, "ALTER ROLE kept_reader NOBYPASSRLS", "INSERT INTO kept VALUES (DEFAULT, 9)")
+    assert state(role, CALLS["feed_read"]) == GROUND
+    run(fresh, "ALTER TABLE kept DISABLE ROW LEVEL SECURITY")
+    assert int(str(value(role, CALLS["feed_read"]))) > 0
+
+
+def test_a_statement_over_a_batch_reads_another_one_of_the_table(fresh: Connection, reader: Connection) -> None:
+    run(fresh, "SELECT feed_create('inner', 'kept')")
+    insert(fresh, "kept", 3)
+    insert(fresh, "kept", 4)
+    statement = "SELECT count(*) FROM batch, feed_read(''inner'', null::kept, 10)"
+    assert value(reader, f"SELECT feed_apply('kept', '{statement}', 1)") == 1
+    nested = "(SELECT count(*) FROM feed_peek('kept', null::kept, 10) AS p WHERE p.n >= o.n)"
+    found = reader.execute(f"SELECT o.n, {nested} FROM feed_peek('kept', null::kept, 10) AS o".encode()).fetchall()
+    assert found == [(4, 1)]
+
+
+def test_a_read_that_ends_halfway_leaves_the_plan_as_it_was(fresh: Connection, reader: Connection) -> None:
+    execute(fresh, "INSERT INTO kept (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) AS g")
+    for _ in range(3):
+        execute(reader, "SET work_mem = '64kB'", "SET temp_file_limit = '64kB'")
+        assert state(reader, "SELECT count(*) FROM feed_read('kept', null::kept)") == "53400"
+        execute(reader, "RESET temp_file_limit")
+        assert value(reader, "SELECT count(*) FROM feed_peek('kept', null::kept)") == 3000
+    assert value(reader, KEPT.format("kept")) == 1
+
+
+def test_a_session_that_meets_many_tables_keeps_some_plans(fresh: Connection, other: Connection) -> None:
+    tables = [f"kept_{n}" for n in range(70)]
+    execute(fresh, "BEGIN")
+    make(fresh, *tables)
+    for table in tables:
+        insert(fresh, table, 1)
+    execute(fresh, "COMMIT")
+    assert [rows(other, table) for table in tables] == [[1]] * len(tables)
+    assert value(other, KEPT.format("kept")) == 64
+    for table in tables:
+        insert(fresh, table, 2)
+    assert [rows(other, table) for table in reversed(tables)] == [[2]] * len(tables)
+    assert value(other, KEPT.format("kept")) == 64
+
+
+def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Connection) -> None:
+    for n, path in enumerate(("public", "pg_catalog, public", '"$user", public', "pg_temp, public"), 3):
+        insert(fresh, "kept", n)
+        run(reader, f"SET search_path = {path}")
+        assert rows(reader, "kept") == [n]
+
+
+def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
+    """Where the reader has it exclude tables by constraints, it would: a plan is made with that switched off."""
+    run(fresh, "CREATE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS "
+               "$$ BEGIN RAISE 'evaluated'; END $$",
+        "INSERT INTO kept (n) VALUES (3)", "ALTER TABLE kept ADD CHECK (shout(1)) NOT VALID")  # fmt: skip
+    run(reader, "SET constraint_exclusion = on")
+    assert state(reader, "SELECT * FROM kept") == "P0001"
+    assert rows(reader, "kept") == [3]
+
+
+def test_pgaudit_writes_down_each_read(server: Installation) -> None:
+    if not (server.pkglibdir / "pgaudit.so").exists():
+        pytest.skip("pgaudit is not installed")
+    settings = {"shared_preload_libraries": "pgaudit", "pgaudit.log": "read", "pgaudit.log_relation": "on",
+                "pgaudit.log_catalog": "off"}  # fmt: skip
+    with Cluster(server) as cluster:
+        cluster.start(settings)
+        with connect(cluster.dsn) as connection:
+            execute(connection, "CREATE EXTENSION inorder")
+            make(connection, "kept")
+            for n in range(4):
+                insert(connection, "kept", n)
+                before = cluster.log.read_text().count("READ,SELECT,TABLE,public.kept")
+                assert rows(connection, "kept") == [n]
+                assert cluster.log.read_text().count("READ,SELECT,TABLE,public.kept") > before, n
