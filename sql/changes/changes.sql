@@ -166,7 +166,7 @@ BEGIN
     IF (k.next).has_rows THEN
         query := inorder_internal.changes_query(
             relation, t, inorder_internal.text_for_rows(t, (k.next).batch, false), '%s');
-        PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+        k.at_position := inorder_internal.move_feed(k, (k.next).batch, (k.next).is_all);
     END IF;
 END $$;
 

@@ -1,10 +1,11 @@
 -- What is kept of a feed: it is found by its name, checked, locked and moved; and so are the batches of its workers.
 
--- A feed as it is now; and what follows its position, if that was looked for (is_found).
+-- A feed as it is now, whose owner may have got another name (is_renamed); and what follows its position, if that was
+-- looked for (is_found).
 CREATE TYPE inorder_internal.taken AS (
     feed bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
-    is_poll_due boolean, asked timestamptz, next inorder_internal.next_found, is_found boolean
+    is_poll_due boolean, is_renamed boolean, asked timestamptz, next inorder_internal.next_found, is_found boolean
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
@@ -138,6 +139,7 @@ BEGIN
                                        WHERE b.feed = f.id AND b.set_aside IS NOT NULL AND b.written_here)),
                CASE WHEN (f.shared_by).shares IS NOT NULL THEN f.shared_by END,
                inorder_internal.is_poll_due(f, s.position, s.polled, s.caught_up_at),
+               f.owner_name <> inorder_internal.role_name(f.owner) AND f.system = inorder_internal.server_system(),
                NULL::timestamptz, NULL::inorder_internal.next_found, false
         INTO k
         FROM inorder_internal.feed AS f
@@ -202,27 +204,24 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move the position of a feed over a batch, of a poll at this time, which has all rows that were committed then, or
--- not. The new position.
+-- Move the position of a feed over a batch, which has all rows that were committed when it was looked for, or not. The
+-- new position.
 CREATE FUNCTION inorder_internal.move_feed(
-    feed bigint, past_batch @extschema@.feed_batch, asked timestamptz, is_all boolean
+    k inorder_internal.taken, past_batch @extschema@.feed_batch, is_all boolean
 ) RETURNS @extschema@.feed_position
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 DECLARE
     reached inorder_internal.taken.at_position%TYPE;
 BEGIN
-    WITH named AS (
-        -- The current name of the role, for a dump.
-        UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner)
-        WHERE f.id = feed AND f.owner_name <> inorder_internal.role_name(f.owner)
-          AND f.system = inorder_internal.server_system()
-    )
+    -- For a dump.
+    IF k.is_renamed THEN
+        UPDATE inorder_internal.feed AS f SET owner_name = inorder_internal.role_name(f.owner) WHERE f.id = k.feed;
+    END IF;
     UPDATE inorder_internal.feed_state AS s
     SET position = inorder_internal.advance(s.position, past_batch), moved = clock_timestamp(),
-        polled = asked, caught_up_at = CASE WHEN is_all THEN asked ELSE s.caught_up_at END,
+        polled = k.asked, caught_up_at = CASE WHEN is_all THEN k.asked ELSE s.caught_up_at END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)
-    WHERE s.feed = feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = feed)
+    WHERE s.feed = k.feed AND s.seq = (SELECT max(n.seq) FROM inorder_internal.feed_state AS n WHERE n.feed = k.feed)
     RETURNING (s.position).* INTO reached;
     RETURN reached;
 END $$;

@@ -39,6 +39,13 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
+-- The order of a batch that goes on after a position; null without a column.
+CREATE FUNCTION inorder_internal.order_of_batch(o @extschema@.feed_order) RETURNS @extschema@.feed_order
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (o).column_name IS NOT NULL
+            THEN ROW((o).column_name, (o).attnum, NULL, CASE WHEN (o).frozen IS NOT NULL THEN (o).next_value END, NULL,
+                     (o).up_to, NULL)::@extschema@.feed_order END;
+
 -- The batch of all transactions that have ended since a position; null if there is none.
 CREATE FUNCTION inorder_internal.next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
@@ -49,6 +56,8 @@ DECLARE
     next bigint := inorder_internal.next_transaction(t.base);
     highest bigint := greatest(upper(p.transactions) - 1, upper((p.ordering).frozen) - 1, p.partial);
     are_others boolean := inorder_internal.differ(p.members, members);
+    numbers int8multirange := coalesce(
+        (p.ordering).frozen, inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions));
 BEGIN
     IF (highest >= next) IS TRUE AND NOT pg_is_in_recovery()
        AND NOT inorder_internal.has_begun(highest - t.base) THEN
@@ -58,22 +67,14 @@ BEGIN
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
-    batch := inorder_internal.no_batch(p);
-    batch.transactions := coalesce(
-        (p.ordering).frozen, inorder_internal.minus(inorder_internal.ended_everywhere(t.base), p.transactions));
-    batch.cut := NULL;
-    batch.cut_after := NULL;
     -- A standby may be behind the server that the position is from.
-    IF isempty(batch.transactions) OR NOT batch.transactions @> p.partial
+    IF isempty(numbers) OR NOT numbers @> p.partial
        OR (p.ordering).frozen IS NOT NULL AND NOT isempty(inorder_internal.minus(
-           batch.transactions, inorder_internal.ended_transactions(t.base))) THEN
-        batch := NULL;
+           numbers, inorder_internal.ended_transactions(t.base))) THEN
         RETURN;
     END IF;
-    IF (p.ordering).column_name IS NOT NULL THEN
-        batch.ordering.next_value := NULL;
-    END IF;
-    batch.members := members;
+    batch := ROW(inorder_internal.position_format(), numbers, p.partial, p.last_key, NULL, NULL,
+                 inorder_internal.order_of_batch(p.ordering), members, inorder_internal.server_origin());
     IF NOT are_others THEN
         RETURN;
     ELSIF p.partial IS NOT NULL THEN
@@ -368,11 +369,12 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, NULL, 'e.*', in_order);
 END $$;
 
--- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays (plan.c).
+-- The query for rows between keys that are parameters: of one range, or of several in the order of two arrays. Unlike
+-- others it does not say of which row type the relation is: plan.c looks at it each time, before it is planned.
 CREATE FUNCTION inorder_internal.kept_query(t inorder_internal.feed_table, is_many boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    source text := inorder_internal.whole_table(t);
+    source text := concat(t.relation::regclass, ' AS e WHERE ');
     ending text := inorder_internal.order_by(inorder_internal.known_columns(t), true);
 BEGIN
     IF is_many THEN

@@ -66,7 +66,7 @@ DECLARE
 BEGIN
     IF (k.next).has_rows THEN
         k.at_position := CASE WHEN rest.transactions IS NULL THEN k.at_position
-                              ELSE inorder_internal.move_feed(k.feed, rest, k.asked, false) END;
+                              ELSE inorder_internal.move_feed(k, rest, false) END;
     ELSE
         k.next.batch := CASE WHEN rest.transactions IS NULL THEN (k.next).batch ELSE rest END;
         IF k.is_poll_due OR (k.next).is_costly THEN
@@ -108,7 +108,7 @@ BEGIN
         IF NOT waits AND (k.shared OR (k.shared_by).shares IS NOT NULL) THEN
             PERFORM inorder_internal.refuse_taken(k);
         END IF;
-        k := inorder_internal.with_next(k, max_rows);
+        k.next := inorder_internal.find_next(k.t, k.at_position, max_rows, k.whole, false, caller);
         -- If there is something to move over, writing is due: what another reader has left is looked at again.
         EXIT WHEN locked OR NOT moves OR NOT (k.next).has_rows OR inorder_internal.take_turn(f.id, version);
         locked := true;
@@ -133,7 +133,7 @@ BEGIN
     IF (k.next).has_rows THEN
         r.batch := (k.next).batch;
         IF moves THEN
-            PERFORM inorder_internal.move_feed(k.feed, (k.next).batch, k.asked, (k.next).is_all);
+            k.at_position := inorder_internal.move_feed(k, r.batch, (k.next).is_all);
         END IF;
     END IF;
     RETURN r;

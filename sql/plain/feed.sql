@@ -99,7 +99,7 @@ BEGIN
     IF NOT (k.next).has_rows THEN
         RETURN NULL;
     END IF;
-    PERFORM inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+    PERFORM inorder_internal.move_feed(k, b, (k.next).is_all);
     -- The name of the table may have become that of a domain, of which this evaluates no condition, as NULL::domain does.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4, $5)', (k.t).relation)
     INTO processed USING (k.t).relation::oid, b, statement, path, hides;

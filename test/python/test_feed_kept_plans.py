@@ -1,4 +1,4 @@
-"""Rows are read by plans that are kept: what becomes of one where the table, its name, or the reader's rights change."""
+"""Rows are read by plans that are kept: what becomes of one where a table, its name, or the reader's rights change."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 MAKE = "CREATE TABLE {0} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, body text)"
 READ = "SELECT n FROM feed_read('{0}', null::{0}, 10)"
 DENIED = "42501"  # insufficient_privilege
-KEPT = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE '%$1%{0}%'"
+KEPT = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource' AND ident LIKE '%{0}%$1%'"
 
 
 def make(connection: Connection, *names: str) -> None:

@@ -19,6 +19,6 @@ BEGIN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
     PERFORM inorder_internal.unchanged_members(k.t, (k.next).members),
-            inorder_internal.move_feed(k.feed, b, k.asked, (k.next).is_all);
+            inorder_internal.move_feed(k, b, (k.next).is_all);
 END
 $$;
