@@ -214,8 +214,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
             inorder_internal.require_read_committed('changes_enable', 'It would not see what changed since.'),
-            inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE'),
-            inorder_internal.check_loggable(caller, relation);
+            inorder_internal.lock_owned(caller, relation, 'SHARE ROW EXCLUSIVE');
+    PERFORM inorder_internal.check_loggable(caller, relation);
     log_name := inorder_internal.log_name(relation);
     log := inorder_internal.present_log(relation);
     IF log IS NULL THEN

@@ -232,6 +232,7 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
     -- Sessions that fold take turns; sessions that count or write do not wait.
     PERFORM FROM inorder_internal.counted_table AS k WHERE k.relation = exact_count_fold.relation FOR NO KEY UPDATE;
+    PERFORM inorder_internal.lock_readable(relation, caller);
     PERFORM inorder_internal.check_owner(caller, relation);
     DELETE FROM inorder_internal.count_part AS p
     WHERE p.relation = exact_count_fold.relation

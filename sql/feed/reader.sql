@@ -145,10 +145,13 @@ CREATE FUNCTION inorder_internal.reader_backlog(
     OUT transactions bigint, OUT rows bigint
 )
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t inorder_internal.feed_table;
 BEGIN
     PERFORM inorder_internal.check_reader(caller, relation), inorder_internal.check_position(from_position);
+    t := inorder_internal.open_table(caller, relation);
     SELECT b.transactions, b.rows INTO transactions, rows
-    FROM inorder_internal.backlog(inorder_internal.open_table(caller, relation), from_position, true) AS b;
+    FROM inorder_internal.backlog(t, from_position, true) AS b;
 END $$;
 
 CREATE FUNCTION inorder_internal.kept_rows(caller oid, relation regclass, batch @extschema@.feed_batch)

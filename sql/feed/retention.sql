@@ -55,8 +55,13 @@ BEGIN
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_passed(caller oid, relation regclass) RETURNS bigint
-LANGUAGE sql VOLATILE
-RETURN inorder_internal.passed(inorder_internal.open_latest(caller, relation, 'feed_passed'::text));
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed');
+BEGIN
+    -- Not in the snapshot of the call that waited: a feed may have been created meanwhile.
+    RETURN inorder_internal.passed(t);
+END $$;
 
 CREATE FUNCTION inorder_internal.feed_passed_partitions(caller oid, relation regclass) RETURNS SETOF regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -88,7 +88,6 @@ def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connectio
 LOST = {
     "SELECT": "REVOKE SELECT ON kept FROM kept_reader",
     "a column": "REVOKE SELECT ON kept FROM kept_reader; GRANT SELECT (id, n) ON kept TO kept_reader",
-    "USAGE": "REVOKE USAGE ON SCHEMA public FROM PUBLIC",
 }
 CALLS = {
     "feed_read": "SELECT count(*) FROM feed_read('mine', null::kept, 10)",
@@ -124,7 +123,7 @@ def test_who_may_not_read_any_more_gets_no_rows_by_a_plan(fresh: Connection, rol
     try:
         assert {name: state(role, call) for name, call in CALLS.items()} == dict.fromkeys(CALLS, DENIED)
     finally:
-        run(fresh, "GRANT USAGE ON SCHEMA public TO PUBLIC", "GRANT SELECT ON kept TO kept_reader")
+        run(fresh, "GRANT SELECT ON kept TO kept_reader")
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -144,7 +143,7 @@ def test_who_lost_it_under_the_lock_gets_no_rows_by_a_plan(fresh: Connection, ro
 
 def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) -> None:
     """The owner reads all rows; a role from which a policy hides some reads none, in the same session."""
-    run(fresh, "CREATE POLICY some ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
+    run(fresh, "CREATE POLICY hides ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
     insert(fresh, "kept", 8)
     for _ in range(3):
         assert state(role, CALLS["feed_read"]) == GROUND
@@ -205,11 +204,11 @@ def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Con
 
 def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
     """Where the reader has it exclude tables by constraints, it would: a plan is made with that switched off."""
-    run(fresh, "CREATE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS "
-               "$$ BEGIN RAISE 'evaluated'; END $$",
-        "INSERT INTO kept (n) VALUES (3)", "ALTER TABLE kept ADD CHECK (shout(1)) NOT VALID")  # fmt: skip
+    shout = "CREATE OR REPLACE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN {} END $$"
+    run(fresh, shout.format("RETURN true;"), "ALTER TABLE kept ADD CHECK (shout(1))", "INSERT INTO kept (n) VALUES (3)")
+    run(fresh, shout.format("RAISE 'evaluated';"))
     run(reader, "SET constraint_exclusion = on")
-    assert state(reader, "SELECT * FROM kept") == "P0001"
+    assert state(reader, "SELECT * FROM kept WHERE n > 0") == "P0001"
     assert rows(reader, "kept") == [3]
 
 

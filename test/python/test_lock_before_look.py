@@ -1,0 +1,61 @@
+"""What is read under a lock is read in a snapshot that was taken after it: a call that waited knows what happened."""
+
+import pytest
+from inorder.connection.database import Connection
+
+from attack import value
+from ground import roles, run, state
+from waiting import blocked
+
+pytestmark = [pytest.mark.server, pytest.mark.editions]
+
+TABLE = "CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
+
+
+def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, other: Connection) -> None:
+    run(fresh, TABLE, "SELECT feed_create('first', 'waited')", "INSERT INTO waited (n) VALUES (1)")
+    run(fresh, "SELECT feed_apply('first', 'SELECT FROM batch')")
+    assert int(str(value(other, "SELECT feed_passed('waited')"))) > 0
+    run(fresh, "BEGIN", "LOCK TABLE waited", "SELECT feed_create('second', 'waited')")
+    with blocked(value, other, "SELECT feed_passed('waited')") as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        assert waiting.result() == 0
+
+
+@pytest.mark.parametrize("change", ["SELECT feed_rebase('waited')", "SELECT feed_enable('waited')"])
+def test_who_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
+    """Only the owner makes a guard: who may read only, and waits, is not told to be the owner."""
+    with roles(fresh, "waiting_reader"):
+        run(fresh, TABLE, "SELECT feed_enable('waited')", "GRANT SELECT ON waited TO waiting_reader")
+        run(fresh, "BEGIN", change, "LOCK TABLE waited", "DROP TRIGGER zz_inorder_guard ON waited",
+            "DROP TRIGGER zz_inorder_update ON waited", *_dropped_more(fresh), "SELECT feed_enable('waited')")  # fmt: skip
+        run(other, "SET ROLE waiting_reader")
+        with blocked(state, other, "SELECT feed_create('new', 'waited')") as waiting:
+            assert not waiting.done()
+            run(fresh, "COMMIT")
+            assert waiting.result() == ""
+        run(other, "RESET ROLE")
+
+
+def _dropped_more(connection: Connection) -> list[str]:
+    found = connection.execute(
+        b"SELECT format('DROP TRIGGER %I ON waited', tgname) FROM pg_trigger WHERE tgrelid = 'waited'::regclass "
+        b"AND tgname IN ('zz_inorder_delete')"
+    )
+    return [str(statement) for (statement,) in found]
+
+
+def test_a_batch_that_was_finished_meanwhile_is_not_given_out(fresh: Connection, other: Connection) -> None:
+    run(fresh, TABLE, "SELECT feed_create('f', 'waited')", "INSERT INTO waited (n) VALUES (1)")
+    run(fresh, "SELECT feed_take_batch('f', 'a', 1)", "INSERT INTO waited (n) VALUES (2)", "BEGIN")
+    run(
+        fresh,
+        "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'a', 1)",
+        "SELECT feed_seek('f', 'here')",
+    )
+    with blocked(value, other, "SELECT (feed_take_batch('f', 'b', 1)).number") as waiting:
+        assert not waiting.done()
+        run(fresh, "COMMIT")
+        number = waiting.result()
+    assert value(other, f"SELECT n FROM feed_batch_rows('f', {number}, null::waited)") == 2
