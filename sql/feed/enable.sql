@@ -87,8 +87,8 @@ END $$;
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Locks it: the guard is looked for in a snapshot that is taken then.
-    PERFORM inorder_internal.check_local(relation), inorder_internal.hides_rows(caller, relation);
+    -- The guard is looked for in a snapshot that is taken after the wait for who makes another one.
+    PERFORM inorder_internal.check_local(relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;
     END IF;

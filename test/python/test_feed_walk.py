@@ -1,4 +1,4 @@
-"""What follows a position, by a plan that is kept or by a query: the same rows, in pieces of any size, and all of them."""
+"""What follows a position, by a plan that is kept or by a query: the same rows, in pieces of any size, and all."""
 
 import random
 
