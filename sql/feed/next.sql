@@ -354,8 +354,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: of a table, locked and proved, its members as they were proved, and a batch, null if there are no
--- rows.
+-- The rows to be read: of a table, locked and proved, its members as they were proved, and a batch, null if there are
+-- no rows.
 CREATE TYPE inorder_internal.rows_found AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );

@@ -71,8 +71,8 @@ CREATE FUNCTION inorder_internal.keep_count(
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Where a batch ends that is limited to so many rows: whether it has any; if it has more, the transaction of the last one
--- within the limit; if the next row is of the same transaction, its place among the rows of this, and its key.
+-- Where a batch ends that is limited to so many rows: whether it has any; if it has more, the transaction of the last
+-- one within the limit; if the next row is of the same transaction, its place among the rows of this, and its key.
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
 -- By the index on the number (end.c): null if that does not show the rows of the batch. The key if that is the number.

@@ -35,6 +35,8 @@ BATCH = """SELECT reader_advance(p, b)::jsonb::text, b::jsonb::text
 FROM CAST(%s::jsonb AS feed_position) AS p CROSS JOIN LATERAL reader_next_batch('t', p, %s) AS b"""
 ROWS = "SELECT r::text FROM reader_batch_rows('t', CAST(%s::jsonb AS feed_batch), null::t) AS r"
 
+READ = "SELECT f::text FROM feed_read('walk', null::t, {}) AS f"
+APPLY = "SELECT feed_apply('query', 'INSERT INTO got SELECT {}, batch::text FROM batch', {})"
 OWN = "pg_current_xact_id()::text::bigint"
 
 
@@ -76,15 +78,10 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             limit = chance.randrange(1, 12)
             execute(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
             before = value(fresh, CALLS.format("found"))  # by what has parts of transactions, of numbers
-            rows = [
-                row
-                for (row,) in fresh.execute(f"SELECT f::text FROM feed_read('walk', null::t, {limit}) AS f".encode())
-            ]
+            rows = [row for (row,) in fresh.execute(READ.format(limit).encode())]
             is_asked = value(fresh, CALLS.format("found")) != before
             assert TESTED == "sql" or is_number or not is_asked
-            execute(
-                fresh, f"SELECT feed_apply('query', 'INSERT INTO got SELECT {piece}, batch::text FROM batch', {limit})"
-            )
+            execute(fresh, APPLY.format(piece, limit))
             after, batch = fresh.execute(BATCH, (position, limit)).fetchall()[0]
             cuts += int(str(value(fresh, CALLS.format("place"))))
             found = [row for (row,) in fresh.execute(ROWS, (batch,))] if batch else []
@@ -97,7 +94,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             session.commit()
     assert (cuts == 0) is not is_number or TESTED == "sql"
     execute(fresh, "RESET track_functions")
-    while value(fresh, "SELECT feed_apply('query', 'INSERT INTO got SELECT 90, batch::text FROM batch', 50)"):
+    while value(fresh, APPLY.format(90, 50)):
         pass
     twice = "EXISTS (SELECT FROM got GROUP BY row_of HAVING count(*) > 1)"
     assert value(fresh, f"SELECT NOT {twice} AND NOT EXISTS (SELECT t::text FROM t EXCEPT SELECT row_of FROM got)")
