@@ -89,7 +89,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the n-th row of a batch: its transaction, that of the row after it, empty if there is none, and the key.
+-- The query for the n-th row of a batch: its transaction, that of the next row, empty if there is none, and its key.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text
