@@ -121,13 +121,6 @@ class Driver:
 
         return self.each(kept, after)
 
-    def now(self) -> Offset:
-        return encoded(self.all(lambda name: Kept(self.reader(name).table().database, self.reader(name).start("now"))))
-
-    def check(self, offset: Offset) -> None:
-        kept = self.read(offset)
-        self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position))
-
     def end(self, start: Offset) -> Offset:
         if self.options.end is None:
             return self.next(start, None)

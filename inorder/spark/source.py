@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from inorder.errors import InputError
@@ -19,18 +20,6 @@ from inorder.spark.options import Options, parsed
 from inorder.spark.rows import read
 from inorder.spark.shards import ShardsDriver
 
-try:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-
-    SAYS_START = True
-except ImportError:  # PySpark 4.1 has no limits, and AvailableNow is one batch
-    SAYS_START = False
-    ReadAllAvailable = ReadLimit = ReadMaxRows = None
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Nothing."""
-
-
 IDLE_SECONDS = 0.1  # Spark asks a hundred times a second, without a trigger
 
 
@@ -40,11 +29,7 @@ class Part(InputPartition):
 
 
 def plan_of(options: Options) -> Driver:
-    if not options.shards:
-        return Driver(options)
-    if not SAYS_START:
-        raise InputError("the option shards requires PySpark 4.2 or later")
-    return ShardsDriver(options)
+    return ShardsDriver(options) if options.shards else Driver(options)
 
 
 class InorderDataSource(DataSource):
@@ -98,23 +83,14 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Where a new query begins. PySpark 4.1 asks for the end of its first batch before."""
-        if self.last is not None and self.options.start == "now":
-            return self.last
-        start = self.plan.start()
-        self.last = self.last or (start if SAYS_START else None)
-        return start
+        self.last = self.plan.start()
+        return self.last
 
-    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
 
-    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
-        """Where the next batch ends. PySpark 4.1 does not say where it begins, nor how large it may be."""
-        start = start or self.last
-        if start is None:  # the first batch of a run of PySpark 4.1, perhaps after a checkpoint
-            self.last = self.plan.now()
-            return self.last
-        max_rows = self.options.max_rows if limit is None else getattr(limit, "max_rows", None)
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        max_rows = getattr(limit, "max_rows", None)
         self.last = self.plan.next(start, max_rows, 0 if self.plan.targets else IDLE_SECONDS)
         return self.last
 
@@ -123,9 +99,6 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self.last is None else self.plan.backlog(self.last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        if not SAYS_START:
-            self.plan.check(start)  # plan.next() has done that elsewhere
-            self.last = self.last or end
         return [Part(task) for task in self.plan.tasks(start, end)]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802

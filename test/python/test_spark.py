@@ -14,10 +14,8 @@ from inorder.arrow.reader import schema_of
 from inorder.arrow.types import Field, list_of
 from inorder.connection.database import Connection
 from inorder.connection.reading import TableColumn
-from inorder.errors import InputError
 from inorder.lab.server.cluster import Cluster
 from inorder.spark.columns import TYPES, ddl, types_of
-from inorder.spark.options import parsed
 
 from conftest import copy_of
 from tail_runs import insert, make_table
@@ -163,42 +161,6 @@ def test_no_password_is_written_down(shop: Shop, events: Path) -> None:
     files = [path for folder in (shop.folder, events) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
-
-
-@pytest.mark.parametrize("start", ["beginning", "now"])
-def test_the_calls_of_pyspark_4_1_leave_nothing_out(
-    shop: Shop, fresh: Connection, monkeypatch: pytest.MonkeyPatch, start: str
-) -> None:
-    source = pytest.importorskip("inorder.spark.source")
-    monkeypatch.setattr(source, "SAYS_START", False)
-    options = parsed({"dsn": shop.dsn, "table": "events", "start": start})
-    before, after = (source.StreamReader(options, sessions.types.StructType()) for _ in range(2))
-    ends = [before.latestOffset()]
-    insert(fresh, 2, 11)
-    first = before.initialOffset()
-    ends.append(before.latestOffset())
-    insert(fresh, 2, 13)
-    ends += [after.latestOffset(), after.latestOffset()]
-    found = []
-    for one, next_one in zip([first, *ends], ends, strict=False):
-        for part in after.partitions(one, next_one):
-            rows = fresh.execute(
-                "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::events)",
-                [part.task.slice.batch],
-            ).fetchall()
-            found += [n for (n,) in rows]
-    before.stop(), after.stop()
-    assert sorted(map(int, map(str, found))) == list(range(1 if start == "beginning" else 11, 15))
-
-
-def test_shards_require_to_know_where_a_batch_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark 4.1 does not say it, and then a shard that was moved would lose rows."""
-    source = pytest.importorskip("inorder.spark.source")
-    options = parsed({"dsn": "service=c", "table": "events", "shards": "true"})
-    assert type(source.plan_of(options)).__name__ == "ShardsDriver"
-    monkeypatch.setattr(source, "SAYS_START", False)
-    with pytest.raises(InputError, match=r"requires PySpark 4\.2"):
-        source.plan_of(options)
 
 
 def test_arrow_batches_have_the_types_that_spark_takes() -> None:
