@@ -1,4 +1,4 @@
-"""Offsets: a position of each server, by its name, as text. This is all that Spark keeps of the source.
+"""Offsets: the position of a server, as text. This is all that Spark keeps of the source.
 
 They have no connection string: a checkpoint contains numbers, names of tables and server identifiers. Of a
 table that Citus has distributed they have a position in each shard, by its id and the group of its node.
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from inorder.errors import InputError
 
 Offset = dict[str, dict[str, str]]  # as Spark stores it
+SERVER = "server"  # the name of a position that is of no shard
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,18 @@ def encoded(kept: Mapping[str, Kept]) -> Offset:
     return {name: kept[name].fields for name in sorted(kept)}
 
 
-def decoded(offset: object, names: tuple[str, ...]) -> dict[str, Kept]:
-    """The positions of these servers; a server that was added has none yet.
+def decoded(offset: object) -> dict[str, Kept]:
+    """The position of the server.
 
-    >>> decoded({"a": {"database": "shop", "position": "{}"}}, ("a", "b")) == {"a": Kept("shop", "{}")}
+    >>> decoded({"server": {"database": "shop", "position": "{}"}}) == {"server": Kept("shop", "{}")}
     True
     """
     kept = parts_of(offset)
-    for name in kept:
-        if name not in names:
-            raise InputError(
-                f"the offset has a position of server {name!r}, which no option names: rows of it would be lost\n"
-                f"HINT:  The servers of this query are {', '.join(map(repr, names))}. Add dsn.{name}, or begin with a "
-                "new checkpoint."
-            )
+    if kept.keys() != {SERVER}:
+        raise InputError(
+            f"the offset has positions of {', '.join(map(repr, kept)) or 'nothing'}, not of one server\n"
+            "HINT:  Begin with a new checkpoint, or give the option shards if the table is distributed."
+        )
     return kept
 
 

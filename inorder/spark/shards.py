@@ -1,4 +1,4 @@
-"""The shards of a table that Citus has distributed, in the place of servers: found by the coordinator.
+"""The shards of a table that Citus has distributed, in the place of one server: found by the coordinator.
 
 An offset has a position in each shard. A shard that is moved or split is read to its end where it was. Then the next
 offset has its new places instead, and says what they continue: a batch from one offset to the other is complete.
@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import TypeVar
 
@@ -27,14 +28,14 @@ from inorder.spark.options import Options
 
 Result = TypeVar("Result")
 
+THREADS = 16  # more shards than that wait for each other
 IN_OFFSETS = ("id", "group", "low", "high")  # its name and where its node is, the coordinator says
 
 
 class ShardsDriver(Driver):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        (self.server,) = options.servers
-        self.coordinator = Reader(self.server.plan.dsn(), self.server.table)
+        self.coordinator = Reader(options.plan.dsn(), options.table)
         self.known: Distributed | None = None
         self.nodes: dict[int, tuple[str, int]] = {}
         self.sessions: dict[int, LazySession] = {}  # to each node, by its group
@@ -51,7 +52,7 @@ class ShardsDriver(Driver):
 
         def asked(session: Session, _: object) -> Result:
             if self.known is None or self.known.session is not session:
-                self.known = Distributed(session, self.server.table)
+                self.known = Distributed(session, self.options.table)
             return step(self.known)
 
         return self.coordinator.ask(asked)
@@ -70,7 +71,7 @@ class ShardsDriver(Driver):
 
     def lazy_session(self, shard: Shard) -> LazySession:
         if shard.group not in self.sessions:
-            dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.server.plan.dsn())
+            dsn = self.ask(lambda known: node_of(known.session, shard)).dsn(self.options.plan.dsn())
             self.sessions[shard.group] = LazySession(dsn, ShardSession)
         return self.sessions[shard.group]
 
@@ -88,9 +89,6 @@ class ShardsDriver(Driver):
     def node(self, name: str) -> Node:
         return self.ask(lambda known: node_of(known.session, self.shards[name]))
 
-    def place(self, name: str) -> int:
-        return 0
-
     def all(self, ask: Callable[[str], Result]) -> dict[str, Result]:
         return self.each(self.find_shards(), ask)
 
@@ -107,12 +105,16 @@ class ShardsDriver(Driver):
                     raise gone(shard) from error
                 raise type(error)(f"{shard.place}: {error}") from error
 
+        names = sorted(names)
         for shard in [self.shards[name] for name in names]:
             self.lazy_session(shard)  # by one thread
-        return super().each(names, asked)
+        if len(names) < 2:
+            return super().each(names, asked)
+        with ThreadPoolExecutor(min(len(names), THREADS)) as pool:
+            return dict(zip(names, pool.map(asked, names), strict=True))
 
     def fields(self) -> list[Field]:
-        return fields_of(self.coordinator.columns(), self.server.table)
+        return fields_of(self.coordinator.columns(), self.options.table)
 
     def begin(self, name: str, where: str) -> str:
         try:
@@ -151,9 +153,6 @@ class ShardsDriver(Driver):
             raise gone(shard)
         name = self.ask(lambda known: known.shard_name(shard.id))
         return at(replace(shard, table=name), *self.nodes[shard.group])
-
-    def complete(self, kept: Mapping[str, Kept]) -> Offset:
-        return encoded(kept)
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
         kept = self.read(start)

@@ -1,4 +1,4 @@
-"""The data source: streams and batch reads of Spark over positions of servers.
+"""The data source: streams and batch reads of Spark over positions of a server.
 
 Spark keeps offsets, schedules parts and retries; a batch is the same rows each time it is read.
 """
@@ -61,9 +61,8 @@ class Parts:
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
             return  # of a batch read without parts
-        task, server = partition.task, self.options.servers[partition.task.server]
+        task, dsn = partition.task, self.options.read.dsn()
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
-        dsn = server.read.dsn()
         yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)
 
 
@@ -95,7 +94,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.last
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The backlog of each server: latestOffset in the progress of the query."""
+        """The backlog of the server, or of each shard: latestOffset in the progress of the query."""
         return None if self.last is None else self.plan.backlog(self.last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:

@@ -39,7 +39,7 @@ class Query:
         found = Counter[str]()
         for task in self.plan.tasks(start, end):
             assert task.node is not None
-            for part in rows.read(task.node.dsn(self.options.servers[0].read.dsn()), task, self.columns, 60):
+            for part in rows.read(task.node.dsn(self.options.read.dsn()), task, self.columns, 60):
                 found.update(part["n"].to_pylist())
         return found
 

@@ -173,7 +173,7 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
 
     prepare(nodes, tmp_path, events)
     options: dict[str, object] = {"dsn": nodes.dsn, "table": events, "shards": "true", "parts": 2}
-    stream = Stream(options, "tenant int, id bigint, n string", ["n"])
+    stream = Stream([options], "tenant int, id bigint, n string", ["n"])
     chance = random.Random(seed := random.randrange(10**6))
     with Writers(nodes.dsn, events, seed).running():
         for which, (change, mode) in enumerate(((move, "force_logical"), (split, "block_writes"))):

@@ -141,12 +141,12 @@ def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Conne
     assert found == [None] * 11 + ["newer"]
 
 
-def test_several_servers_are_one_stream(shop: Shop, cluster: Cluster, template: str) -> None:
+def test_streams_of_several_servers_are_one_query(shop: Shop, cluster: Cluster, template: str) -> None:
     second = f"{cluster.dsn} dbname=second"
     with copy_of(template, cluster, "second") as connection:
         make_table(connection)
         insert(connection, 10, 101)
-        query = shop.to_parquet(shop.stream(dsn=json.dumps([shop.dsn, second]), max_rows=8))
+        query = shop.to_parquet(shop.stream(max_rows=4).unionByName(shop.stream(dsn=second, max_rows=4)))
         assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
         assert [row.n for row in shop.written()] == [*range(1, 11), *range(101, 111)]
 

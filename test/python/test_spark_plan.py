@@ -14,8 +14,7 @@ from inorder.spark.offsets import decoded
 from inorder.spark.options import parsed
 from inorder.spark.shards import ShardsDriver
 
-from conftest import copy_of
-from tail_runs import insert, make_table
+from tail_runs import insert
 
 ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::events) ORDER BY n"
 
@@ -36,16 +35,9 @@ ROWS = "SELECT n FROM reader_batch_rows('events', %s::jsonb::feed_batch, null::e
         ),
         ({"dsn": "service=a", "table": "t", "accept_origin": "1"}, "must be true or false"),
         ({"dsn": "service=a", "dsn_env": "A", "table": "t"}, "exclude each other"),
-        ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "either dsn"),
-        ({"dsn.b": "service=b", "table": "t", "table.c": "u"}, "'table.c' is of a server without dsn"),
-        ({"dsn.B C": "service=b", "table": "t"}, "unknown option 'dsn.b c'"),
-        (
-            {"dsn.a": "service=a", "dsn.b": "service=b", "table": "t", "shards": "true"},
-            "shards excludes several servers",
-        ),
+        ({"dsn": "service=a", "dsn.b": "service=b", "table": "t"}, "unknown option 'dsn.b'"),
         ({"dsn": "service=a", "read_dsn": "service=b", "table": "t", "shards": "true"}, "shards excludes read_dsn"),
-        ({"dsn": "[]", "table": "t"}, "no list of connection strings"),
-        ({"dsn": "['a']", "table": "t"}, "no list of connection strings"),
+        ({"dsn": '["service=a", "service=b"]', "table": "t"}, "dsn is no connection string"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
@@ -58,7 +50,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:
     "dsn",
     [
         "host=a password=hunter2", "postgresql://u:hunter2@a/b", "host=a sslpassword=hunter2",
-        "host=a password='hunter2", '["host=a", "host=b password=hunter2"]', "hunter2",
+        "host=a password='hunter2", "hunter2",
     ],
 )  # fmt: skip
 def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
@@ -70,16 +62,11 @@ def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
 
 def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOP_DSN", raising=False)
-    (server,) = parsed({"dsn_env": "SHOP_DSN", "read_dsn": "service=standby", "table": "t"}).servers
+    options = parsed({"dsn_env": "SHOP_DSN", "read_dsn": "service=standby", "table": "t"})
     with pytest.raises(InputError, match="SHOP_DSN is not set"):
-        server.plan.dsn()
+        options.plan.dsn()
     monkeypatch.setenv("SHOP_DSN", "password=hunter2")
-    assert (server.plan.dsn(), server.read.dsn()) == ("password=hunter2", "service=standby")
-
-
-def test_a_table_may_have_another_name_on_a_server() -> None:
-    options = parsed({"dsn.b": "service=b", "dsn.a": "service=a", "table": "t", "table.b": "t_2"})
-    assert [(server.name, server.table) for server in options.servers] == [("a", "t"), ("b", "t_2")]
+    assert (options.plan.dsn(), options.read.dsn()) == ("password=hunter2", "service=standby")
 
 
 @pytest.mark.parametrize(
@@ -90,12 +77,13 @@ def test_a_table_may_have_another_name_on_a_server() -> None:
         ({"a": {"database": "d"}}, "no offset of inorder"),
         ({"a": {"database": "d", "position": "["}}, "no offset of inorder"),
         ({"a": {"database": "d", "position": "{}", "more": ""}}, "no offset of inorder"),
-        ({"b": {"database": "d", "position": "{}"}}, "server 'b', which no option names"),
+        ({"b": {"database": "d", "position": "{}"}}, "positions of 'b', not of one server"),
+        ({}, "positions of nothing, not of one server"),
     ],
 )
 def test_what_is_no_offset_is_refused(offset: object, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        decoded(offset, ("a",))
+        decoded(offset)
 
 
 def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
@@ -206,34 +194,6 @@ def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop)
 
 
 @pytest.mark.server
-def test_several_servers_share_a_batch_and_one_may_be_added(shop: Shop, cluster: Cluster, template: str) -> None:
-    second = f"{cluster.dsn} dbname=second"
-    with copy_of(template, cluster, "second") as connection:
-        make_table(connection)
-        insert(connection, 5, 100)
-        one = shop.plan(**{"dsn": shop.dsn})
-        alone = one.next(one.start(), 3)
-        options = {"dsn.server": shop.dsn, "dsn.second": second, "table": "events"}
-        both = Driver(parsed(options))
-        shop.plans.append(both)
-        joined = both.next(alone, 4)
-        assert both.tasks(alone, joined) == [] and joined["server"] == alone["server"]
-        after = both.next(joined, 4)
-        tasks = both.tasks(joined, after)
-        assert [both.options.servers[task.server].name for task in tasks] == ["second", "server"]
-        assert shop.read([task for task in tasks if task.server == 1]) == [4, 5]
-        swapped = Driver(parsed({"dsn.second": shop.dsn, "dsn.server": second, "table": "events"}))
-        shop.plans.append(swapped)
-        with pytest.raises(
-            InputError, match="a position in the database 'second' for server 'second', which is in 'tail'"
-        ):
-            swapped.next(after, None)
-        connection.execute("ALTER TABLE events ALTER n TYPE bigint")
-        with pytest.raises(InputError, match="column 'n' is bigint on server 'second', and int on server 'server'"):
-            both.fields()
-
-
-@pytest.mark.server
 def test_it_starts_where_it_is_told(shop: Shop) -> None:
     plan = shop.plan(start="now")
     insert(shop.connection, 2, 11)
@@ -246,8 +206,11 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
     assert shop.read(plan.tasks(middle, plan.end(middle))) == [8, 9, 10, 11, 12]
     plan = shop.plan(end=json.dumps(middle))
     assert shop.read(plan.tasks(plan.start(), plan.end(plan.start()))) == [1, 2, 3, 4, 5, 6, 7]
-    with pytest.raises(InputError, match="the option end has no position of server 'server'"):
+    with pytest.raises(InputError, match="positions of nothing, not of one server"):
         shop.plan(end="{}").end(beginning)
+    other = {"server": beginning["server"] | {"database": "second"}}
+    with pytest.raises(InputError, match="a position in the database 'second', this is 'tail'"):
+        shop.plan().next(other, None)
 
 
 @pytest.mark.server

@@ -7,12 +7,13 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 from inorder.spark.source import InorderDataSource
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 # Starts in half of the CPU time, and it is started often.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -36,12 +37,15 @@ def session(master: str, **more: str) -> SparkSession:
 
 @dataclass(frozen=True)
 class Stream:
-    options: dict[str, object]
+    options: list[dict[str, object]]  # of each server
     schema: str
     key: list[str]
 
     def start(self, spark: SparkSession, folder: Path, **trigger: Any) -> Any:
-        frame = spark.readStream.schema(self.schema).format("inorder").options(**self.options).load()
+        frames = [
+            spark.readStream.schema(self.schema).format("inorder").options(**options).load() for options in self.options
+        ]
+        frame = reduce(DataFrame.unionByName, frames)
         writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
         return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
 
