@@ -19,7 +19,7 @@ from study_pages import table, with_parts
 
 ROOT = Path(__file__).parents[2]
 PAGE, KEPT = ROOT / "docs" / "check.md", ROOT / "docs" / "results" / "check-18.json.gz"
-LIBRARIES = ROOT / "bench" / "readers" / "ways.toml"  # what script/readers runs
+READERS = ROOT / "bench" / "readers"
 READER_FAULTS = [name for name in FAULTS if name not in COPY_FAULTS]
 HEADS = ("reader", "way", "documented by", "run", *READER_FAULTS, "writers wait")
 COPY_HEADS = ("reader", "way", "documented by", "run")
@@ -28,12 +28,12 @@ DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
 def ways() -> list[Way]:
-    """Those built in, each followed by the library of its project."""
-    libraries = ways_in(LIBRARIES.read_text()).values()
+    """Those built in, and those that projects document, each followed by the library of its project."""
+    documented, libraries = (ways_in((READERS / name).read_text()) for name in ("documented.toml", "ways.toml"))
     return [
         each
-        for way in built_in().values()
-        for each in (way, *(one for one in libraries if one.project == way.project and not way.copies))
+        for way in (built_in() | documented).values()
+        for each in (way, *(one for one in libraries.values() if one.project == way.project and not way.copies))
     ]
 
 
@@ -92,7 +92,7 @@ def kept() -> list[dict[str, Any]]:
 
 
 def keep(files: list[str]) -> None:
-    """What was found, with how the readers are described now, in the order of ways.toml."""
+    """What was found, with how the readers are described now, in the order of their files."""
     found = {one["reader"]: one for one in kept()}
     found |= {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
     records = [found[way.name] | described(way) for way in ways()]

@@ -29,11 +29,13 @@ from inorder.lab.targets.throw_away import ThrowAway
 from psycopg import pq
 
 import check_page
-from conftest import text
+from conftest import ROOT, text
 from tool import inorder
 
 SAMPLES = Path(__file__).parent / "samples"
 PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
+DOCUMENTED = ways_in((ROOT / "bench" / "readers" / "documented.toml").read_text())
+WAYS = built_in() | DOCUMENTED
 NAMED = {case.name: case for case in CASES}
 # Each planted reader: the fault that a case must show, and a case whose schedules it passes, "" for none.
 FAULTY = {
@@ -121,7 +123,7 @@ FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str](),
 
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
-    with closing(Arena(target, built_in()[name])) as arena:
+    with closing(Arena(target, WAYS[name])) as arena:
         assert {fault for case in CASES for fault in run_case(arena, case, 4).found} <= FAULTLESS[name]
         assert run_load(arena, 0.5, seed=1).found == {}
 
@@ -130,14 +132,14 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
     ("name", "missed"), [("airbyte-xmin", {"deletes", "key changed", "truncated"}), ("changes", set[str]())]
 )
 def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
-    with closing(Arena(target, built_in()[name])) as arena:
+    with closing(Arena(target, WAYS[name])) as arena:
         assert {case.name for case in COPY_CASES if run_case(arena, case, 4).found} == missed
         assert [*run_load(arena, 0.5, seed=1).found] == ["differs"] * bool(missed)
 
 
 @pytest.mark.parametrize(("name", "case"), [("updated", "updates"), ("updated-lag", "long update")])
 def test_a_copy_by_the_time_of_the_update_misses_one(target: Target, name: str, case: str) -> None:
-    with closing(Arena(target, built_in()[name])) as arena:
+    with closing(Arena(target, WAYS[name])) as arena:
         (planned,) = (one for one in COPY_CASES if one.name == case)
         found = run_case(arena, planned, 9).found
     assert [*found] == ["differs"] and len(found["differs"].judged.differs) == 1
@@ -173,7 +175,7 @@ def test_a_random_load_finds_lost_rows(target: Target) -> None:
 
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_no_schedule_finds_anything_in_what_is_right(target: Target, name: str) -> None:
-    with closing(Arena(target, built_in()[name])) as arena:
+    with closing(Arena(target, WAYS[name])) as arena:
         assert {fault for case in CASES for fault in run_case(arena, case).found} == FAULTLESS[name]
 
 

@@ -14,7 +14,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 from psycopg import sql
 
-from conftest import scalar
+from conftest import ROOT, scalar
 from own_server_runs import plain, traces
 from tool import inorder
 from waiting import wait_for
@@ -66,7 +66,9 @@ def owned(connection: Connection) -> list[object]:
 def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
     """Of a role that owns its database, with the extension in a schema whose name has to be quoted."""
     program = shlex.join(["sh", "-c", PROGRAM, str(server.program("psql"))])
-    readers = ("id", "feed", "dlt", "decoding", "--sql", r"SELECT id FROM events WHERE '\' <> '' AND id > :last")
+    documented = str(ROOT / "bench" / "readers" / "documented.toml")
+    poll = r"SELECT id FROM events WHERE '\' <> '' AND id > :last"
+    readers = ("id", "feed", "dlt", "decoding", "--ways", documented, "--sql", poll)
     done = inorder(
         "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
     )
