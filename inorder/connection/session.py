@@ -182,6 +182,15 @@ class Session:
             raise InputError(f"table {name} does not exist")
         return Table(*rows[0])
 
+    def check_name(self, table: Table) -> None:
+        """An error if another table has its name: writers find that one. A table that was only renamed is read on."""
+        rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
+        if rows and rows[0][0] != table.oid:
+            raise InputError(
+                f"{table.shown} is another table now, and the one that was read has another name\n"
+                "HINT:  All that was in it until now is read. Begin with the other one by a new position."
+            )
+
     def log(self, table: Table) -> Table:
         rows = self.rows(query("log_of_changes"), table=table.oid)
         if not rows:

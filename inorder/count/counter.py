@@ -33,6 +33,7 @@ class Counter:
         return int(number) if number else 0
 
     def fold(self) -> None:
+        self.session.check_name(self.table)
         if rows := self.ask(FOLD):
             click.echo(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self.table.shown}  +{rows:,} rows", err=True)
 

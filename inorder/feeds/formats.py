@@ -29,6 +29,7 @@ GAUGES = {
     "worker_batches": "Unfinished batches of workers.",
     "set_aside_batches": "Batches that were set aside after too many tries.",
     "blocked_shares": "Shares that wait for a batch that was set aside; no sample for feeds without partition_by.",
+    "swapped": "Whether another table has the name that the table had, which was renamed; its rows are not read.",
     "writers": "Transactions in progress that delay rows of the table.",
     "held_seconds": "Seconds since the start of the oldest transaction that delays rows.",
 }
@@ -68,13 +69,24 @@ def fitted(widths: list[int], line: int) -> list[int]:
 def cells_of(row: Row) -> tuple[str, ...]:
     return (
         f"{row['owner']}.{row['feed']}",
-        DROPPED if row["table"] is None else row["table"],
+        table_text(row),
         lag(row),
         rows_text(row),
         "" if row["polled_seconds"] is None else f"{time_text(row['polled_seconds'])} ago",
         unfinished(row),
         "" if row["held_seconds"] is None else f"{time_text(row['held_seconds'])} by {holder(row)}",
     )
+
+
+def table_text(row: Row) -> str:
+    """The table, and another one that has its former name.
+
+    >>> table_text({"table": "public.former", "swapped": True, "namesake": "public.events"})
+    'public.former, not public.events'
+    """
+    if row["table"] is None:
+        return DROPPED
+    return f"{row['table']}, not {row['namesake']}" if row.get("swapped") else str(row["table"])
 
 
 def lag(row: Row) -> str:
@@ -136,6 +148,8 @@ def problems(rows: Sequence[Row], longest: float) -> list[str]:
             found.append((row, f"its table was dropped; HINT: SELECT feed_drop({quoted(row['feed'])})"))
         elif not row["caught_up"] and row["lag_seconds"] > longest:
             found.append((row, f"behind for {lag(row)}"))
+        if row.get("swapped"):
+            found.append((row, f"its table was renamed to {row['table']}, and {row['namesake']} is not read"))
         if row["set_aside_batches"]:
             found.append((row, f"{plural(row['set_aside_batches'], 'batch', 'batches')} set aside"))
     return [f"feed {one_line(row['owner'])}.{one_line(row['feed'])}: {text}" for row, text in found]

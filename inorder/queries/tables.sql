@@ -14,6 +14,7 @@ FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog
                       '0'::pg_catalog.numeric) AS moved_seconds,
              backlog_rows, backlog_transactions, unfinished_batch, batch_worker, worker_batches,
              set_aside AS set_aside_batches, partition_by, shares, blocked_shares,
+             namesake::pg_catalog.text, (namesake IS NOT NULL) AS swapped,
              coalesce(writers, '0'::pg_catalog.int8) AS writers,
              CASE WHEN held_since IS NOT NULL
                   THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) held_since),
@@ -72,6 +73,13 @@ WHERE c.oid = {oid}::pg_catalog.oid
 
 -- table_oid: A table by its name, written as in SQL and found by the user's search_path.
 SELECT %s::pg_catalog.regclass::pg_catalog.oid
+
+-- table_of_name: The table that has a name now.
+SELECT c.oid FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
+  AND c.relname OPERATOR(pg_catalog.=) {name}::pg_catalog.name
+  AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f}}'::pg_catalog."char"[])
 
 -- tables_alike: Tables that have a name but for its case, its schema or its quotes.
 SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)

@@ -128,6 +128,8 @@ class Delivery:
             self.header = self.source.header()
         self.close()
         self.sink.check()
+        if self.request.follow:
+            self.source.check_name()
 
     def deliver(self, batch: Batch) -> int | None:
         """The number of its rows; None if the server cut off the read, and fewer rows come in its place."""

@@ -82,6 +82,9 @@ class Source:
         """Move the position over it; for good with a later begin() or flush() if the output shows what it has."""
         raise NotImplementedError
 
+    def check_name(self) -> None:
+        """An error if all is read of a table whose name another one has now."""
+
     def skip(self, batch: Batch) -> None:
         """Move the position over a batch without rows, which may be forgotten."""
         self.finish(batch, None)

@@ -85,6 +85,9 @@ class TableSource(Source):
         self.save(replace(state, position=json.loads(position), pending=None))
         self.accepts_table = False
 
+    def check_name(self) -> None:
+        self.session.check_name(self.table)
+
     def numbered_table(self) -> Table:
         """The table that positions are in."""
         return self.table

@@ -9,7 +9,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
     position int8multirange, partial bigint, unfinished_batch bigint, batch_worker text, created timestamptz,
     moved timestamptz, polled timestamptz, caught_up boolean, caught_up_at timestamptz, backlog_transactions bigint,
     backlog_rows bigint, worker_batches bigint, set_aside bigint, partition_by name, shares int,
-    blocked_shares bigint
+    blocked_shares bigint, namesake regclass
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
@@ -22,7 +22,8 @@ BEGIN ATOMIC
            CASE WHEN u.amount > 0::bigint THEN false
                 WHEN d.written_here AND (t.written_here OR t.is_generated) THEN b.caught_up END, d.caught_up_at,
            b.transactions, b.rows, u.amount, u.aside, (f.shared_by).column_name::name, (f.shared_by).shares,
-           CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END
+           CASE WHEN (f.shared_by).shares IS NOT NULL THEN u.blocked END,
+           inorder_internal.namesake(t.known_as[1], t.known_as[2], c.oid)
     FROM inorder_internal.feed AS f
     CROSS JOIN LATERAL (SELECT * FROM inorder_internal.feed_state AS n
                         WHERE n.feed = f.id ORDER BY n.seq DESC LIMIT 1::bigint) AS d
@@ -103,7 +104,8 @@ SELECT f.name, f.owner, f.relation, f.key_column, f.order_column, f.whole_transa
             ELSE greatest(clock_timestamp() - coalesce(f.caught_up_at, f.created), '0'::interval) END AS lag,
        f.backlog_transactions, f.backlog_rows, h.writers,
        h.since AS held_since, h.pid AS holder_pid, h.application AS holder_application, h.gid AS holder_gid,
-       h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares
+       h.query AS holder_query, f.worker_batches, f.set_aside, f.partition_by, f.shares, f.blocked_shares,
+       f.namesake
 FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS
 'Lag of each feed, and the transactions that delay rows. Shows feeds that the current role may move, feeds of tables '
@@ -151,3 +153,6 @@ COMMENT ON COLUMN @extschema@.feeds.partition_by IS 'column by which workers div
 COMMENT ON COLUMN @extschema@.feeds.shares IS 'number of its shares';
 COMMENT ON COLUMN @extschema@.feeds.blocked_shares IS
 'number of shares that a batch that is set aside holds back; the backlog includes the batches after it';
+COMMENT ON COLUMN @extschema@.feeds.namesake IS
+'another table, which is not read, with the name that the table of the feed had when feed_enable() was last called: it '
+'was renamed since; null if there is none';

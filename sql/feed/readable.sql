@@ -101,12 +101,13 @@ BEGIN
     END IF;
     PERFORM inorder_internal.sweep();
     INSERT INTO inorder_internal.feed_table AS f
-        (relation, key_column, is_uuid, is_generated, order_columns, base, is_partial)
-    VALUES (t.relation, t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial)
+        (relation, key_column, is_uuid, is_generated, order_columns, base, is_partial, known_as)
+    VALUES (t.relation, t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial,
+            (SELECT ARRAY[n.schema, n.relname] FROM inorder_internal.names_of(t.relation) AS n))
     ON CONFLICT (relation) DO UPDATE
-    SET (key_column, is_uuid, is_generated, order_columns, base, is_partial)
+    SET (key_column, is_uuid, is_generated, order_columns, base, is_partial, known_as)
         = ROW(excluded.key_column, excluded.is_uuid, excluded.is_generated, excluded.order_columns, excluded.base,
-              excluded.is_partial);
+              excluded.is_partial, excluded.known_as);
 END $$;
 
 -- The tables stored in a position, with the current guard in place of the previous one.

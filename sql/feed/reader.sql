@@ -219,6 +219,9 @@ BEGIN
             ELSIF found IS NULL OR NOT inorder_internal.is_quiet(k) THEN
                 k := inorder_internal.look_next(caller, feed, owner, NULL, true, false);
                 found := inorder_internal.is_batch_next(k) IS TRUE;
+                IF NOT found AND inorder_internal.is_swapped(k.t) THEN
+                    PERFORM inorder_internal.refuse_swapped(k);
+                END IF;
             END IF;
             RAISE SQLSTATE 'IOLOK';
         EXCEPTION WHEN SQLSTATE 'IOLOK' THEN

@@ -30,6 +30,33 @@ BEGIN
                  'feed_batches shows them.';
 END $$;
 
+-- Whether another table has the name that this one had when it was enabled, as after online changes of a schema.
+-- Callers ask in an expression, since PERFORM would be a statement of each poll.
+CREATE FUNCTION inorder_internal.is_swapped(t inorder_internal.feed_table) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid) IS NOT NULL;
+END $$;
+
+-- Error about a feed to which nothing comes, since writers find another table; not while workers have batches.
+CREATE FUNCTION inorder_internal.refuse_swapped(k inorder_internal.taken) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t inorder_internal.feed_table := k.t;
+    other regclass := inorder_internal.namesake(t.known_as[1], t.known_as[2], t.relation::oid);
+BEGIN
+    IF EXISTS (SELECT FROM inorder_internal.worker_batch AS b
+               WHERE b.feed = k.feed AND b.set_aside IS NULL AND b.written_here) THEN
+        RETURN;
+    END IF;
+    RAISE 'feed % reads table %, and not %', quote_literal(k.name), t.relation, other
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'Its table was renamed, and another one has the name that it had when it was enabled. There is '
+                   'nothing more to read.',
+          HINT = format('To read the other one, call feed_drop(%L), then feed_create() for %s. To go on with this one, '
+                        'let its owner call feed_enable(%L).', k.name, other, t.relation);
+END $$;
+
 -- Record a poll that found nothing, now and then: the view feeds shall know of it. What is left of a transaction, or of
 -- an ordered set, and has no rows is passed then, and so are transactions for which a look took long: the next poll
 -- does not look for them again.
@@ -115,6 +142,9 @@ BEGIN
     END LOOP;
     IF moves THEN
         k := inorder_internal.pass_rest(k);
+    END IF;
+    IF NOT waits AND NOT (k.next).has_rows AND inorder_internal.is_swapped(k.t) THEN
+        PERFORM inorder_internal.refuse_swapped(k);
     END IF;
     RETURN k;
 END $$;

@@ -123,6 +123,9 @@ BEGIN
     f := inorder_internal.find_feed(name, owner, caller);
     k := inorder_internal.look_for_work(f, caller, worker, max_rows);
     IF k.is_found AND NOT (k.next).has_rows THEN
+        IF inorder_internal.is_swapped(k.t) THEN
+            PERFORM inorder_internal.refuse_swapped(k);
+        END IF;
         RETURN;
     END IF;
     IF (k.shared_by).shares IS NOT NULL THEN
@@ -135,6 +138,8 @@ BEGIN
         token := b.token;
         tries := b.tries;
         lease_end := b.lease_end;
+    ELSIF inorder_internal.is_swapped(k.t) THEN
+        PERFORM inorder_internal.refuse_swapped(k);
     END IF;
 END $$;
 

@@ -17,6 +17,13 @@ BEGIN
         USING ERRCODE = 'feature_not_supported', HINT = 'The C extension can.';
     END IF;
 END
+---- namesake: plpgsql keys
+BEGIN
+    RETURN (SELECT c.oid FROM pg_namespace AS n
+            CROSS JOIN LATERAL (SELECT k.oid, k.relkind FROM pg_class AS k
+                                WHERE k.relname = namesake.relname AND k.relnamespace = n.oid OFFSET 0) AS c
+            WHERE n.nspname = namesake.schema AND c.oid <> relation AND c.relkind IN ('r', 'p', 'f'));
+END
 ---- later_trigger: plpgsql
 BEGIN
     -- The guard fires when the row is stored.

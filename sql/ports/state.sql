@@ -51,6 +51,8 @@ CREATE TABLE inorder_internal.feed_table (
     -- Whether feed_enable() or feed_rebase() wrote the base here; otherwise a restore did, and the table can be
     -- neither read nor written until feed_rebase()
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
+    -- Schema and name when it was enabled: another table that has them now is not read
+    known_as name[],
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row each.';

@@ -212,6 +212,10 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
+-- Another table that has a name, or null.
+CREATE FUNCTION inorder_internal.namesake(schema name, relname name, relation oid) RETURNS regclass
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
+
 -- How many rows of a table and its partitions were deleted and updated, as far as statistics know.
 CREATE FUNCTION inorder_internal.written_over(relation regclass, OUT deleted bigint, OUT updated bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

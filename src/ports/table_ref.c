@@ -1,6 +1,7 @@
 /*
  * table_ref.c
- *	  The type by which the state names a table: as regclass, but for tables that are not there.
+ *	  The type by which the state names a table: as regclass, but for tables that are not there;
+ *	  and who has the name of a table now.
  *
  * A dump has the state of all tables, also of those that were left out of it, or
  * are left out of the restore.  To regclass their names are an error, with which
@@ -10,12 +11,15 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "compat.h"
 
+PG_FUNCTION_INFO_V1(namesake);
 PG_FUNCTION_INFO_V1(table_ref_in);
 PG_FUNCTION_INFO_V1(table_ref_out);
 
@@ -36,4 +40,21 @@ Datum
 table_ref_out(PG_FUNCTION_ARGS)
 {
 	return DirectFunctionCall1(regclassout, PG_GETARG_DATUM(0));
+}
+
+/*
+ * namesake(name, name, oid) -> regclass: another table that has a name in a schema, or
+ * null.  A view of that name may well show the table that had it.
+ */
+Datum
+namesake(PG_FUNCTION_ARGS)
+{
+	Oid			schema = get_namespace_oid(NameStr(*PG_GETARG_NAME(0)), true);
+	Oid			other = OidIsValid(schema) ? get_relname_relid(NameStr(*PG_GETARG_NAME(1)), schema) : InvalidOid;
+	char		kind = OidIsValid(other) ? get_rel_relkind(other) : '\0';
+
+	if (other == PG_GETARG_OID(2) ||
+		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE))
+		PG_RETURN_NULL();
+	PG_RETURN_OID(other);
 }

@@ -96,6 +96,7 @@ SELECT same(), exact_count_fold('counted') AS folded;
 ALTER TABLE counted SET (fillfactor = 99);
 SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same;
 RESET ALL;
+SET track_counts = off;
 
 -- Other files: counted afresh until the next fold.
 VACUUM FULL counted;

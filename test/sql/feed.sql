@@ -119,6 +119,7 @@ BEGIN
 END $$;
 CALL read_awkward();
 RESET ALL;
+SET track_counts = off;
 SELECT (SELECT count(*) FROM awkward) AS rows, (SELECT count(*) FROM got) AS delivered,
        (SELECT count(*) FROM (TABLE awkward EXCEPT TABLE got) AS lost) AS lost;
 SELECT feed_drop('awkward');

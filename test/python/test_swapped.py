@@ -1,0 +1,126 @@
+"""A table that is swapped by two renames, as online changes of a schema do: whoever reads the former one is told."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection
+from inorder.lab.server.cluster import Cluster
+
+from conftest import scalar
+from ground import run
+from tail_runs import Tail, insert
+from waiting import PATIENCE, wait_for
+
+pytestmark = pytest.mark.server
+
+COPY = "CREATE TABLE shadow (LIKE events INCLUDING ALL)"
+SWAP = ("BEGIN", "ALTER TABLE events RENAME TO former", "ALTER TABLE shadow RENAME TO events", "COMMIT")
+BACK = ("BEGIN", "ALTER TABLE events RENAME TO shadow", "ALTER TABLE former RENAME TO events", "COMMIT")
+FINISH = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w')"
+CALLS = {
+    "take": "SELECT number FROM feed_take_batch('f', 'w')",
+    "apply": "SELECT feed_apply('f', 'SELECT n FROM batch')",
+    "wait": "SELECT feed_wait('f', '0')",
+}
+MESSAGE = "feed 'f' reads table public.former, and not public.events"
+NAMESAKE = "SELECT namesake::text FROM feeds WHERE name = 'f'"
+
+
+def said(connection: Connection, *calls: str) -> dict[str, str]:
+    """What calls say that find nothing; empty if nothing."""
+    found = {}
+    for name, call in ((name, CALLS[name]) for name in calls or CALLS):
+        try:
+            run(connection, call)
+            found[name] = ""
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            assert "feed_enable('public.former')" in str(error.diag.message_hint)
+            found[name] = str(error.diag.message_primary)
+    return found
+
+
+ALL, NONE = dict.fromkeys(CALLS, MESSAGE), dict.fromkeys(CALLS, "")
+
+
+@pytest.mark.editions
+def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
+    run(fresh, "SELECT feed_create('f', 'events')", COPY)
+    insert(fresh, 3)
+    run(fresh, *SWAP)
+    assert scalar(fresh, NAMESAKE) == "events"
+    assert (scalar(fresh, "SELECT feed_wait('f', '0')"), scalar(fresh, FINISH)) == (True, True)
+    insert(fresh, 2)  # into the other table
+    assert said(fresh) == ALL
+    run(fresh, *BACK)
+    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+    run(fresh, *SWAP, "SELECT feed_enable('former')")  # the owner knows
+    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+
+
+@pytest.mark.editions
+def test_a_name_that_is_no_table_is_not_said(fresh: Connection) -> None:
+    """Rows come by a view of the former name, or by the new name."""
+    run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
+    assert said(fresh) == NONE
+    run(fresh, "CREATE VIEW events AS SELECT * FROM former")
+    assert (said(fresh), scalar(fresh, NAMESAKE)) == (NONE, None)
+
+
+@pytest.mark.editions
+def test_a_schema_that_is_swapped(fresh: Connection) -> None:
+    run(fresh, "CREATE SCHEMA app", "ALTER TABLE events SET SCHEMA app", "SELECT feed_create('f', 'app.events')")
+    run(fresh, "SELECT feed_enable('app.events')")
+    run(fresh, "ALTER SCHEMA app RENAME TO old", "CREATE SCHEMA app", "CREATE TABLE app.events ()")
+    assert scalar(fresh, NAMESAKE) == "app.events"
+
+
+@pytest.mark.editions
+def test_workers_end_what_they_have(fresh: Connection) -> None:
+    run(fresh, "SELECT feed_create('f', 'events')", COPY)
+    insert(fresh, 3)
+    run(fresh, "CREATE TEMP TABLE taken AS SELECT number, token FROM feed_take_batch('f', 'a')", *SWAP)
+    assert said(fresh, "take", "wait") == {"take": "", "wait": ""}
+    run(fresh, "SELECT feed_finish_batch('f', number, token) FROM taken")
+    assert said(fresh) == ALL
+
+
+def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    feeds = Tail(cluster, tmp_path, command="feeds")
+    run(fresh, "SELECT feed_create('f', 'events')", COPY, *SWAP)
+    problem = "feed postgres.f: its table was renamed to public.former, and public.events is not read"
+    with feeds.started("--check", "1h", to="out") as running:
+        assert running.stderr and running.wait(PATIENCE) == 3
+        assert running.stderr.read().decode().splitlines() == [problem]
+    assert "public.former, not public" in (tmp_path / "out").read_text()
+    assert 'inorder_feed_swapped{feed="f",owner="postgres",table="public.former",database="tail"} 1' in feeds(
+        "--format", "prometheus"
+    )
+    run(fresh, "DROP TABLE events")
+    feeds.appended("--check", "1h")
+
+
+@pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
+@pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
+def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]) -> None:
+    """Nothing would come any more, since the table that is read is another one than that of the name."""
+    run(fresh, "SELECT feed_create('f', 'events')", COPY)
+    insert(fresh, 3)
+    with tail.started(*source, "--follow", *options, to="out") as running:
+        wait_for(lambda: len(tail.rows()) == 3)
+        run(fresh, *SWAP)
+        assert running.stderr and running.wait(PATIENCE) == 2
+        said = running.stderr.read().decode()
+    assert (MESSAGE if source[0] == "--feed" else "public.events is another table now") in said
+    assert tail.rows() == [1, 2, 3]
+
+
+def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+    run(fresh, "SELECT exact_count_start('events')", COPY)
+    count = Tail(cluster, tmp_path, command="count")
+    with count.started("events", "--every", "50ms") as running:
+        insert(fresh, 3)
+        wait_for(lambda: scalar(fresh, "SELECT sum(rows) FROM inorder_internal.count_part") == 3)
+        run(fresh, *SWAP)
+        assert running.stderr and running.wait(PATIENCE) == 2
+        assert b"public.events is another table now" in running.stderr.read()
