@@ -54,12 +54,12 @@ def test_a_wait_ends_after_a_second(timed: Cluster, clock: SetClock, call: str) 
         before = scalar(admin, "SELECT clock_timestamp()")
         waiting = aside.submit(scalar, reader, f"SELECT {call}")
         wait_for(lambda: waiting.done() or admin.execute(WAITS, ["_wait"]).fetchone() == (True,))
-        clock.set("-1h")
+        clock.set(-3600)
         try:
             assert waiting.result(PATIENCE) is False
             assert scalar(admin, "SELECT clock_timestamp() < %s", before) is True
         finally:
-            clock.set("+0")
+            clock.set(0)
 
 
 FOLLOW = {
@@ -79,15 +79,14 @@ FOLLOW = {
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FOLLOW)
 def test_who_follows_goes_on(timed: Cluster, clock: SetClock, tmp_path: Path, name: str) -> None:
-    """The clock of the server, and that of the tool where it does not sleep: with this library time.sleep() fails."""
     arguments, waits = FOLLOW[name]
-    variables = environment(timed, "postgres") | (clock.environment if waits else {})
+    variables = environment(timed, "postgres") | clock.environment
     with connect(timed.dsn) as admin, followed(arguments, tmp_path, variables) as lines:
         insert(admin, 1)
         wait_for(lines)
         if waits is not None:
             wait_for(lambda: admin.execute(WAITS, [waits]).fetchone() == (True,))
-        clock.set("-1h")
+        clock.set(-3600)
         seen = lines()
         insert(admin, 1, 2)
         wait_for(lambda: lines() > seen)

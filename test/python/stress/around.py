@@ -9,13 +9,13 @@ from pathlib import Path
 from inorder.lab.server.cluster import Cluster
 
 from pooler import pooled
-from set_clock import SetClock, libraries
+from set_clock import SetClock, can_set_clocks
 from stress.edition import INSTALLER, USER
 from stress.world import MOVER, OWNER, Role, World
 
 # Seconds. PostgreSQL itself finds a deadlock by the clock: after a longer step it would find one so much later.
-STEPS = ("-20", "-3", "+0", "+3", "+20")
-LAST = "+60"  # after which leases are over that were given by any of these
+STEPS = (-20, -3, 0, 3, 20)
+LAST = 60  # after which leases are over that were given by any of these
 # By the clock of the primary: of a commit that came before a step back a standby would wait for the time.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
 # Sessions as many as the server has, or so few that each transaction comes to another one.
@@ -32,7 +32,7 @@ class Around:
     pooler: str | None = None
 
     def missing(self) -> str | None:
-        return "this system has no libfaketime" if self.has_clock and not libraries() else None
+        return "there is no C compiler" if self.has_clock and not can_set_clocks() else None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -64,7 +64,7 @@ def settable_clock() -> Iterator[SetClock]:
     """That of each process which is started meanwhile."""
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         Path(folder).chmod(0o755)
-        clock = SetClock(libraries()[0], Path(folder) / "clock")
+        clock = SetClock(Path(folder))
         with clock.for_children():
             yield clock
 
