@@ -364,7 +364,7 @@ BEGIN
         END IF;
         UPDATE inorder_internal.worker_batch AS w
         SET number = CASE WHEN b.is_open THEN b.number ELSE state.batch END,
-            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, lease_end = clock_timestamp()
+            batch.members = inorder_internal.members(t), worker = NULL, token = NULL, lease_end = '-infinity'
         WHERE w.feed = state.feed AND w.number = b.number;
     END LOOP;
     UPDATE inorder_internal.feed_state AS s SET batch = state.batch, batch_origin = state.batch_origin
@@ -385,7 +385,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT (s.f).name, inorder_internal.shown_owner(s.f),
            (SELECT c.oid::regclass FROM pg_class AS c WHERE c.oid = (s.f).relation),
-           CASE WHEN NOT b.is_open THEN b.number END, b.worker, b.tries, b.max_tries, b.lease_end, b.failed,
+           CASE WHEN NOT b.is_open THEN b.number END, b.worker, b.tries, b.max_tries,
+           nullif(b.lease_end, '-infinity'::timestamptz), b.failed,
            -- It may quote rows.
            CASE WHEN inorder_internal.may_move(caller, s.f) OR inorder_internal.may_read(caller, (s.f).relation)
                 THEN b.reason END,
@@ -408,7 +409,7 @@ COMMENT ON COLUMN @extschema@.feed_batches.worker IS 'worker that has it; null i
 COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'how often it was given to a worker';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS 'after how many tries it is set aside; null for never';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'when another worker may have it; if no worker has it, when one may';
+'when another worker may have it; if no worker has it, when one may: null if at once';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when it failed last';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'why, by feed_fail_batch; null for roles that can neither move the feed nor read its table';

@@ -270,7 +270,7 @@ BEGIN
     INSERT INTO inorder_internal.worker_batch AS w (feed, number, relation, batch, worker, token, taken, tries, tried,
                                                     max_tries, lease_end, share, place, rows)
     VALUES (b.feed, b.number, b.relation, b.batch, b.worker, b.token, b.taken, coalesce(b.tries, 0), b.tried,
-            b.max_tries, coalesce(b.lease_end, clock_timestamp()), b.share, b.place, b.rows)
+            b.max_tries, coalesce(b.lease_end, '-infinity'), b.share, b.place, b.rows)
     ON CONFLICT (feed, number) DO UPDATE
     SET (relation, batch, worker, token, taken, tries, tried, max_tries, lease_end, share, place, rows, reason, failed,
          set_aside)

@@ -116,7 +116,7 @@ BEGIN ATOMIC
     UPDATE inorder_internal.worker_batch AS b
     SET batch.members = inorder_internal.known_here(t, (b.batch).members),
         batch.ordering = inorder_internal.renumbered((t).relation, (b.batch).ordering),
-        worker = NULL, token = NULL, lease_end = clock_timestamp()
+        worker = NULL, token = NULL, lease_end = '-infinity'::timestamptz
     FROM inorder_internal.feed_state AS s
     WHERE s.feed = b.feed AND s.relation = (t).relation AND b.relation = (t).relation
       AND s.written_here IS DISTINCT FROM true

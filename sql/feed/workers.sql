@@ -179,7 +179,7 @@ BEGIN
     retry_after := inorder_internal.checked_lease('retry_after', retry_after, '0');
     UPDATE inorder_internal.worker_batch AS b
     SET worker = NULL, token = NULL, reason = left(reason, 2000), failed = clock_timestamp(),
-        lease_end = clock_timestamp() + retry_after,
+        lease_end = CASE WHEN retry_after > '0'::interval THEN clock_timestamp() + retry_after ELSE '-infinity' END,
         set_aside = CASE WHEN b.tries >= b.max_tries THEN clock_timestamp() END
     WHERE b.feed = k.feed AND b.number = number AND b.token = token AND b.written_here
     RETURNING b.set_aside IS NOT NULL INTO aside;
@@ -198,7 +198,7 @@ DECLARE
     feed bigint := inorder_internal.taken_feed(caller, name, owner);
 BEGIN
     PERFORM inorder_internal.checked_feed(feed, caller, false, false);
-    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = clock_timestamp()
+    UPDATE inorder_internal.worker_batch AS b SET set_aside = NULL, tries = 0, lease_end = '-infinity'
     WHERE b.feed = feed AND b.number = number AND b.worker IS NULL AND NOT b.is_open AND b.written_here;
     IF NOT FOUND THEN
         RAISE 'feed % has no batch % that waits for a worker', quote_literal(name), number

@@ -142,7 +142,9 @@ CREATE TABLE inorder_internal.worker_batch (
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- how often it was given to a worker: see given()
     tried timestamptz,  -- end of the lease that the last try began with
     max_tries int CHECK (max_tries > 0),  -- after how many tries it is set aside; null for never
-    lease_end timestamptz NOT NULL,  -- when another worker may have it; if none has it, when one may
+    -- When another worker may have it; if none has it, when one may: -infinity if at once, wherever the clock is set,
+    -- or the next batch would be given before it.
+    lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- why it failed last, by feed_fail_batch()
     failed timestamptz,  -- when it failed last
     set_aside timestamptz,  -- when it was set aside; null if it was not

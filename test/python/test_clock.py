@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from inorder.connection.database import Connection, connect
+from inorder.connection.database import Connection, connect, one_row
 from inorder.connection.session import Session
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
@@ -189,3 +189,31 @@ def test_who_reads_the_clock() -> None:
     assert reading([*SQL_FILES, *PLAIN_FILES], in_sql) == set(IN_SQL)
     in_python = r"\btime\.time\b|\btime_ns\b|\bdatetime\.(?:utc)?now\b|\bdate\.today\b|\bimport .*\btime\(|\bgmtime\(\)"
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
+
+
+# How a batch comes to be nobody's, to be given again at once; after so many tries it would be set aside.
+RETURNED = {
+    "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
+    "set aside": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),
+    "renewed": (2, ["SELECT feed_seek('f', 'here')"]),
+}
+
+
+@pytest.mark.server
+@pytest.mark.editions
+@pytest.mark.parametrize("way", RETURNED)
+def test_a_returned_batch_comes_before_the_next_one(timed: Cluster, clock: SetClock, way: str) -> None:
+    """Also where the clock was set back: a sink that keeps the last number would pass over its rows."""
+    tries, statements = RETURNED[way]
+    take = "SELECT number, token FROM feed_take_batch('f', %s, 1, max_tries => %s)"
+    with connect(timed.dsn) as connection:
+        insert(connection, 3)
+        number, token = one_row(connection, take, ["a", tries])
+        for statement in statements:
+            connection.execute(statement.format(number=number, token=token).encode())
+        (returned,) = one_row(connection, "SELECT min(number) FROM feed_batches WHERE worker IS NULL")
+        clock.set(-3600)
+        try:
+            assert one_row(connection, take, ["b", tries])[0] == returned
+        finally:
+            clock.set(0)
