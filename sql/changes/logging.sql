@@ -62,6 +62,15 @@ BEGIN ATOMIC
       AND g.tgrelid <> ALL (inorder_internal.tree(relation)::oid[]);
 END;
 
+CREATE FUNCTION inorder_internal.say_strange_trigger(relation regclass, name name) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'trigger "%" of table % may call a function of another role than its owner', name, relation
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = 'The table is written as a log of changes by each role that changes rows.',
+          HINT = format('Let its owner revoke the privilege TRIGGER, and DROP TRIGGER %I ON %s.', name, relation);
+END $$;
+
 -- Error if writing into a table runs code of another role than its owner, with the privileges of each role that changes
 -- rows of the logged table. A role that had TRIGGER, or the table, before may have left it. The guard belongs to the
 -- owner of the state. In the SQL edition it has conditions; those of other triggers are refused.
@@ -87,11 +96,7 @@ BEGIN
                         AND p.oid IS DISTINCT FROM inorder_internal.guard_function()))
     ORDER BY g.tgname LIMIT 1;
     IF FOUND THEN
-        RAISE 'trigger "%" of table % may call a function of another role than its owner', strange.name,
-              strange.relation
-        USING ERRCODE = 'insufficient_privilege',
-              DETAIL = 'The table is written as a log of changes by each role that changes rows.',
-              HINT = format('DROP TRIGGER %I ON %s', strange.name, strange.relation);
+        PERFORM inorder_internal.say_strange_trigger(strange.relation, strange.name);
     END IF;
     SELECT r.rulename AS name, r.ev_class::regclass AS relation INTO strange FROM pg_rewrite AS r
     WHERE r.ev_class = ANY (inorder_internal.tree(log)::oid[]) ORDER BY r.rulename LIMIT 1;

@@ -231,12 +231,10 @@ refuse_strange_triggers(Relation table, Oid owner)
 		if (TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_INSERT(trigger->tgtype) &&
 			trigger->tgenabled != TRIGGER_DISABLED &&
 			(trigger->tgqual != NULL || !is_trusted(trigger->tgfoid, owner)))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("trigger \"%s\" of table %s may call a function of another role than its owner",
-							trigger->tgname, relation_name(RelationGetRelid(table))),
-					 errdetail("The table is written as a log of changes by each role that changes rows."),
-					 errhint("Let its owner drop the trigger, and revoke the privilege TRIGGER.")));
+			owner_error("say_strange_trigger", 2, (Value[]) {
+				value_of(ObjectIdGetDatum(RelationGetRelid(table)), REGCLASSOID),
+				value_of(DirectFunctionCall1(namein, CStringGetDatum(trigger->tgname)), NAMEOID)
+			});
 	}
 }
 

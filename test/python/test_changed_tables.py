@@ -99,4 +99,4 @@ def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: s
         # Dropped later: refused by both, and the way is the same.
         run(fresh, "DROP INDEX t_xact_idx")
         hint = str(refused(fresh, READ).message_hint)
-        assert hint == "Let the owner call feed_enable('public.t')."
+        assert hint == "CREATE INDEX ON public.t (xact). Let the owner call feed_enable('public.t')."
