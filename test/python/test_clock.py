@@ -158,7 +158,6 @@ IN_SQL = {
     "sql/feed/feed.sql": "when a position moved",
     "sql/feed/feeds.sql": "how long ago that was",
     "sql/feed/count.sql": "when a count was folded",
-    "sql/feed/restore.sql": "leases that a restore ends",
     "sql/ports/state.sql": "when a feed was created",
     "sql/plain/keys.sql": "the time is part of the key",
     "sql/plain/ports.sql": "a wait ends by its own sleeps, too; what was found holds until a transaction ends",

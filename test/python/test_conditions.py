@@ -5,12 +5,12 @@ import pytest
 from inorder.connection.database import connect
 
 from conftest import scalar
-from ground import GROUND, PARTS, PLAIN, READS, Place, numbers, roles, run, state, states
+from ground import GROUND, GUARD, PARTS, PLAIN, READS, Place, numbers, roles, run, state, states
 
 pytestmark = pytest.mark.server
 
 PARTIAL = "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id()); CREATE INDEX ON t (id) WHERE id > 0"
-ALWAYS = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard; ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
+ALWAYS = "; ".join(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_{name}" for name in GUARD)
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS, (PARTIAL,)], ids=["plain", "partitions", "partial"])

@@ -405,7 +405,7 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
         f"INSERT INTO evil.g VALUES (1, {literal(low)}), (1, {literal(high)})", "GRANT SELECT ON evil.g TO PUBLIC",
         *[f"ALTER TABLE evil.g ADD PRIMARY KEY ({name(ODD)})"] * (kind in KEPT),
     )  # fmt: skip
-    described = f"ROW('evil.g', 'n', false, false, {key}, 0, true, NULL, NULL)::inorder_internal.feed_table"
+    described = f"ROW('evil.g', 'n', false, false, {key}, 0, true, NULL, NULL, NULL)::inorder_internal.feed_table"
     made = f"SELECT s FROM inorder_internal.guard_statements({described}) AS s"
     execute(state.mallory, *(str(row[0]) for row in state.sessions["postgres"].execute(made.encode()).fetchall()))
     members = "(reader_start('evil.g')).members" if kind in KEPT else "NULL"

@@ -133,7 +133,9 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
 
 def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     c = change.connection
+    rows(c, "BEGIN")
     change.insert(1, 2, 3)
+    rows(c, "COMMIT")
     change.take("by n", "orders")
     rows(c, TAKE.format("billing"))
     assert rows(c, "SELECT partial IS NOT NULL FROM feeds WHERE name = 'billing'") == [(True,)]
