@@ -39,14 +39,16 @@ InBatch(r, b) ==
     /\ r.number = b.cut => r.n <= b.upto
 RowsIn(rows, b) == {r \in rows : InBatch(r, b)}
 
-(* The batch of these numbers that ends with its row number MaxRows. *)
+(* The batch of these numbers that ends with its row number MaxRows: within a transaction, if that has more. *)
 CutAt(b, rows) ==
     LET all == InOrder(RowsIn(rows, b))
         last == all[MaxRows]
-    IN IF Len(all) < MaxRows THEN b   \* With exactly so many nobody looks whether more follow.
+        isWithin == all[MaxRows + 1].number = last.number
+    IN IF Len(all) <= MaxRows THEN b
        ELSE [b EXCEPT !.numbers = IF last.number = position.partial THEN {last.number}
                                   ELSE {x \in b.numbers : x <= last.number \/ x = position.partial},
-                      !.cut = last.number, !.upto = last.n]
+                      !.cut = IF isWithin THEN last.number ELSE 0,
+                      !.upto = IF isWithin THEN last.n ELSE 0]
 
 (* reader_next_batch. What it says has ended must not come again after a crash: the log is flushed first. *)
 Take(node, own) ==
