@@ -264,7 +264,7 @@ DEALLOCATE kept;
 SET constraint_exclusion = on;
 CREATE TABLE checked (id uuid CHECK (id >=~ '2020-01-01'), last uuid CHECK (last >=~ '2020-01-01'));
 SELECT FROM typed, checked WHERE checked.id >= uuid_v7_floor('2020-01-01');
-EXPLAIN (COSTS OFF) SELECT FROM typed, checked WHERE checked.last < uuid_v7_floor('2019-01-01');
+SELECT estimate($$SELECT FROM typed, checked WHERE checked.last < uuid_v7_floor('2019-01-01')$$) = 0 AS refuted;
 RESET constraint_exclusion;
 DROP VIEW looks;
 DROP TABLE defaults, typed, leaves, checked;
