@@ -67,6 +67,7 @@ COMMANDS = {
     "prepare app.changing --changes --undo": MAY_CHANGE, "prepare app.old --column xact": MAY_CHANGE,
     "advise --least 1B --sample": ALL, "advise --format json": ALL, "advise --over 1s": ALL,
     "install --check": ALL, "install --upgrade": (SUPERUSER,),
+    "lab run generators --dsn dbname={d} --values 1k --rows 1k --rounds 1 --out {p}l": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
 LEAST_CALLED = 0.85  # of the public functions, with success: the arguments of the others are none that they take
@@ -119,7 +120,7 @@ def run_tool(world: World) -> None:
     ended = {}
     for number, (command, roles) in enumerate(COMMANDS.items()):
         for role in roles:
-            code, said = world.tool(role, command.format(p=f"{role}_{number}", r=role))
+            code, said = world.tool(role, command.format(p=f"{role}_{number}", r=role, d=world.database))
             if code not in ENDS.get(command, (0,)):
                 ended[command, role] = code, said
     assert ended == {}
