@@ -95,6 +95,10 @@ REST = (
 )  # fmt: skip
 
 
+# The server counts what was refused, too, and says so some time later.
+BY_STATISTICS = "were deleted or updated"
+
+
 def outcome(session: Connection, step: str) -> object:
     try:
         cursor = session.execute(step.encode())
@@ -120,7 +124,7 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
                 answers.append((step, outcome(plain, step)))
         plain.execute("DROP TABLE parts, streams")
         plain.execute(rb'DROP TABLE "odd ""\' name"')
-        return [*answers, ("notices", said)]
+        return [*answers, ("notices", [notice for notice in said if BY_STATISTICS not in str(notice)])]
 
 
 @pytest.mark.editions
