@@ -79,7 +79,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- What a read would refuse, as of a partition.
+            -- A read would refuse what this finds, as of a partition.
             inorder_internal.prove_ground(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 

@@ -193,7 +193,7 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
--- Whether there are rows from before feed_prepare in a set of transactions.
+-- True if a set of transactions has rows from before feed_prepare.
 CREATE FUNCTION inorder_internal.has_old_rows(
     t inorder_internal.feed_table, numbers int8multirange, caller oid
 ) RETURNS boolean
@@ -245,13 +245,13 @@ BEGIN
     n.is_all := max_rows IS NULL OR e.number IS NULL;
     n.batch := CASE WHEN n.is_all THEN b
                     ELSE inorder_internal.cut_batch(t, b, e.number, CASE WHEN NOT whole THEN e.last_key END) END;
-    -- Of a transaction that was read in part, a query is asked for the rest.
+    -- A query finds the rest of a transaction that was read in part.
     n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
                                        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));
     RETURN n;
 END $$;
 
--- What follows a position, in the snapshot of the calling statement, of a table that is locked.
+-- The batch that follows a position, in the snapshot of the calling statement; the table is locked.
 CREATE FUNCTION inorder_internal.look(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.next_found

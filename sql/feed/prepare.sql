@@ -129,7 +129,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- Whether all that feed_prepare() returns has been done.
+-- True if all that feed_prepare() returns has been done.
 CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -59,7 +59,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed');
 BEGIN
-    -- Not in the snapshot of the call that waited: a feed may have been created meanwhile.
+    -- The snapshot of the call that waited does not show a feed that was created meanwhile.
     RETURN inorder_internal.passed(t);
 END $$;
 

@@ -30,7 +30,7 @@ BEGIN
                  'feed_batches shows them.';
 END $$;
 
--- Whether another table has the name that this one had when it was enabled, as after online changes of a schema.
+-- True if another table has the name that this one had when it was enabled, as after online changes of a schema.
 -- Callers ask in an expression, since PERFORM would be a statement of each poll.
 CREATE FUNCTION inorder_internal.is_swapped(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

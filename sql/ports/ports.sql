@@ -75,7 +75,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 -- one within the limit; if the next row is of the same transaction, its place among the rows of this, and its key.
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- By the index on the number (end.c): null if that does not show the rows of the batch. The key if that is the number.
+-- The end of a batch by the index on the number (end.c); null if the index does not show its rows.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -224,7 +224,7 @@ BEGIN
     FROM unnest(inorder_internal.tree(relation)::oid[]) AS m;
 END $$;
 
--- Whether the changes of a table are logged, by the name of the trigger that does it.
+-- True if the changes of a table are logged, by the name of the trigger that does it.
 CREATE FUNCTION inorder_internal.has_log(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -240,7 +240,7 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- What makes a table readable, as text of a HINT: enabling it, a column, or a log of its changes.
+-- The way to make a table readable, as text of a HINT: enabling it, a column, or a log of its changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

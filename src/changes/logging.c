@@ -204,7 +204,7 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
-/* Nobody made a function that is gone */
+/* True if the function belongs to the owner of the log or a superuser, or is the guard's */
 static bool
 is_trusted(Oid function, Oid owner)
 {
@@ -215,9 +215,9 @@ is_trusted(Oid function, Oid owner)
 
 /*
  * Error if a row of a log fires code of another role, which would run as each role that
- * writes into the other table.  Whoever has TRIGGER on the log or a partition of it, by
- * default privileges or since it became one, may have put it there.  The functions of a
- * condition are not looked at, so there must be none.
+ * writes into the other table.  A role with TRIGGER on the log or on a partition of it, as
+ * by default privileges, may have made such a trigger.  The functions that a condition
+ * calls are not looked up here, so a condition is refused, too.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)

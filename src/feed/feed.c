@@ -117,7 +117,7 @@ query_for(const FoundRows *found, HeapTupleHeader rows, bool in_order)
 	}));
 }
 
-/* What comes next of a feed; if it moves, the position is behind it. */
+/* The next batch of a feed; if it moves, the position is behind the batch afterwards. */
 static FoundRows
 take_next(FunctionCallInfo fcinfo, bool moves)
 {

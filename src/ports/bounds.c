@@ -18,7 +18,7 @@
 #include "keys/uuid_datum.h"
 #include "ports/bounds.h"
 
-/* So that numbers of type bigint compare as the words of keys do */
+/* Flipped, it makes numbers of type bigint compare as the words of keys do */
 #define SIGN_BIT (UINT64CONST(1) << 63)
 
 UuidWords
@@ -118,7 +118,7 @@ is_number(int64 number)
 	return number >= 0 && number < (int64) XACT_NUMBER_MAX;
 }
 
-/* Of a number that is in the uuid; else, it is left to a query, which says what is wrong */
+/* False for numbers that no key has: a query then says what is wrong */
 static bool
 are_numbers(Numbers set)
 {

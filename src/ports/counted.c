@@ -69,7 +69,11 @@ known_count(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(count->amount);
 }
 
-/* keep_count(relation oid, leaf oid, counted feed_position, amount bigint) -> void; not with rows that may be rolled back */
+/*
+ * keep_count(relation oid, leaf oid, counted feed_position, amount bigint) -> void
+ *
+ * A transaction that may have written rows keeps nothing, since these may be rolled back.
+ */
 Datum
 keep_count(PG_FUNCTION_ARGS)
 {

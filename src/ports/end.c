@@ -35,7 +35,7 @@
 
 PG_FUNCTION_INFO_V1(end_by_index);
 
-/* What was passed so far */
+/* The rows passed so far */
 typedef struct End
 {
 	int64		most;
@@ -303,7 +303,7 @@ key_text(UuidWords key)
 /*
  * end_by_index(t feed_table, b feed_batch, max_rows integer) -> batch_end
  *
- * Of a table that is locked and proved; null if the rows of the batch are not ranges of its index.
+ * The table is locked and proved.  Returns null if the rows of the batch are not ranges of its index.
  */
 Datum
 end_by_index(PG_FUNCTION_ARGS)

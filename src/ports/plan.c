@@ -30,7 +30,7 @@
 #include "ports/probe.h"
 #include "ports/query.h"
 
-/* Of more, a session keeps those that it used last. */
+/* A session keeps so many plans, those that it used last. */
 #define KEPT_MAX 64
 
 typedef struct KeptPlan
@@ -47,11 +47,11 @@ typedef struct KeptPlan
 static KeptPlan kept_plans[KEPT_MAX];
 static uint64 uses = 0;
 
-/* Whether the rows of a batch can be read so, and between which keys */
+/* True if a kept plan can read the rows of a batch; then also the keys between which they are */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
-	/* Of a partitioned table the text says which partitions have rows; the rows of one share satisfy a condition. */
+	/* Other texts: they name the partitions that have rows, or have the condition of a share. */
 	if (table->ground->leaf_count >= MANY_LEAVES ||
 		attribute_of(DatumGetHeapTupleHeader(table->description.value), "share_condition") != (Datum) 0 ||
 		!bounds_of(table, batch, bounds) || bounds->count >= MANY_RANGES)
@@ -228,7 +228,7 @@ run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 	plan = valid_plan(kept);
 	if (plan == NULL)
 		plan = made_plan(kept, table);
-	/* What is executed may use all that is kept here for other tables. */
+	/* The executed query may replace all plans that are kept here. */
 	text = pstrdup(kept->text);
 	execute(plan, text, parameters_of(table, bounds, is_many), rows);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);

@@ -27,7 +27,7 @@
 
 PG_FUNCTION_INFO_V1(guard_versions);
 
-/* Of at most four triggers, of which the SQL edition alone makes one, and an expression */
+/* At most four triggers, one of which only the SQL edition makes, and an expression */
 #define VERSIONS_MAX 5
 
 typedef struct Versions
@@ -90,8 +90,9 @@ is_generated(Oid relation, AttrNumber column)
 }
 
 /*
- * Also the column that the first trigger names, if it is generated.  The triggers come by name.  That for TRUNCATE
- * counts where the guard is not inherited: a partition has one only if it was there when feed_enable() was called.
+ * Note a trigger of the guard, and the column that the first one names, if that is generated.  Triggers come in the
+ * order of their names.  That for TRUNCATE counts where the guard is not inherited: a partition has one only if it
+ * was there when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)

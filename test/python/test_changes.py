@@ -640,7 +640,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
 
 @pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
 def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str, kept: bool) -> None:
-    """By TRIGGER on two tables of one owner rows would come into one into which the role must not insert."""
+    """A role with TRIGGER on two tables of one owner would write rows into one on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
@@ -660,6 +660,15 @@ def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str
         assert scalar(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{8}}'") == 1
 
 
+def test_a_mark_that_is_enabled_otherwise_is_an_error_until_it_is_made_anew(fresh: Connection) -> None:
+    copy = followed(fresh)
+    run(fresh, "ALTER TABLE t_changes ENABLE TRIGGER zz_inorder_changes", "UPDATE t SET id = 1000 WHERE id = 5")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="changes"):
+        copy.follow(fresh)
+    run(fresh, "ROLLBACK", "SELECT changes_enable('t')", "DELETE FROM t WHERE id = 6")
+    copy.follow(fresh)
+
+
 STRANGE = (
     "CREATE FUNCTION hers.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
     "CREATE FUNCTION hers.is_so() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN true; END'",
@@ -675,7 +684,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection, edition_name: str, kind: str) -> None:
-    """Who has TRIGGER on a table, or had it before, would have code of hers run by each role that writes the other."""
+    """A role that has or had TRIGGER on the table would have its code run by each role that writes the other."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "SELECT changes_disable('t')",
             "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",

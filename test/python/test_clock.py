@@ -202,7 +202,7 @@ RETURNED = {
 @pytest.mark.editions
 @pytest.mark.parametrize("way", RETURNED)
 def test_a_returned_batch_comes_before_the_next_one(timed: Cluster, clock: SetClock, way: str) -> None:
-    """Also where the clock was set back: a sink that keeps the last number would pass over its rows."""
+    """The clock may be set back meanwhile: a sink that keeps the last number would pass over the rows."""
     tries, statements = RETURNED[way]
     take = "SELECT number, token FROM feed_take_batch('f', %s, 1, max_tries => %s)"
     with connect(timed.dsn) as connection:

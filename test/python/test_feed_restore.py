@@ -198,7 +198,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
     file = str(tmp_path / "dump")
     dumped = run(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
-    # By several jobs the trigger of a partitioned table may be there before the rows of its partitions.
+    # Several jobs may make the trigger of a partitioned table before they load its partitions.
     for sections in (["--section=pre-data", "--section=data"], ["--section=post-data"]) if jobs != "1" else ([],):
         restored = run(young, "pg_restore", "-U", OWNER, "--exit-on-error", "-j", jobs, *sections, "-d", "plain", file)
         assert restored.returncode == 0, restored.stderr

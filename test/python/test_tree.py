@@ -255,7 +255,7 @@ def test_all_messages_are_found() -> None:
 
 
 def test_names_of_others_go_to_a_terminal_as_text() -> None:
-    """What the tool puts together has names that others chose: print_text, one_line and lines leave nothing to obey."""
+    """Texts of the tool have names that others chose: print_text, one_line and lines leave nothing to obey."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     own = [path for path in PYTHON_FILES if "lab" not in path.parts]
     assert {path.name: found for path in own if (found := raw.findall(path.read_text()))} == {}
