@@ -23,8 +23,8 @@ from inorder.text import lines
 INTERRUPTED = 130  # as a shell reports SIGINT
 TERMINATED = 143
 
-# The module of each command, imported on first use, and its summary: the help of all of them imports none. Together
-# they take 0.75 s to import, tail less than half of that.
+# The module of each command, imported on first use, and its summary, which lets help import none of them. Importing all
+# takes 0.75 s, tail alone less than half of that.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
@@ -39,7 +39,7 @@ COMMANDS = {
     "extension": ("inorder.extension.command", "Build and install the extension's files on a server."),
     "install": ("inorder.install.command", "Install inorder into a database: the C extension, or as plain SQL."),
 }
-OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that an extra brings
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages that belong to an extra
 
 
 def installer_of(name: str) -> str:
@@ -77,7 +77,7 @@ class Installed(Modules):
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where a standard stream was closed: a file or a connection would get its number, and its output.
+    """Open /dev/null for closed standard streams: a file or connection would get their number, and their output.
 
     Standard output stays one that nothing can be written to. Children get the same.
     """
@@ -86,12 +86,12 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # to the end
 
 
 def discard_output() -> None:
-    """What cannot be written is reported by now: at its end the interpreter would do so again, and exit with 120."""
+    """Drop output that cannot be written: the interpreter would report it again at exit, with exit code 120."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -112,7 +112,7 @@ def enough_read() -> Iterator[None]:
 
 
 def require_written() -> None:
-    """An error that names standard output if what is left for it cannot be written."""
+    """Raise an error that names standard output if its buffer cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -150,12 +150,12 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """What is said of an error in which an answer of a server can end; None without one, and in the laboratory."""
+    """The message for an unexpected error after an answer of a server; None without a server and in the laboratory."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     ours = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
     folders = {path.parts[0] for path, _ in ours}
-    if not server_errors() or ("lab" in folders and "advise" not in folders):  # whose model is the laboratory's
+    if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the model of the laboratory
         return None
     path, line = ours[-1]
     return (
@@ -165,7 +165,7 @@ def unexpected(error: Exception) -> str | None:
 
 
 def not_encoded(error: UnicodeEncodeError) -> InorderError:
-    """An error for bytes of the command line or the environment that are no text, or text that the locale lacks."""
+    """The error for arguments or environment variables that are not text, or text that the locale cannot encode."""
     wrong = error.object[max(0, error.start - 20) : error.end + 20]
     if error.encoding.replace("-", "") == "utf8":
         return InputError(f"this is not UTF-8: {os.fsencode(wrong)!r}")
@@ -187,20 +187,21 @@ def run() -> NoReturn:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, terminate)
     try:
-        cli(prog_name="inorder", standalone_mode=False)  # not "python -m inorder", whose completion nobody asks for
+        # "python -m inorder" as the name would not match the shell completion
+        cli(prog_name="inorder", standalone_mode=False)
     except InorderError as error:
         click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except ModuleNotFoundError as error:  # of the laboratory, whose commands are loaded when they are called
+    except ModuleNotFoundError as error:  # packages of the laboratory are imported only when its commands run
         if (error.name or "").partition(".")[0] == "inorder":
             raise
         hint = installer("lab")
         click.echo(f"inorder: this command needs {error.name}, which is not installed; HINT: {hint}", err=True)
         sys.exit(InputError.exit_code)
-    except UnicodeDecodeError as error:  # a server whose encoding is SQL_ASCII does not convert what it has
+    except UnicodeDecodeError as error:  # a server with the encoding SQL_ASCII does not convert text
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
         sys.exit(1)
     except UnicodeEncodeError as error:

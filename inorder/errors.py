@@ -1,4 +1,4 @@
-"""The errors a user is shown as one sentence, without a traceback; what is done on any."""
+"""Errors that a user sees as one sentence, without a traceback; cleanup after errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ class InorderError(Exception):
 
 
 class InputError(InorderError):
-    """What was asked for cannot be done: a bad value, file or server. Exit code 2."""
+    """Invalid usage, or a file or server that does not support the request. Exit code 2."""
 
     exit_code = 2
 
@@ -20,13 +20,13 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP. Handled like an interrupt, so that every server is stopped. Exit code 143."""
 
 
-FOUND = 3  # a check found something: feeds --check, advise --fail-on
-PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader has enough
+FOUND = 3  # a check reported a problem: feeds --check, advise --fail-on
+PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader closed the pipe
 
 
 @contextmanager
 def on_error(call: Callable[[], object]) -> Iterator[None]:
-    """Call it if the block does not end well: an interrupt counts, too."""
+    """Call the function if the block ends by an exception, including an interrupt."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""What options take, each with its range and its message; those of several commands; which go together."""
+"""Types of option values, with ranges and messages; options shared by several commands; combinations of options."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
-class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # it takes a parameter from click 8.4 on
-    """A type of values, and what the help shows in the place of one.
+class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # click.ParamType is generic from click 8.4 on
+    """A type of option values, and its metavariable in the help.
 
     ``read`` makes one of what was typed, or an error that begins with the name of the option. ``show`` is what one
     would type: exactly this value is read from it.
@@ -49,7 +49,7 @@ def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
 
 
 def one_of(known: Collection[str], listed: Collection[str] = ()) -> Value[str]:
-    """A name that is known; an error lists all of them, or those that are ``listed``."""
+    """A known name; an error lists all names, or those in ``listed``."""
 
     def read(text: str, option: str) -> str:
         if text not in known:
@@ -60,7 +60,7 @@ def one_of(known: Collection[str], listed: Collection[str] = ()) -> Value[str]:
 
 
 def several(one: Value[T]) -> Value[tuple[T, ...]]:
-    """Several, comma-separated, each once.
+    """Several values, comma-separated, each once.
 
     >>> several(count(1, 9)).read("2,1,2", "--n")
     (2, 1)
@@ -87,7 +87,7 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """One that says which other it ``requires``, and which it ``excludes``, perhaps why.
+    """An option that ``requires`` or ``excludes`` others, with a reason if given.
 
     ``section`` is a heading of the help: of this option and those after it, up to the next one with a section.
     """
@@ -104,7 +104,7 @@ class Option(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Refuse what does not go together; ``opts`` has what was typed."""
+        """Refuse invalid combinations; ``opts`` contains the options that were typed."""
         if self.name in opts and not ctx.resilient_parsing:
             self.check({name for one in ctx.command.params if one.name in opts for name in one.opts})
         return super().handle_parse_result(ctx, opts, args)
@@ -120,7 +120,7 @@ class Option(click.Option):
 
 class Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """--help, which click puts last, is an option of no section."""
+        """Write options by section, and --help, which click puts last, outside of any section."""
         found: dict[str, list[tuple[str, str]]] = {}
         name = "Options"
         for one in self.get_params(ctx):
@@ -133,7 +133,7 @@ class Sections(click.Command):
 
 
 def confirmed(question: str, to_stderr: bool = False) -> None:
-    """Ask before something is removed; where nobody can be asked, an error that names the option."""
+    """Ask before something is removed; without a terminal, raise an error that names the option."""
     try:
         agreed = click.confirm(question, err=to_stderr)
     except click.Abort:

@@ -1,7 +1,7 @@
-"""What the key of a table costs by the model: WAL, index pages read, size, and its share of the table's WAL. Pure.
+"""The model's cost of a table's key: WAL, index pages read, size, and its share of the table's WAL. Pure.
 
-The key's index is that of docs/model.md. The rest of the table's WAL is estimated likewise, by its pages and those of
-its other indexes, so that the share of the key is known.
+The key's index is modeled as in docs/model.md. The rest of the table's WAL is estimated likewise, from its pages and
+those of its other indexes, which gives the share of the key.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from inorder.lab.analysis import model
 DAY = 86_400
 KINDS = ("bigint", "v7", "xact", "time", "sequence", "random")
 ORDERED, RANDOM = "v7", "random"
-HEAP_TUPLE = 24 + model.LINE_POINTER  # of a row, which WAL records have in a shorter form
+HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; WAL records have a shorter header
 RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
 HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # more than an insert
@@ -23,7 +23,7 @@ UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # the share of the rows among whic
 
 @dataclass(frozen=True)
 class Other:
-    """Another index: its pages, and on how many of these entries of new rows are put."""
+    """Another index: its pages, and how many of them receive entries of new rows."""
 
     pages: float
     hot: float
@@ -55,7 +55,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a kind of key: bytes of WAL a day, index pages read a second, bytes of the index."""
+    """Costs of one kind of key: bytes of WAL a day, index pages read a second, bytes of the index."""
 
     kind: str
     wal_bytes_per_day: float
@@ -65,9 +65,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Savings:
-    """Costs by kind; bytes of WAL that ordered keys save a day, and which share of the table's.
+    """Costs by kind; bytes of WAL that ordered keys save a day, and their share of the table's WAL.
 
-    At least, if updates take rows of any age; at most, if they take new rows only.
+    ``least_share`` applies if updates take rows of any age, ``most_share`` if they take only new rows.
     """
 
     costs: tuple[Cost, ...]

@@ -1,7 +1,7 @@
-"""What a server knows of the tables of a database, read in transactions that are READ ONLY, and what was not seen.
+"""Facts about the tables of a database, read in READ ONLY transactions, and a list of facts that could not be read.
 
-No statement names an object of a user's but pg_stat_statements, and with --sample a table, both only in schemas of
-roles that are trusted. What a database holds (names, defaults, statements) is data: no text of it is run.
+Statements name only objects of the server, pg_stat_statements and, with --sample, a table; the latter two only in
+schemas of trusted roles. Names, defaults and statements that a database holds are data: their text is never run.
 """
 
 import time
@@ -23,13 +23,14 @@ from inorder.units import time_text
 SETTINGS = sql.SQL(
     "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off; "
     "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on; "
-    "SET LOCAL enable_nestloop = off; "  # of thousands of tables one is a scan for each, where statistics are old
+    # with stale statistics, a nested loop would scan once for each of thousands of tables
+    "SET LOCAL enable_nestloop = off; "
 )
 Part = TypeVar("Part")
 COUNTERS = ("inserted", "updated", "hot", "deleted")
 SAMPLED_PAGES = 50
 UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
-LEAST_ROWS = 1000  # of a table that is looked at
+LEAST_ROWS = 1000  # smaller tables are not examined
 NAMED = 3  # tables in a sentence
 
 
@@ -64,7 +65,7 @@ class Statistic:
 
 @dataclass
 class Leaf:
-    """A table, or a partition with the schema and name of the table that it is of. Counts become rates a second."""
+    """A table, or a partition with the schema and name of its partitioned table. Counts become rates per second."""
 
     leaf: int
     leaf_schema: str
@@ -124,7 +125,7 @@ class Statement:
 @dataclass
 class Facts:
     server: ServerFacts
-    seconds: float  # for which rows were counted
+    seconds: float  # the time in which rows were counted
     counted: str  # the same in words
     checkpoint: float
     leaves: list[Leaf]
@@ -141,7 +142,7 @@ class Reader:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
-        """A transaction that writes nothing, waits for nobody for long, and finds the server's own objects only."""
+        """A transaction that writes nothing, never waits long for a lock, and finds only the server's own objects."""
         with self.connection.transaction(), self.connection.cursor(row_factory=dict_row) as cursor:
             yield cursor
 
@@ -150,7 +151,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, what: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """None if the server refuses them, which is listed in unseen."""
+        """The rows; None if the server refuses the query, which is then listed in unseen."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -183,7 +184,7 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """How long rows have been counted: if the database's counters were never reset, at most since initdb."""
+        """Seconds in which rows were counted; at most the age of the cluster if the counters were never reset."""
         if server.seconds is not None:
             return server.seconds
         made = self.rows_if_seen("how long rows have been counted", "advise_initdb")
@@ -215,7 +216,7 @@ class Reader:
         leaf.statistics[column.number] = Statistic(column.number, found=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
-        """Values of keys, of a sample where ANALYZE has left none or the role may not read them; say where none are."""
+        """Read values of keys, by a sample where statistics are missing or unreadable; report tables without any."""
         hidden = []
         for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
             if sampled and leaf.is_trusted and not leaf.statistic(column).found:
@@ -223,7 +224,8 @@ class Reader:
             hidden += [] if leaf.statistic(column).found else [leaf.quoted]
         self.say(hidden, "values of keys (no statistics, or no SELECT privilege: judged by the default alone; "
                  "HINT: --sample reads rows of tables of superusers or your role)")  # fmt: skip
-        never = [one.quoted for one in leaves if one.rows < min(1, one.pages)  # where VACUUM skipped all pages, 0
+        # 0 rows in a table with pages: VACUUM skipped all of them
+        never = [one.quoted for one in leaves if one.rows < min(1, one.pages)
                  and one.counted["inserted"] - one.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
         self.say(never, "sizes (HINT: ANALYZE)")
 

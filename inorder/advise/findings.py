@@ -1,4 +1,4 @@
-"""What is found in a database, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
+"""Findings about a database, as data: evidence, cost, remedy and its risk, how to verify and how to measure it."""
 
 import shlex
 import tomllib
@@ -21,9 +21,9 @@ from inorder.units import size_text, time_text
 WORDS = tomllib.loads(files("inorder").joinpath("advise/findings.toml").read_text(encoding="utf-8"))
 IDS = tuple(WORDS)
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
-LEAST_CALLS = 10  # of a statement that is more than one person's
-LEAST_COUNT = 0.01  # seconds of a count that is worth a word
-LEAST_GAIN = 0.1  # of an index, for which it is to be built anew
+LEAST_CALLS = 10  # a statement with fewer calls is taken for somebody's ad-hoc query
+LEAST_COUNT = 0.01  # seconds; a faster count is not reported
+LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
 TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
 GUARDED = "Adds a column, an index, and a guard that keeps the table insert-only; inorder prepare does it online."
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, and for each statement a row in a log."
@@ -41,7 +41,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """``saves``: bytes of WAL a day, or of storage, by which findings are ordered. ``costs``: of each kind of key."""
+    """``saves``: bytes of WAL a day, or of storage, by which findings are ordered. ``costs``: for each kind of key."""
 
     id: str
     table: str
@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Left:
-    """A table with random keys which would gain little, and why it is to be left as it is."""
+    """A table with random keys that would save little, and the reason to leave it as it is."""
 
     table: str
     why: str
@@ -67,7 +67,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Keyed:
-    """A table, or a partition, with its key: the index and the column, and of what kind its keys are."""
+    """A table or partition, and its key: the index, the column, and the kind of its keys."""
 
     leaf: Leaf
     index: IndexFacts
@@ -109,7 +109,7 @@ def logged(facts: Facts, table: str) -> list[str]:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. A column of several is the key if its values are nearly unique."""
+    """The keys of all tables. A column of a composite key counts as the key if its values are nearly unique."""
     found, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
         known = leaf.statistic(column)
@@ -231,7 +231,7 @@ def text_uuids(facts: Facts, _every: Sequence[Keyed], least: float) -> Iterator[
 
 @dataclass
 class Read:
-    """A table, one of its partitions, a column or "", and what is known of all statements that read it."""
+    """A table, one of its partitions, a column or "", and the totals of all statements that read it."""
 
     leaf: Leaf
     column: str
@@ -246,7 +246,7 @@ class Read:
 
 
 def reads(facts: Facts, find: Callable[[str], Mention | None]) -> list[Read]:
-    """Statements that are called often, by the table they are about, if it is there, and the column."""
+    """Frequent statements, grouped by table (if it exists) and column."""
     found: dict[tuple[str, str], Read] = {}
     largest = {name: leaf for leaf in sorted(facts.leaves, key=lambda one: one.rows)
                for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
@@ -303,7 +303,7 @@ RULES = (random_keys, mixed_keys, text_uuids, readers, counts)
 
 
 def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Left]]:
-    """Findings by what they save, and tables to be left as they are; nothing that saves less than so many bytes."""
+    """Findings ordered by savings, and tables to leave as they are. Findings below ``least`` bytes are omitted."""
     every = keyed(facts)
     found = [one for rule in RULES for one in rule(facts, every, least)]
     findings = [one for one in found if isinstance(one, Finding)]

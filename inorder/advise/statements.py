@@ -1,9 +1,10 @@
-"""What statements do: which column a reader polls, which table is counted. Pure: they are text that is matched."""
+"""Classify statements by their text: readers that poll a column, and counts of a table. Pure."""
 
 import re
 from dataclasses import dataclass
 
-# Anybody writes them, and nothing is tried twice: quantifiers are possessive, and names begin where one can.
+# Anybody can write statements, so matching must not backtrack: quantifiers are possessive, and a name begins only at
+# the start of an identifier.
 NAME = r'(?:"(?:[^"]|"")++"|[a-z_][\w$]*+)'
 NAMES = rf'(?<![\w$".])((?>{NAME}(?:\s*+\.\s*+{NAME}){{0,3}}))'
 TABLE = rf"\bfrom\b\s*+(?:only\b\s*+)?{NAMES}"
@@ -11,12 +12,12 @@ FROM = re.compile(TABLE, re.IGNORECASE)
 ORDER = re.compile(rf"\border\s++by\b\s*+\(?\s*+{NAMES}(?!\s++desc\b)", re.IGNORECASE)
 GREATER = re.compile(rf"{NAMES}\s*+>=?\s*+\$\d|\(\s*+{NAMES}\s*+,[^()]*+\)\s*+>=?\s*+\(\s*+\$\d", re.IGNORECASE)
 COUNT = re.compile(rf"\s*+select\s++count\s*+\(\s*+\*\s*+\)(?:\s*+as\b\s*+{NAME})?\s*+{TABLE}\s*+;?\s*+", re.IGNORECASE)
-BELOW_A_HORIZON = re.compile(r"_snapshot", re.IGNORECASE)  # a reader that knows which transactions are open
+BELOW_A_HORIZON = re.compile(r"_snapshot", re.IGNORECASE)  # a reader that takes the open transactions into account
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A table as a statement names it, without a schema if it has none, and a column of it."""
+    """A table as a statement names it, without a schema if the statement gives none, and one of its columns."""
 
     schema: str
     table: str

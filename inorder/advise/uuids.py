@@ -1,4 +1,4 @@
-"""What the keys of a column are: by the functions of its default, and by some of its values. Pure."""
+"""Classify the keys of a column: by the functions in its default, and by a sample of its values. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
 MIXED, IN_ORDER, AFTER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "after random", "version 8", ""
 
-# Functions that make keys, of the server, of inorder, of uuid-ossp, pg_uuidv7 and sequential_uuids.
+# Functions that make keys: of the server, inorder, uuid-ossp, pg_uuidv7 and sequential_uuids.
 MAKERS = {
     **dict.fromkeys(("gen_random_uuid", "uuidv4", "uuid_generate_v4"), RANDOM),
     **dict.fromkeys(("uuidv7", "uuid_v7_nextval", "uuid_generate_v7"), V7),
@@ -20,14 +20,14 @@ MAKERS = {
 VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LEAST_VALUES = 10  # from which on a column is judged by them
-SOME = 0.05  # share of the values that makes a mix
-RISING = 0.9  # correlation of a column with the order of rows, from which on its values come in order
+LEAST_VALUES = 10  # a column with fewer values is judged by its default alone
+SOME = 0.05  # smallest share of the values that makes the column a mix
+RISING = 0.9  # smallest correlation with the physical order for values to count as ordered
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The kind of keys; of a mix the share of version 7, and when the first of these was made, at the latest."""
+    """The kind of keys; for a mix, the share of version 7, and an upper bound of the time of the first of these."""
 
     kind: str
     share: float = 0.0
@@ -81,7 +81,7 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
         return Keys(MIXED, shares["7"], min(times, default=None))
     version, share = max(shares.items(), key=lambda item: item[1])
     kind = VERSIONS[version] if share > 1 - SOME else UNKNOWN
-    if kind == RANDOM and made == PREFIXED:  # those of sequential_uuids are marked as version 4
+    if kind == RANDOM and made == PREFIXED:  # sequential_uuids marks its keys as version 4
         return Keys(PREFIXED)
     if kind == RANDOM and abs(correlation or 0) >= RISING:
         return Keys(IN_ORDER)

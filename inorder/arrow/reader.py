@@ -1,4 +1,4 @@
-"""The rows of a batch as Arrow, read in one transaction of a connection of ADBC beside the session that found it.
+"""The rows of a batch as Arrow, read in one ADBC transaction beside the session that found the batch.
 
 The driver makes Arrow of the binary COPY in C, at a third of the CPU time of rows of Python.
 """
@@ -23,13 +23,13 @@ from inorder.connection.unsent import named
 from inorder.errors import on_error
 
 UNCHECKED = "SQL_ASCII"  # the encoding of a server that takes any bytes for text
-BATCH_BYTES = 4 * 1024 * 1024  # of Arrow, in memory several times
+BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory at a time
 
 
 class Connection:
-    """A connection of the driver. Whatever it runs is in a transaction, which begins and ends by a simple query.
+    """An ADBC connection. All its statements run in transactions that begin and end by a simple query.
 
-    The driver prepares a statement, and describes it afterwards: behind a pooler that may be another session.
+    The driver prepares a statement, and describes it in a second step, which a pooler may send to another session.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -38,7 +38,8 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        self.columns: dict[int, list[TableColumn]] = {}  # of each table, as the driver knows their types
+        # OID of a table -> its columns, with the types that the driver knew
+        self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
         statement = sql.SQL(text) if isinstance(text, str) else text
@@ -55,9 +56,9 @@ class Connection:
         return row
 
     def found(self) -> Iterator[pa.RecordBatch]:
-        """What the query returns; an error while it is read is one of ADBC's, with its SQLSTATE.
+        """The result of the query; an error while it is read has ADBC's class, with its SQLSTATE.
 
-        fetch_record_batch() is the reader below, whose errors are pyarrow's and OSError.
+        fetch_record_batch() would wrap the reader used here, and raise errors of pyarrow, and OSError.
         """
         yield from self.cursor._results.reader
 
@@ -75,7 +76,7 @@ class Connection:
         return rows
 
     def hold(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
-        """A transaction of one snapshot, in which nobody changes the table, under the same settings everywhere."""
+        """Begin a transaction with one snapshot that locks the table against changes, under fixed settings."""
         self.begin()
         self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
@@ -90,12 +91,13 @@ class Connection:
                 used.close()
 
 
-Question = Callable[[Connection], sql.Composable]  # in a transaction: what stands in FROM for the rows of a batch
-Fields = Callable[[list[TableColumn]], list[Field]]  # the columns of a table as they are wanted
+# run in a transaction: returns the FROM item that has the rows of a batch
+Question = Callable[[Connection], sql.Composable]
+Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
 
 
 class ArrowReader:
-    """Reads a table again and again; a connection is kept, since the driver asks for all types when it opens one.
+    """Reads a table repeatedly; connections are kept, because the driver queries all types when it opens one.
 
     The hint is that of the error for a value that Arrow has not; without one the value is null.
     """
@@ -107,7 +109,7 @@ class ArrowReader:
     def of_batch(
         self, session: Session, table: Table, batch: str, after: str | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows of a batch that the reader keeps, and of changes the position after it, as JSON."""
+        """The rows of a batch that the reader keeps; for changes also the position after the batch, as JSON."""
         return self.rows(
             session, table, lambda connection: kept_rows(connection, session.schema, table.oid, batch, self.kept, after)
         )
@@ -132,7 +134,7 @@ class ArrowReader:
         return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
-        """A transaction in which nobody changes the table, and its columns. The driver has to learn of new types."""
+        """A transaction that locks the table against changes, and its columns. New types need a new connection."""
         connection, columns = self.columns_in(session, table)
         if connection.columns.setdefault(table.oid, columns) != columns:
             self.close()
@@ -159,7 +161,7 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows as the server finds them; an error after the last if they are none of this batch any more."""
+    """The rows as the server returns them; raises an error at the end if they are no longer those of the batch."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)
@@ -172,7 +174,7 @@ def read(
 
 
 def has_same_types(connection: Connection, fields: Sequence[Field], table: int) -> bool:
-    """Whether labels of enums, and parts of composites, have their names still, which no lock keeps; a new snapshot."""
+    """True if a new snapshot shows the same enum labels and composite attributes: no lock protects their names."""
     known = names_in(field.column for field in fields)
     if not known:
         return True
@@ -181,7 +183,7 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 
 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
-    """What types that the user made have in their values: not how they are written, which depends on settings."""
+    """Names in columns of user-defined types: labels and attributes. Output that depends on settings is ignored."""
     return {
         (column.name, column.labels, *((part.name, part.type, part.modifier) for part in column.fields))
         for column in columns if column.labels or column.fields
@@ -197,7 +199,7 @@ def kept_rows(
 
 
 def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
-    """Before the columns of a table what is to be done with a row, and its version, under names that none of them has.
+    """The columns of a table, preceded by the operation and the version of each change under names that are not taken.
 
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']
@@ -220,7 +222,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Errors of ADBC as those of psycopg, with their SQLSTATE: what is tried again is decided in one place."""
+    """Raise errors of ADBC as psycopg's with the same SQLSTATE, because retries are decided in one place."""
     try:
         yield
     except adbc_driver_manager.Error as error:

@@ -1,4 +1,4 @@
-"""Columns of a table as columns of Arrow: the type, and the expression by which the server is asked for it.
+"""Columns of a table as columns of Arrow: the type, and the SQL expression that selects the value.
 
 A type that Arrow has is itself; every other one is its text, as the server writes it, which loses nothing.
 """
@@ -11,22 +11,22 @@ from psycopg import sql
 
 from inorder.connection.reading import TableColumn
 
-# Of a composite its fields, without their names: one that is dropped meanwhile could be a function of that name. The
-# driver takes no null one, or loses which of them are null.
+# A composite is selected as its fields, without naming them: if a field were dropped meanwhile, its name could call a
+# function. The driver refuses null composites, or loses which are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
-# By the type's output function: a cast could be anybody's.
+# format() calls the type's output function; a cast to text could be anybody's function.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
-# The driver makes lists of all arrays, or refuses them, without a name: those that are none come as null, and
-# DIMENSIONS says which.
+# The driver makes a list of every array, or refuses it without naming the column. Arrays that are no lists are selected
+# as null, and DIMENSIONS tells them apart.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"
 )
 IS_EMPTY = "pg_catalog.cardinality({column}) OPERATOR(pg_catalog.=) 0"
 LIST = "CASE WHEN " + IS_LIST + " OR " + IS_EMPTY + " THEN {column}SENT END"
-DIMENSIONS = (  # 0 if the first index is another than 1
+DIMENSIONS = (  # 0 if the first subscript is not 1
     "CASE WHEN pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.>) 1 THEN pg_catalog.array_ndims({column}) "
     "WHEN pg_catalog.array_lower({column}, 1) OPERATOR(pg_catalog.<>) 1 THEN 0 ELSE 1 END"
 )
@@ -38,17 +38,17 @@ NATIVE: dict[str, pa.DataType] = {
     "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"), "uuid": pa.uuid(), "json": pa.json_(), "jsonb": pa.json_(),
 }  # fmt: skip
-WIDER = {"oid": ("int8", pa.int64())}  # which the driver takes for signed
+WIDER = {"oid": ("int8", pa.int64())}  # the driver takes oid for a signed integer
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the result: its type in Arrow, and what the server is asked for."""
+    """A column of the result: its type in Arrow, and the SQL expression that selects it."""
 
     column: TableColumn
-    expression: str  # of SQL, with the column's name as {column}
+    expression: str  # in SQL, with {column} for the quoted column
     type: pa.DataType
-    extra: str = ""  # what else the server is asked for: DIMENSIONS or IS_NULL
+    extra: str = ""  # an additional column of the query: DIMENSIONS or IS_NULL
 
     @property
     def width(self) -> int:
@@ -74,7 +74,7 @@ def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
 
 
 def as_text(column: TableColumn) -> Field:
-    """By the type's output function: a cast could be anybody's."""
+    """The column as text, written by the type's output function; a cast could be anybody's function."""
     return Field(column, AS_TEXT, pa.string())
 
 
@@ -108,14 +108,14 @@ def list_of(kind: pa.DataType) -> pa.DataType:
 
 
 def part_of(column: TableColumn) -> pa.DataType | None:
-    """The type in Arrow of a part of a composite, as the driver makes it; None if the whole is better as text."""
+    """The Arrow type that the driver gives an attribute of a composite; None if the composite should be text."""
     if column.element is not None or column.type in WIDER:
         return None
     found = scalar(column)
     return found and found[0]
 
 
-# Whether a value as text is UTF-8, by its bytes in hex.
+# True if the text form of a value is valid UTF-8, checked by its bytes in hex.
 IS_UTF8 = (
     "pg_catalog.encode(pg_catalog.convert_to(pg_catalog.format('%s', {column}), 'SQL_ASCII'), 'hex') "
     "OPERATOR(pg_catalog.~) '^([0-7].|(c[2-9a-f]|d.)[89ab].|e0[ab].[89ab].|e[1-9a-cef]([89ab].){{2}}|ed[89].[89ab].|"
@@ -124,7 +124,7 @@ IS_UTF8 = (
 
 
 def text_or_null(field: Field) -> Field:
-    """A field that is null where its text is none, of a server that takes any bytes for text."""
+    """A field that is null where its text is not valid UTF-8, for servers that do not check encodings."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
     if not is_text or field.expression == FIELDS:

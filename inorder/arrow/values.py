@@ -1,4 +1,4 @@
-"""Batches of the driver in the types of a schema: a value that Arrow has not is an error with its key, or null."""
+"""Batches of the driver cast to a schema: a value that Arrow cannot represent is an error with its key, or null."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -15,10 +15,11 @@ from inorder.text import one_line
 EPOCH = datetime.date(1970, 1, 1)
 FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
 LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
-MICROSECONDS = 86_400_000_000  # of a day
+MICROSECONDS = 86_400_000_000  # in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-Refused = Callable[[int, str], None]  # a row, and what its value is: an error, or the value becomes null
+# called with the row and a description of its value: raises an error, or lets the value become null
+Refused = Callable[[int, str], None]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
@@ -46,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """The labels are those of the snapshot, the texts those of the catalog when a row was written: one was renamed."""
+    """Encode texts as labels. Labels are those of the snapshot, texts those of the row: a label may be renamed."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -55,7 +56,7 @@ def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
 
 
 class Misfit:
-    """What becomes of a value of a column that Arrow has not."""
+    """Handles a value of a column that Arrow cannot represent: raises an error, or makes it null."""
 
     def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
         self.column, self.keys, self.hint = field.column, keys, hint
@@ -73,7 +74,7 @@ class Misfit:
 
 
 def check_flat(dimensions: pa.Array, refused: Refused) -> None:
-    """Arrow has lists: an array of several dimensions, or that begins elsewhere, would lose its form."""
+    """Refuse arrays with several dimensions or another lower bound than 1, which Arrow's lists cannot represent."""
     if (row := pc.index(dimensions, 0).as_py()) >= 0:
         refused(row, "an array whose first index is not 1")
     if (row := pc.index(pc.greater(dimensions, 1), True).as_py()) >= 0:
@@ -81,7 +82,7 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 
 
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """The driver's arrays begin at 0, and a null list has no elements: offsets count rows and elements."""
+    """Rebuild lists whose values need a cast. The driver's offsets begin at 0, and a null list has no elements."""
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
         values = column_as(array.values, kind.value_type, lambda at, what: refused(parents[at].as_py(), what))
@@ -92,7 +93,7 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Each value alone, if not all fit: only a caller's choice of a type is too narrow."""
+    """Cast each value alone if not all fit. Only types that the caller chose can be too narrow."""
     with suppress(pa.ArrowInvalid):
         return array.cast(kind)
     found = []
@@ -106,7 +107,7 @@ def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def fitting(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """The same with null for each value that the type has not, unless that is an error."""
+    """The array with null for each value that the type cannot represent, unless that is an error."""
     if (misfits := misfits_of(array, kind)) is None or not pc.any(misfits[0]).as_py():
         return array
     refused(pc.index(misfits[0], True).as_py(), misfits[1])

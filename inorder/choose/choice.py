@@ -1,4 +1,4 @@
-"""The choice of a key: parameters of each kind for given requirements, its cost by the model, the cheapest that fits.
+"""The choice of a key: parameters of each kind for given requirements, their cost by the model, and the cheapest.
 
 Pure. The rules are in docs/choose.md.
 """
@@ -15,11 +15,11 @@ NONE, POLL, FEED = READERS = ("none", "poll", "feed")
 
 DAY = 86_400
 YEAR = 365 * DAY
-FOREVER = 100 * YEAR  # how long the prefix of rows that are kept must not wrap
-MOST = 2**31 - 1  # of each parameter of the block generators
-LEAST_BLOCK = 256  # values of a sequence's block: about a leaf page; smaller ones save nothing more
+FOREVER = 100 * YEAR  # seconds in which the prefix must not wrap if rows are never deleted
+MOST = 2**31 - 1  # largest value of each parameter of the block generators
+LEAST_BLOCK = 256  # smallest number of sequence values in a block: about a leaf page; smaller blocks save nothing more
 
-# What a column `xact bigint` adds to the WAL of a row: its place in the tuple. Of its index nothing is reckoned.
+# Bytes that a column `xact bigint` adds to the WAL of a row: its size in the tuple. Its index is not included.
 XACT_COLUMN = 8
 
 # The column of each kind. The first of several that cost the same is chosen.
@@ -37,10 +37,10 @@ assert set(COLUMNS) == set(USUAL_KINDS)
 
 @dataclass(frozen=True)
 class Needs:
-    """What a table needs of its key. Times are in seconds.
+    """Requirements of a table for its key. Times are in seconds.
 
-    ``retention``: rows are deleted at this age, None if they are kept. ``hide``: a key must not show the creation time
-    more precisely than this; 0 if it may, infinite if never. ``guessable``: ids may be guessed.
+    ``retention``: age at which rows are deleted, None if never. ``hide``: precision to which a key may show the
+    creation time: 0 if exactly, infinite if not at all. ``guessable``: ids may be guessed.
     """
 
     rows: float
@@ -55,7 +55,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Parameters of a block generator: seconds or values of a block, and how many blocks before the prefix wraps."""
+    """Parameters of a block generator: seconds or values per block, and the number of blocks until it wraps."""
 
     size: int
     count: int
@@ -72,7 +72,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kind of key with its parameters and cost. ``against``: why it does not meet the requirements, "" if it does."""
+    """A kind of key with its parameters and cost. ``against``: why it does not meet the requirements, or ""."""
 
     kind: str
     column: str
@@ -83,7 +83,7 @@ class Candidate:
 
     @property
     def io_per_row(self) -> float:
-        """Bytes of WAL written and of index pages read: the cost by which kinds are compared."""
+        """Bytes of WAL written and of index pages read per row, by which kinds are compared."""
         return self.wal_per_row + PAGE * self.predicted.misses_per_row
 
 
@@ -123,7 +123,7 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as long as wanted, and enough of them to outlast the rows.
+    """The smallest blocks that hide the time as required, and enough of them to outlast the rows.
 
     Smaller blocks have fewer pages, of which more are in memory and fewer are written as images. The block in use when
     a row comes is one more than the rows' age fills.

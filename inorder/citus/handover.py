@@ -1,4 +1,4 @@
-"""Where a reader goes on when Citus has moved a shard to another node, or split it.
+"""Where a reader continues after Citus has moved or split a shard.
 
 Citus copies the rows, and the new place computes their numbers anew. The old table stays for a while, and nobody writes
 to it. So the reader reads all of it. Then it finds the transactions of the new place that have copied rows. Each
@@ -21,7 +21,7 @@ from inorder.connection.reconnect import report
 from inorder.connection.session import Session, Table
 from inorder.errors import InorderError, InputError, on_error
 
-LOOKED_UP = 100_000  # transactions in one query, which reads the old table
+LOOKED_UP = 100_000  # transactions looked up in the old table by one query
 
 
 class NotReadableError(InputError):
@@ -39,14 +39,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class ShardTable:
-    """A shard that is read: by the extension, which looks that the name leads to the table that it has proved."""
+    """A shard being read. The extension verifies that the name still belongs to the table that it has proved."""
 
     node: ShardSession
     table: Table
     key: list[str]
 
     def rows(self, name: str, **parts: object) -> list[ServerRow]:
-        """What a query returns. Keys are compared as text, which must not depend on the time zone of a server."""
+        """The rows of a query. Keys are compared as text, which must not depend on a server's time zone."""
         key = sql.SQL(", ").join(sql.Identifier("e", one) for one in self.key)
         statement = self.node.statement(query(name), table=self.table.oid, name=self.table.identifier, key=key, **parts)
 
@@ -59,7 +59,7 @@ class ShardTable:
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:
-    """Whether nobody writes to a shard that Citus has moved away: what began before may still have to be committed."""
+    """True if no writer is left in a shard that Citus has moved away; a writer may still have to commit."""
     (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
@@ -67,7 +67,7 @@ def is_frozen(node: Session, shard: Shard) -> bool:
 def handed_over(
     coordinator: Session, table: Table, old: ShardSession, was: Shard, new: list[tuple[Shard, ShardSession]]
 ) -> list[dict[str, object]]:
-    """Positions in the new shards after which nothing comes that was in the old one, all of which was read."""
+    """Positions in the new shards that exclude all rows of the old shard, which was read to its end."""
     try:
         return positions_in(coordinator, table, old, was, new)
     except psycopg.errors.UndefinedTable as error:
@@ -147,7 +147,7 @@ def gone(shard: Shard) -> InputError:
 
 
 class Moves:
-    """The shards that are kept where they were: by group and key, in a transaction of one session with each node."""
+    """Locks on old shards: by group and key, in one session and transaction per node."""
 
     def __init__(self) -> None:
         self.sessions: dict[int, ShardSession] = {}
@@ -177,16 +177,16 @@ class Moves:
 
     def followed(self, was: Shard, new: list[Shard]) -> None:
         self.release(was)
-        self.reported.discard(was.key)  # a shard that comes back here is another table
+        self.reported.discard(was.key)  # a shard that moves back is a new table
         report(f"{was.place} is read; going on with {', '.join(one.place for one in new)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
-        """Lock a shard, unless it is; an error if it is gone."""
+        """Lock a shard, unless it is locked; an error if it no longer exists."""
         session = self.session(coordinator, shard)
         if shard.key in self.keys[shard.group]:
             return
         try:
-            with session.connection.transaction():  # a savepoint: an error must not release the others
+            with session.connection.transaction():  # a savepoint, because an error must not release the other locks
                 table = session.table(shard.table)
                 session.connection.execute(session.statement(query("hold_type"), table=table.identifier))
         except psycopg.errors.UndefinedTable as error:
@@ -194,7 +194,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The one with the node of a shard, in its transaction; another one if that was lost, and all locks with it."""
+        """The session with the node of a shard, in its transaction; a new one, without locks, after a loss."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")
@@ -209,7 +209,7 @@ class Moves:
         return session
 
     def release(self, shard: Shard) -> None:
-        """A shard that was read. Its lock goes with the last one on the node."""
+        """Forget a shard that was read. The lock is released with the last one on its node."""
         keys = self.keys.get(shard.group, set())
         keys.discard(shard.key)
         if not keys:

@@ -12,7 +12,7 @@ from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
 from inorder.text import one_line
 
-COORDINATOR = 0  # its group; every other node has another
+COORDINATOR = 0  # its group; all other nodes have other groups
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
 OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")  # how such parameters of libpq begin
@@ -25,19 +25,19 @@ SETTINGS: tuple[LiteralString, ...] = (
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a distributed table: a table on one node. Rows lie in it by the hash of a column, if at all."""
+    """A part of a distributed table: a table on one node. The hash of a column decides which rows it has, if hashed."""
 
     id: int
     table: str  # with its schema, quoted
-    group: int  # of the node: it stays if another server takes the place of the node
+    group: int  # group of the node; a server that replaces the node has the same group
     host: str
     port: int
-    low: int | None = None  # of the hash; None where a shard is never split
+    low: int | None = None  # lower bound of the hash; None if shards of the table are never split
     high: int | None = None
 
     @property
     def key(self) -> str:
-        """A shard on a node: moved, it is another. The node stays itself if another server takes its place.
+        """The identity of a shard on a node. A moved shard has another key; a replaced node keeps its group.
 
         >>> Shard(102008, "public.t_102008", 2, "w2", 5432).key
         '102008@2'
@@ -53,7 +53,7 @@ class Shard:
         return f"{one_line(self.host)}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
-        """Whether the rows of the other one were in this one.
+        """True if the rows of the other shard were in this one.
 
         >>> whole = Shard(1, "public.t_1", 1, "a", 5432, 0, 9)
         >>> [whole.holds(Shard(2, "public.t_2", 1, "a", 5432, *part)) for part in ((0, 4), (5, 9), (10, 19))]
@@ -83,12 +83,12 @@ class Distributed:
             raise InputError(f"the database '{self.table.database}' has no extension citus: {name} has no shards")
 
     def shard_name(self, number: int) -> str:
-        """What a shard of this id is called, also one that was split."""
+        """The name of the shard table with this id, even if the shard was split."""
         (name,) = self.session.row(query("citus_shard_name"), table=self.table.oid, shard=number)
         return str(name)
 
     def nodes(self) -> dict[int, tuple[str, int]]:
-        """Host and port of each node, by its group; also of those without a shard of the table."""
+        """Host and port of each node by group, including nodes without a shard of the table."""
         rows = self.session.rows(query("citus_nodes"))
         return {group: (host, port) for group, host, port in rows}
 
@@ -111,7 +111,7 @@ class Distributed:
 
 
 def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """Of the shards that are known by their keys, those that are not there any more, and what they have become.
+    """Vanished shards among the known ones, each with the shards that replaced it.
 
     >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
     >>> rest = Shard(3, "t_3", 1, "a", 5432, 5, 9)
@@ -134,7 +134,7 @@ def successors(known: Mapping[str, Shard], now: Sequence[Shard]) -> dict[str, li
 
 @dataclass(frozen=True)
 class Node:
-    """Where a node is, for a session like one on the coordinator; without a host it is the coordinator."""
+    """The address of a node, for a session with the coordinator's parameters. No host means the coordinator."""
 
     host: str | None
     port: int
@@ -142,7 +142,7 @@ class Node:
     user: str
 
     def dsn(self, coordinator: str) -> str:
-        """The connection string of the coordinator, led to the node.
+        """The connection string of the coordinator, redirected to the node.
 
         An empty hostaddr or password keeps that of the environment away. What the string leaves out comes from libpq's
         environment and files, for every node. The coordinator's catalog names the host, so no secret goes there but one
@@ -169,7 +169,7 @@ def node_dsn(session: Session, shard: Shard) -> str:
 
 
 def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSession:
-    """A session on the node of a shard; errors say which."""
+    """A session on the node of a shard; its errors name the node."""
     try:
         return ShardSession(node_dsn(session, shard), writes)
     except InputError as error:
@@ -181,5 +181,5 @@ def on_node(session: Session, shard: Shard, writes: bool = False) -> ShardSessio
                 "HINT:  Put one for this host and port into the password file (~/.pgpass)."
             ) from error
         if isinstance(error, psycopg.OperationalError):
-            raise  # it may come back
+            raise  # the node may come back
         raise explained(error) from error

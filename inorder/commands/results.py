@@ -1,4 +1,4 @@
-"""inorder lab resume and lab report: of result files."""
+"""inorder lab resume and lab report, which read result files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,8 @@ def lab_resume(
         raise InputError("--source is of runs on tables like another (lab run like)")
     if source is not None:
         plan = replace(plan, source=source)
-    require_reportable(file, result, True)  # what cannot be reported now cannot be when all is measured
+    # a result that cannot be shown now could not be shown after hours of measuring
+    require_reportable(file, result, True)
     plan = kind.completed(plan, dsn is not None).plan
     host = host_for(kind, dsn, bindir)
     host.resume(kind, plan, result)
@@ -68,7 +69,7 @@ def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
 
 
 def readable(file: Path, page: bool = True) -> list[Labelled]:
-    """The results of a file whose report can be made, as a page, too; an error that names the file if not."""
+    """The results of a file that can be shown, as a page if wanted; otherwise an error that names the file."""
     results = load_all(file)
     for result in results:
         require_reportable(file, result, page)
@@ -85,7 +86,7 @@ def require_reportable(file: Path, result: Result, page: bool) -> None:
         report.verdicts(result)
         if page:
             html.render([Labelled(file.name, result)])
-    except InputError as error:  # its plan
+    except InputError as error:  # the plan is invalid
         raise InputError(f"{file} is damaged: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, TemplateError) as error:
         raise InputError(f"{file} is damaged: {type(error).__name__} {shortened(error)}") from error

@@ -25,13 +25,13 @@ from inorder.lab.turn import Progress
 
 
 class Display(Progress):
-    """``figures`` is asked anew after every step for what is known by then."""
+    """Progress of a run. ``figures`` is called after every step, and returns tables of the results so far."""
 
     def __init__(self, title: str, figures: Callable[[], RenderableType], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title
-        # A dumb terminal cannot move its cursor: it gets lines.
+        # A dumb terminal cannot move its cursor, and gets lines.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.bar = Bar(*columns, console=self.console)
@@ -75,7 +75,7 @@ def run_experiment(
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """What was measured is shown and kept however it ends; on a page, behind what was measured ``before``."""
+    """Run, and show and save the results even after an error; a page shows those of ``before`` first."""
     host, result, out = whole.host, whole.result, whole.file
     report, aside = report_of(result), Console(stderr=True)
     note = f" · {memory_note(result)}" if "memory_bytes" in result.plan else ""
@@ -95,7 +95,7 @@ def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequen
 
 @contextmanager
 def writing(out: Path, page: Path | None) -> Iterator[None]:
-    """Both files can be written, and no other run writes the result meanwhile; an error at once if not."""
+    """Require that both files are writable, and that no other run writes the result at the same time."""
     if page and page.resolve() == out.resolve():
         raise InputError(f"--out and --html are the same file: {page}")
     with only_writer(out):

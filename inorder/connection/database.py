@@ -14,25 +14,25 @@ from psycopg.conninfo import make_conninfo
 from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
-# Where nobody answers any more, and nobody says so, the kernel alone would wait for two hours; with these it is twenty
-# seconds, whether an answer is waited for or a connection. Milliseconds where libpq has them, else seconds.
+# If the peer disappears silently, the kernel alone would wait for two hours; these settings make it twenty seconds,
+# when waiting for an answer and when connecting. The unit is milliseconds where libpq has it, else seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# Where names are found. The server's own schema is named, so that nothing stands before it; that of temporary tables is
-# named last, since a path without it, as the empty one, has it first for tables and types: a table that a trigger made
-# in this session, or another client of a pooler, would be pg_class. No other schema is on it, not even behind: an
-# operator that fits its arguments better than each of the server's is chosen wherever it is.
+# pg_catalog is named, because nothing must come before it. pg_temp is named last, because a path without it is searched
+# there first for tables and types: a temporary table made by a trigger, or by another client of a pooler, could pose as
+# pg_class. There is no other schema on the path, not even as the last: an operator whose argument types match better is
+# chosen from any position.
 SEARCH_PATH = "pg_catalog, pg_temp"
-# Of sessions that begin with such a path: it was given by the client, or by who may change the role. The owner of the
-# database may change the others.
+# Values of pg_settings.source that are trusted for the path at the start of a session: the client set it, or a role
+# that may alter the user's role. The owner of the database controls the others.
 TRUSTED_SOURCES = ("client", "user", "database user")
-# By which a server ends what takes long, and the version that has them first.
+# Settings by which a server ends long statements and sessions, and the version that introduced each.
 TIMEOUTS: dict[LiteralString, int] = {
     "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0, "transaction_timeout": 170000,
 }  # fmt: skip
-# What nobody else may see of a connection string.
+# Connection parameters that must not be shown.
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 
 ServerRow = tuple[Any, ...]
@@ -45,14 +45,15 @@ def connect(dsn: str) -> Connection:
 
 
 class UserConnection(psycopg.Connection[ServerRow]):
-    """A connection to the user's server. The search_path of role and database may lead to objects of others.
+    """A connection to the user's server. The search_path of role and database may lead to objects of other users.
 
-    So each transaction begins with its settings, SEARCH_PATH among them, and a statement outside of one gets one. It is
-    no startup option, which poolers refuse, nor a setting of the session, which other clients of a pooler would get.
+    Therefore each transaction begins with its own settings, including SEARCH_PATH, and a statement outside of a
+    transaction gets one. A startup option would be refused by poolers, and a session setting would be seen by other
+    clients of a pooler.
     """
 
-    settings: sql.SQL | sql.Composed | None = None  # by statements that take no snapshot and qualify all names
-    keeps_path = False  # the session has one
+    settings: sql.SQL | sql.Composed | None = None  # statements that take no snapshot and qualify all names
+    keeps_path = False  # True if the path is set for the session
 
     @contextmanager
     def transaction(
@@ -75,18 +76,18 @@ class UserConnection(psycopg.Connection[ServerRow]):
         return self.info.transaction_status == pq.TransactionStatus.IDLE
 
     def keep_path(self, statement: sql.SQL) -> None:
-        """Set the path of the session, for statements outside transactions: not behind a pooler in transaction mode."""
+        """Set the session's path, for statements outside transactions. Unsafe behind a pooler in transaction mode."""
         self.execute(statement)
         self.keeps_path = True
 
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
-        """The number of a table. Its name alone is found by the user's path: the statement qualifies all others.
+        """The OID of a table. Only the table name is resolved by the user's path: all other names are qualified.
 
         A name without a schema is refused where that path is not to be had: behind a pooler the session of the server
         was begun by another client.
         """
         with super().transaction(force_rollback=True):
-            (present,) = one_row(self, "SHOW search_path")  # before any setting of ours; it names nothing
+            (present,) = one_row(self, "SHOW search_path")  # read before any of our settings; SHOW resolves no name
             super().execute(query("session_settings"))
             super().execute("SET LOCAL search_path TO DEFAULT")
             path, source = one_row(self, query("path_at_start"))
@@ -107,7 +108,7 @@ class UserConnection(psycopg.Connection[ServerRow]):
 
 
 def asked_path(options: str) -> str | None:
-    r"""The search_path in the options of a connection, the last one counts; None if there is none.
+    r"""The search_path in the options of a connection; the last one counts. None if there is none.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']
@@ -118,7 +119,7 @@ def asked_path(options: str) -> str | None:
 
 
 def same_path(one: str, other: str) -> bool:
-    """Whether two settings name the same schemas in the same order.
+    """True if two settings name the same schemas in the same order.
 
     >>> same_path('a,"b"', "a, b"), same_path("a", "b")
     (True, False)
@@ -129,7 +130,7 @@ def same_path(one: str, other: str) -> bool:
 
 
 def is_unqualified(name: str) -> bool:
-    """Whether a name of SQL has no schema; a number is none.
+    """True if a name in SQL has no schema and is not a number.
 
     >>> is_unqualified('"a.b"'), is_unqualified('a."b"'), is_unqualified("1259")
     (True, False, False)
@@ -138,9 +139,9 @@ def is_unqualified(name: str) -> bool:
 
 
 def connect_as_user(dsn: str) -> UserConnection:
-    """An autocommit connection to the user's own server: what the string leaves out, libpq's environment says.
+    """An autocommit connection to the user's server; libpq's environment supplies parameters that are not in the DSN.
 
-    Text is UTF-8 whatever the environment says, and nothing is prepared, so that a pooler may stand in between.
+    Text is UTF-8 whatever the environment says, and nothing is prepared, which lets poolers stand in between.
     """
     connection = UserConnection.connect(completed(dsn), autocommit=True, prepare_threshold=None)
     connection.settings = query("session_settings")
@@ -148,7 +149,7 @@ def connect_as_user(dsn: str) -> UserConnection:
 
 
 def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
-    r"""The connection string with the path as an option of the session's start, after those that the user gave.
+    r"""The connection string with the path as a startup option, after the options that the user gave.
 
     >>> with_path("dbname=shop options='-c geqo=off'")
     "dbname=shop options='-c geqo=off -c search_path=pg_catalog,\\\\ pg_temp'"
@@ -159,7 +160,7 @@ def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
 
 
 def pinned(dsn: str) -> str:
-    """The connection string for a driver that runs queries of its own as soon as it is connected.
+    """The connection string for a driver that runs its own queries as soon as it is connected.
 
     The path is there before: by a startup option; where a pooler refuses that, or leaves it out, by a setting of the
     role. A session of ours looks whether it is.
@@ -171,7 +172,7 @@ def pinned(dsn: str) -> str:
             return with_path(plain)
     except psycopg.OperationalError as error:
         refusal = str(error).strip().rpartition("\n")[2]
-    if has_path(plain):  # also an error where no server answers
+    if has_path(plain):  # raises an error if no server answers
         return plain
     raise InputError(
         f"search_path cannot be set at the start of a connection: {refusal}\n"
@@ -181,22 +182,22 @@ def pinned(dsn: str) -> str:
 
 
 def has_path(dsn: str) -> bool:
-    """Whether sessions begin with SEARCH_PATH, and the owner of the database cannot change that."""
+    """True if sessions begin with SEARCH_PATH, and the owner of the database cannot change that."""
     with closing(psycopg.connect(dsn, autocommit=True)) as session:
         path, source = one_row(session, query("path_at_start"))
     return path.replace(" ", "") == SEARCH_PATH.replace(" ", "") and source in TRUSTED_SOURCES
 
 
 def completed(dsn: str) -> str:
-    """The connection string of the user's with what each of our connections has, whichever driver opens it."""
+    """The user's connection string with the parameters of all our connections, for any driver."""
     timeouts = SILENCE | given(dsn, SILENCE)
     return make_conninfo(dsn, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", **timeouts)
 
 
 def given(dsn: str, names: Container[str]) -> dict[str, str]:
-    """Those of some parameters that the string, its service or the environment sets, as libpq finds them.
+    """The parameters among ``names`` that the string, its service or the environment sets, as libpq finds them.
 
-    libpq says so of a connection only: this one leads to a socket that is not there.
+    libpq reports them only for a connection: this one uses a socket that does not exist.
 
     >>> given("postgresql://db1/shop?keepalives_idle=60", {"keepalives_idle", "keepalives_count"})
     {'keepalives_idle': '60'}
@@ -208,7 +209,7 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 
 
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
-    """Statements by which a transaction, or a session, ends when it is finished, as pg_dump has them.
+    """Statements that disable timeouts for a transaction or a session, as pg_dump does.
 
     What a role has as its timeouts is meant for others; a read that is cut off would be made again, and cut off again.
 
@@ -227,7 +228,7 @@ def identifier(*names: str) -> str:
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """One statement after the other, by the extended protocol: what another server put into one cannot be a second."""
+    """Execute statements one by one by the extended protocol, which prevents injection of a second statement."""
     for statement in statements:
         connection.execute(statement.encode(), binary=True)
 

@@ -1,4 +1,4 @@
-"""What is tried again: statements that met with a conflict, and servers that are away."""
+"""Retries: of statements that met with a conflict, and of servers that are unavailable."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,20 +11,20 @@ from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-TRIES = 10  # in a row; together they take most of a minute
+TRIES = 10  # in a row; together they take almost a minute
 
-CONFLICTS = ("40001", "40P01")  # of snapshots or with a standby's recovery; deadlock
+CONFLICTS = ("40001", "40P01")  # serialization failure or conflict with a standby's recovery; deadlock
 CANCELLED = "57014"
 OF_RECOVERY = (
     "ProcessInterrupts",
     "ProcessRecoveryConflict",
-)  # how functions of the server begin that end what is in its way
+)  # prefixes of the names of server functions that report a conflict with recovery
 
 Result = TypeVar("Result")
 
 
 def pauses() -> Iterator[float]:
-    """Twice as long each time, up to a limit.
+    """Pauses that double each time, up to a limit.
 
     >>> [round(pause, 1) for pause in islice(pauses(), 9)]
     [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
@@ -52,9 +52,9 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 
 
 def was_cut_off(error: psycopg.Error) -> bool:
-    """Whether a shorter read may escape what ended this one: recovery of a standby, or who cancels what takes long.
+    """True if a shorter read may avoid the error: a conflict with recovery on a standby, or a canceled statement.
 
-    ADBC does not say which function of the server reported a conflict: there any conflict that the server reports.
+    ADBC does not report which function of the server raised a conflict: for it, every conflict counts.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
     (True, False)
@@ -64,7 +64,7 @@ def was_cut_off(error: psycopg.Error) -> bool:
 
 
 def changed(what: str) -> psycopg.Error:
-    """A conflict that the server does not see: the rows that were read are none of one table."""
+    """A conflict that the server does not detect: the rows that were read are not from one table."""
     return psycopg.errors.SerializationFailure(f"{what} was changed while it was read")
 
 

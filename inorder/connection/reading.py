@@ -1,4 +1,4 @@
-"""Reading a table by positions that the reader keeps: what engines ask of a server.
+"""Reading a table by positions that the reader keeps: the questions that engines ask a server.
 
 A position is the text that the server wrote, and is passed back as it is.
 """
@@ -18,28 +18,28 @@ from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
 
 ACCEPTANCE = "the option accept_origin"
-MOST_DIGITS = 38  # of a decimal, in Spark, Arrow and dlt
+MOST_DIGITS = 38  # digits of a decimal in Spark, Arrow and dlt
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table; the names of types are None if they are not the server's."""
+    """A column of a table; type names are None for types that are not the server's."""
 
     name: str
     written: str  # its type as in SQL
-    type: str | None  # below its domains
+    type: str | None  # the base type of a domain
     modifier: int = -1
-    element: str | None = None  # of an array
+    element: str | None = None  # type of the elements, for an array
     is_key: bool = False  # in the primary key
     is_array: bool = False
-    labels: tuple[str, ...] = ()  # of an enum, or of an array of one
-    fields: tuple["TableColumn", ...] = ()  # of a composite
+    labels: tuple[str, ...] = ()  # for an enum, or an array of an enum
+    fields: tuple["TableColumn", ...] = ()  # for a composite
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Digits and scale of a numeric, if they are declared and engines have decimals of them.
+        """Precision and scale of a numeric, if they are declared and engines have such decimals.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
@@ -51,14 +51,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Slice:
-    """A batch, or a part of one, and the WAL that a standby must have replayed to read it."""
+    """A batch or a part of one, and the WAL position that a standby must have replayed to read it."""
 
     batch: str
     lsn: str
 
 
 class LazySession:
-    """A session that is opened when it is needed, and again after it was lost. Threads take it in turn."""
+    """A session that is opened on first use, and again after it was lost. Threads take turns."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind
@@ -77,7 +77,7 @@ class LazySession:
 
 
 class Reader:
-    """A table on a server, in a session that is opened at the first question and again after it was lost.
+    """A table on a server, in a session that is opened on first use, and again after it was lost.
 
     Once it has been there, a server that restarts or resolves a conflict is asked again, ten times in most of a minute.
     Readers of several tables of a server may share a session.
@@ -117,7 +117,7 @@ class Reader:
         return Reader(self.lazy, log.quoted, self.accept_origin)
 
     def require_logged(self, log: "Reader", position: str) -> None:
-        """An error if changes may have gone past the log."""
+        """Raise an error if changes may be missing from the log."""
         number, after = log.table().oid, log.usable(position)
 
         def step(session: Session, table: Table) -> None:
@@ -133,22 +133,22 @@ class Reader:
         return columns_of(self.rows("reader_columns"))
 
     def start(self, where: str) -> str:
-        """The position at the ``beginning``, or that of all that has ended ``now``."""
+        """The position at the ``beginning``, or after all transactions that have ended ``now``."""
         ((position,),) = self.rows("reader_start", start=where, order_by=None)
         return str(position)
 
     def usable(self, position: str) -> str:
-        """A position as it is used: without its origin, if another one is accepted."""
+        """The position to send: without its origin, if another origin is accepted."""
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
-        """Whether rows follow, after a wait of at most a second; an error if the position is none of this table."""
+        """True if rows follow, after waiting at most a second; an error for a position of another table."""
         parts = {"position": self.usable(position), "wait": f"{wait} s"}
         found = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
         return any(has_rows for (has_rows,) in found)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
-        """The position after the next batch, of no transaction that ended after another position; None at the end."""
+        """The position after the next batch, which has no transaction that ended after ``until``; None at the end."""
         name = "reader_next" if until is None else "reader_next_until"
         end = {} if until is None else {"until": until}
 
@@ -162,7 +162,7 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The number of transactions that have ended since, and of their rows, at most 10,000, if it is known."""
+        """The number of transactions that have ended since, and of their rows (at most 10,000), if known."""
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
 
@@ -173,7 +173,7 @@ class Reader:
 
 @contextmanager
 def in_one_snapshot(session: Session) -> Iterator[None]:
-    """Functions that take a snapshot of their own take that of the transaction."""
+    """Run functions that take snapshots of their own in the transaction's snapshot."""
     session.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     try:
         yield

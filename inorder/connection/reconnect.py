@@ -1,4 +1,4 @@
-"""Work that goes on over restarts of the server."""
+"""Work that continues across restarts of the server."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class InUseError(InorderError):
-    """What is to be worked on is in use: perhaps by a session that has just lost its connection."""
+    """The object to work on is in use, possibly by a session that has just lost its connection."""
 
 
 def report(text: str) -> None:
@@ -43,7 +43,7 @@ def forever(
     dsn: str, attach: Callable[[Session], None], work: Callable[[], object], pause: Callable[[], object], *,
     writes: bool = False,
 ) -> NoReturn:  # fmt: skip
-    """Alternate work and pause until interrupted; a server that went away is waited for, once it has been there."""
+    """Alternate work and pause until interrupted; wait for a server that goes away after the first connection."""
     session = Session(dsn, writes)
     try:
         with in_words():

@@ -1,4 +1,4 @@
-"""A session in the user's own database: where the extension lives there, what it is asked, what its errors mean."""
+"""A session in the user's database: the extension's schema, queries, and the meaning of errors."""
 
 import shlex
 import threading
@@ -18,23 +18,23 @@ from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
 from inorder.text import listed, one_line
 
-SEEK = "reader_seek("  # in the hint for a table that was changed
+SEEK = "reader_seek("  # part of the hint for a table that was changed
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
-LONGEST_WAIT = 5.0  # seconds for a query that waits for one
+LONGEST_WAIT = 5.0  # seconds for a query that waits for one second
 
-# What ended a statement or a session, where the server does not say so.
+# Names for what ended a statement or a session, where the server's message does not say it.
 ENDED_BY = {
     "57014": "statement_timeout, or who called pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
 }  # fmt: skip
 OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
-# Classes of SQLSTATE that are about the state of the server, of a pooler or of rows, not about what was asked.
+# Classes of SQLSTATE that report a state of the server, of a pooler or of rows, not an invalid request.
 FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
-# Connection, conflicts, all slots taken, lock_timeout, shutdown and start.
+# Connection failure, conflicts, too many connections, lock_timeout, shutdown and startup.
 PASSING = ("08", "40", "53300", "55P03", "57P")
 
 
@@ -67,13 +67,13 @@ class Table:
 
 
 class Session:
-    """A connection to a database that has the extension, in whatever schema.
+    """A connection to a database that has the extension, in any schema.
 
-    Everything is done in transactions of which nothing is left to defaults: READ COMMITTED, each statement with a
-    snapshot of its own; and settings for the transaction only, so that a pooler may stand in between.
+    All statements run in transactions that rely on no default: READ COMMITTED, with a new snapshot for each statement.
+    Settings are local to the transaction, which lets a pooler stand in between.
     """
 
-    settings: tuple[LiteralString, ...] = ()  # of each transaction: statements that take no snapshot
+    settings: tuple[LiteralString, ...] = ()  # run in each transaction; they take no snapshot
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
@@ -103,7 +103,7 @@ class Session:
         return row[0], row[1]
 
     def hint(self) -> str:
-        """The server that a standby follows, if this role may see it."""
+        """Name the server that a standby follows, if this role may see it."""
         row = self.connection.execute(query("sender")).fetchone()
         settings = conninfo_to_dict(str(row[2])) if row and row[2] else {}
         host, port = (row[0], row[1]) if row and row[0] else (settings.get("host"), settings.get("port", "5432"))
@@ -127,7 +127,7 @@ class Session:
         return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
     def rows(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query, in a transaction of its own that is committed; tried again after a conflict."""
+        """The rows of a query in its own transaction, which is committed; retried after a conflict."""
         statement = self.statement(text, **parts)
 
         def once() -> list[ServerRow]:
@@ -141,7 +141,7 @@ class Session:
         return row
 
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query that waits for a second by the clock of the server; none if that was set back.
+        """The rows of a query that waits for a second by the server's clock; no rows if the clock was set back.
 
         PostgreSQL's pg_sleep(), by which the SQL edition waits, would then go on for as long as it was set back.
         """
@@ -152,7 +152,7 @@ class Session:
             with suppress(psycopg.Error):
                 self.connection.cancel_safe()
 
-        # Python fails with "release unlocked lock" where an interrupt comes within start() or join().
+        # Python fails with "release unlocked lock" if an interrupt comes within start() or join().
         timer = threading.Timer(LONGEST_WAIT, end)
         try:
             with uninterrupted():
@@ -183,7 +183,7 @@ class Session:
         return Table(*rows[0])
 
     def check_name(self, table: Table) -> None:
-        """An error if another table has its name: writers find that one. A table that was only renamed is read on."""
+        """Raise an error if another table has the name, since writers find that one. Renaming alone is accepted."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(
@@ -201,7 +201,7 @@ class Session:
         return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
-        """A query in a transaction that is left open, in which nobody changes the columns of a table.
+        """A query in a transaction that is left open, and in which the columns of a table cannot change.
 
         They are what they are when it begins: a statement that is to return rows of the table must not be planned
         before one that changes their type, and run after it.
@@ -211,7 +211,7 @@ class Session:
         return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
-        """A query in a transaction of one snapshot, which is left open: what it says of a table stays so."""
+        """A query in a transaction with one snapshot that is left open: what it reports of a table stays true."""
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
@@ -227,7 +227,7 @@ class Session:
 
 
 def same_server(session: Session) -> str:
-    """The connection string of a session, led to the server that it has found among several."""
+    """The connection string of a session, limited to the server that it found among several."""
     info = session.connection.info
     address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
     return make_conninfo(
@@ -237,18 +237,18 @@ def same_server(session: Session) -> str:
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """Whether the same may well succeed later: the server is away, restarts, or resolved a conflict.
+    """True if a retry is likely to succeed: the server is away, restarting, or has resolved a conflict.
 
     >>> may_pass(psycopg.errors.AdminShutdown()), may_pass(psycopg.errors.UndefinedTable())
     (True, False)
     """
-    if error.sqlstate is None:  # said by the client: the connection is lost, or was not to be had
+    if error.sqlstate is None:  # raised by the client: the connection was lost, or could not be made
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(PASSING) or index_went(error)
 
 
 def index_went(error: psycopg.Error) -> bool:
-    """Whether an index disappeared under a query: on a standby DROP INDEX CONCURRENTLY does not lock the table.
+    """True if an index disappeared under a query: on a standby DROP INDEX CONCURRENTLY does not lock the table.
 
     >>> index_went(psycopg.errors.InternalError_("could not open relation with OID 16384"))
     True
@@ -257,14 +257,14 @@ def index_went(error: psycopg.Error) -> bool:
 
 
 def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
-    """A server's error in its own words, with the advice it gives; exit code 2 where the fault is in the question.
+    """A server's error in its own words, with its hint; exit code 2 if the request was wrong.
 
-    The acceptance is the option by which another origin is accepted.
+    ``acceptance`` is the option by which another origin is accepted.
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or setting_of(error))):
-        # Names in it may have line ends, too: no line is the tool's but those that begin with a word.
+        # Names in it may contain newlines: only lines that begin with a label are the tool's.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
         message += "\nThat is what --accept-table does, once."
@@ -275,7 +275,7 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint to the setting by which the server ended something, if it was one. Its message may be in any language.
+    """A hint to the setting by which the server ended a statement. The server's message may be in any language.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

@@ -12,7 +12,7 @@ from psycopg.abc import Buffer
 from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
-ROWS_AT_ONCE = 1000  # of those that libpq has received, before a block is ended
+ROWS_AT_ONCE = 1000  # rows that libpq has received, after which a block ends
 
 TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
@@ -27,7 +27,7 @@ class Rows:
         return len(self.lengths)
 
     def __getitem__(self, part: slice) -> "Rows":
-        """Some of them, not copied.
+        """Some of the rows, not copied.
 
         >>> bytes(Rows(b"onetwothree", [3, 3, 5])[1:].content)
         b'twothree'
@@ -37,7 +37,7 @@ class Rows:
 
 
 class Stream:
-    """Statements of one transaction, sent at once: the server works while the client does something else.
+    """Statements of one transaction, sent at once: the server works while the client does other work.
 
     psycopg's own COPY takes a round trip for each statement, and twice the CPU time for a row.
     """
@@ -55,12 +55,12 @@ class Stream:
         self.answer = None
 
     def wait(self) -> None:
-        """For more from the server; handlers of signals run meanwhile."""
+        """Wait for more data from the server; signal handlers run meanwhile."""
         self.readable.poll()
         self.server.consume_input()
 
     def result(self) -> pq.abc.PGresult | None:
-        """Of the next statement; None after the last. The error of a statement leaves nothing of the transaction."""
+        """The result of the next statement; None after the last. An error of a statement rolls back the transaction."""
         while self.server.is_busy():
             self.wait()
         result = self.server.get_result()
@@ -71,13 +71,13 @@ class Stream:
                     pass
                 self.connection.rollback()
             raise error
-        if result is not None and result.status in TO_BE_SENT:  # libpq would say so again and again
+        if result is not None and result.status in TO_BE_SENT:  # libpq would return the same result forever
             self.connection.close()
             raise psycopg.OperationalError("the server waits for rows, and nobody has any for it")
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Up to a COPY, or to the end: the first row of the last query, as text; nothing if it has none."""
+        """Read up to a COPY, or to the end: returns the first row of the last query, as text, if it has one."""
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:
@@ -87,12 +87,12 @@ class Stream:
         return self.answer
 
     def blocks(self) -> Generator[Rows, None, None]:
-        """The rows of the COPY, many at a time, a large one alone; begin() says what comes after it."""
+        """The rows of the COPY, many at a time, a large one alone; begin() returns what follows the COPY."""
         self.begin()
         content, lengths, length = bytearray(), list[int](), 0
         try:
             while length >= 0:
-                # This loop is most of what a client does for a row.
+                # This loop takes most of the client's time per row.
                 for length, row in map(self.server.get_copy_data, repeat(1, ROWS_AT_ONCE)):
                     if not 0 < length <= BLOCK_BYTES:
                         break
@@ -105,10 +105,10 @@ class Stream:
                     yield Rows(row, [length])
                 elif length == 0:
                     self.wait()
-                del row  # it may be large: not two at a time
+                del row  # the row may be large: free it before the next
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt, or nobody wants the rest
+        except BaseException:  # an interrupt, or the caller stops reading
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise

@@ -47,7 +47,7 @@ TRIES = 5
 
 
 class ShardsCounter(Counter):
-    """The count of one table, in a session on the coordinator: each shard is counted on its node."""
+    """The count of a distributed table, in a session on the coordinator: each shard is counted on its node."""
 
     def attach(self, session: Session) -> None:
         self.session = session
@@ -55,7 +55,7 @@ class ShardsCounter(Counter):
         self.table = self.distributed.table
 
     def ask(self, statement: sql.SQL) -> int:
-        """The sum over all shards, if they were the same before and afterwards: a copy of a row is none of its own.
+        """The sum over all shards, if these were the same before and after: a moved shard would be counted twice.
 
         A fold is not asked for twice: what it has added before shards were moved is part of the sum.
         """
@@ -64,7 +64,7 @@ class ShardsCounter(Counter):
             shards = self.distributed.shards()
             if statement is not FOLD:
                 found.clear()
-            with suppress(psycopg.errors.UndefinedTable):  # one that was moved away in this moment
+            with suppress(psycopg.errors.UndefinedTable):  # a shard was moved at this moment
                 for shard in shards:
                     found[shard.key] = found.get(shard.key, 0) + self.ask_shard(shard, statement)
                 if self.distributed.shards() == shards:
@@ -77,7 +77,7 @@ class ShardsCounter(Counter):
                 (number,) = node.row(statement, table=node.table(shard.table).oid)
             except psycopg.errors.ObjectNotInPrerequisiteState as error:
                 if statement is STOP:
-                    return 0  # of one that was moved, and has none
+                    return 0  # a moved shard has no count
                 raise InputError(
                     f"{shard.place}: {explained(error)}\n"
                     f"HINT:  After a shard was moved or split: inorder citus {self.name}, and count --shards --start."

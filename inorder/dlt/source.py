@@ -1,4 +1,4 @@
-"""The resource: batches of a table, and the position after them in the state of the resource.
+"""The resource: batches of a table, and the position after them in the resource's state.
 
 dlt puts rows and state into one load package, and neither if the extraction fails: a row is in a package exactly once.
 """
@@ -83,7 +83,7 @@ def marked(read: Iterator[pa.Table], found: dict[str, Any]) -> Iterator[pa.Table
 def copied(
     reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], found: dict[str, Any]
 ) -> Iterator[pa.Table]:
-    """The changes, to be merged. A batch with the whole table is a package of its own, which replaces what was."""
+    """The changes, to be merged. A batch with the whole table is a package of its own, which replaces the table."""
     key = [column.name for column in reader.columns() if column.is_key]
     before = state.get("position")
     if before is not None:
@@ -108,7 +108,7 @@ def copied(
 
 
 def by_column(hints: Any) -> dict[str, Any]:
-    """What the caller says of columns: in a dictionary, a list, or a model of pydantic.
+    """The caller's hints for columns, given as a dictionary, a list, or a model of pydantic.
 
     >>> by_column([{"name": "n", "data_type": "text"}]), by_column(None)
     ({'n': {'name': 'n', 'data_type': 'text'}}, {})
@@ -119,7 +119,7 @@ def by_column(hints: Any) -> dict[str, Any]:
 
 
 def hints_for(columns: Sequence[TableColumn]) -> dict[str, Any]:
-    """Hints for columns that are text in Arrow, and more in dlt.
+    """Hints for columns that are text in Arrow, but have a type in dlt.
 
     >>> hints_for([TableColumn("n", "integer", "int4"), TableColumn("body", "jsonb", "jsonb")])
     {'body': {'data_type': 'json'}}
@@ -132,7 +132,7 @@ def fields_for(given: Mapping[str, Any], columns: Sequence[TableColumn]) -> list
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:
-    """A column in a type of Arrow that dlt has, or as a hint of the caller's says.
+    """A column in an Arrow type that dlt has, or in the type of the caller's hint.
 
     >>> uuids, number = TableColumn("u", "uuid[]", "_uuid", -1, "uuid"), TableColumn("n", "numeric", "numeric")
     >>> field_for(uuids, None).type, field_for(number, None).type
@@ -161,7 +161,7 @@ def batches(
     reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
     table: Reader | None = None,
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """The rows of batch after batch, of another table if positions are in its log.
+    """The rows of batch after batch; read from another table if the positions are in its log.
 
     The state has the position after those that are handed out.
 

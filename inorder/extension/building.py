@@ -1,4 +1,4 @@
-"""Build the extension, out of tree, from the checkout or from the sources that the wheel carries."""
+"""Build the extension outside of the tree, from the checkout or from the sources in the wheel."""
 
 import fcntl
 import hashlib
@@ -13,7 +13,7 @@ from inorder import sources
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
 
-# make knows no path with blanks or quotes, whatever they are escaped by.
+# make cannot handle paths with blanks or quotes, however they are escaped.
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
@@ -23,7 +23,7 @@ def checkout_folder() -> Path | None:
 
 
 def source_folder() -> Path | None:
-    """The checkout, else what the wheel carries. The tool of a distribution may carry no C."""
+    """The checkout, else the sources in the wheel. A tool packaged by a distribution may have no C sources."""
     try:
         folder = sources.folder()
     except InputError:
@@ -38,7 +38,7 @@ def require_plain(*paths: Path) -> None:
 
 
 def has_library_headers(compiler: str) -> bool:
-    """Whether those of the C library are there: Debian's compiler comes without."""
+    """True if the headers of the C library are installed: Debian's compiler does not depend on them."""
     command = [compiler, "-xc", "-E", "-o", os.devnull, "-"]
     return subprocess.run(command, check=False, capture_output=True, input=b"#include <stdio.h>\n").returncode == 0
 
@@ -65,7 +65,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
     build.mkdir(parents=True, exist_ok=True)
     command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["-j", str(len(os.sched_getaffinity(0)))]
-    # Bitcode is for inlining into JIT-compiled queries, which a key never is; it needs clang.
+    # Bitcode needs clang, and is for inlining into JIT-compiled queries; generators of keys are never inlined.
     command += ["with_llvm=no", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
@@ -73,7 +73,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
 
 
 def build_folder(server: Installation, source: Path) -> Path:
-    """Where the objects for this server and these options are kept, so that the next run need not compile."""
+    """The folder of the objects for this server and these options, kept to avoid compiling again."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"
@@ -88,10 +88,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build_into(server: Installation, source: Path, build: Path, target: Path, others: Sequence[Path] = ()) -> None:
-    """Objects are kept in ``build``. Below target each file has the path that it has on the server."""
+    """Build into ``target``, where each file has its path on the server. Objects are kept in ``build``."""
     require_plain(source, server.bindir, build)
     require_tools(server)
-    stage = build / "stage"  # the target's path may be one that make does not know
+    stage = build / "stage"  # make may not be able to handle the target's path
     with locked(build):
         for folder in (source, *others):
             run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")

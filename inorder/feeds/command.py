@@ -1,4 +1,4 @@
-"""``inorder feeds``: its options, and the call of the reading."""
+"""``inorder feeds``: its options, and the call that reads feeds."""
 
 import sys
 import time
@@ -12,7 +12,8 @@ from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
 
-# Of a feed with new rows, whose reader has found nothing for a while: polls in vain are recorded twice a minute.
+# Polls that find nothing are recorded twice a minute: after an idle period a feed with new rows may look late for this
+# time.
 LEAST_CHECK = 60.0  # seconds
 
 
@@ -31,7 +32,7 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
     """
     if out is not None:
         require_writable(out)
-    # Loads the driver, which the help does not need.
+    # Imports the driver, which --help does not need.
     from inorder.connection.reconnect import forever, once  # noqa: PLC0415
     from inorder.feeds.reading import Reading  # noqa: PLC0415
 

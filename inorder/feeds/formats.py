@@ -1,4 +1,4 @@
-"""How readings of feeds are written: for people, for programs, for Prometheus."""
+"""Output formats of readings of feeds: for people, for programs, for Prometheus."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,16 +8,16 @@ from typing import Any
 from inorder.text import aligned, filled, one_line, plural, widths_of
 from inorder.units import time_text
 
-Row = dict[str, Any]  # a row of the query feeds
+Row = dict[str, Any]  # a row of the query "feeds"
 
 LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
 LEAST_CELL = 10
-DROPPED = "(dropped)"  # the table
-COUNTED = 10_000  # rows; of more the view does not say how many
+DROPPED = "(dropped)"  # in place of the table
+COUNTED = 10_000  # rows; the view does not count further
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
-# Gauges, from the column of the query: null has no sample.
+# Gauges by column of the query; a null makes no sample.
 GAUGES = {
     "caught_up": "Whether all committed rows are read and no batch is unfinished; no sample if that is not known.",
     "lag_seconds": "Most seconds for which rows may be unread; 0 if all are read, else up to a minute too many.",
@@ -36,7 +36,7 @@ GAUGES = {
 
 
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
-    """Columns for people, as wide as the terminal; where the last has no room, it is a line of its own."""
+    """Columns for people, as wide as the terminal; the last column gets its own line if it does not fit."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
@@ -55,7 +55,7 @@ def length(widths: Sequence[int]) -> int:
 
 
 def fitted(widths: list[int], line: int) -> list[int]:
-    """The widths of columns, the widest of them reduced until a line has room for all.
+    """The widths of columns; the widest are reduced until all fit into a line.
 
     >>> fitted([30, 4, 20], 44), fitted([30, 4, 20], 10)
     ([18, 4, 18], [10, 4, 10])
@@ -79,7 +79,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def table_text(row: Row) -> str:
-    """The table, and another one that has its former name.
+    """The table, and another table that has taken its name.
 
     >>> table_text({"table": "public.former", "swapped": True, "namesake": "public.events"})
     'public.former, not public.events'
@@ -90,7 +90,7 @@ def table_text(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """The longest time for which rows may be unread: the poll before that is known; the last one may not be.
+    """The longest time for which rows may be unread: since the poll before the last, whose rows may be undelivered.
 
     >>> [lag({"caught_up": known, "lag_seconds": 90}) for known in (True, False, None)]
     ['caught up', 'up to 90 s', '0 to 90 s']
@@ -101,7 +101,7 @@ def lag(row: Row) -> str:
 
 
 def rows_text(row: Row) -> str:
-    """The rows that are unread, as far as they are counted.
+    """The number of unread rows, as far as it is counted.
 
     >>> [rows_text({"caught_up": False, "backlog_rows": count}) for count in (1200, 10_000, None)]
     ['1,200', '10,000+', '?']
@@ -173,13 +173,13 @@ def as_prometheus(rows: Sequence[Row]) -> str:
     lines = []
     for gauge, text in GAUGES.items():
         lines += [f"# HELP inorder_feed_{gauge} {text}", f"# TYPE inorder_feed_{gauge} gauge"]
-        # A truth is 1 or 0.
+        # Booleans are 1 or 0.
         lines += [f"inorder_feed_{gauge}{labels(row)} {row[gauge] + 0}" for row in rows if row[gauge] is not None]
     return "\n".join(lines)
 
 
 def labels(row: Row) -> str:
-    r"""What distinguishes a sample from others.
+    r"""The labels of a sample, which distinguish it from others.
 
     >>> print(labels({"feed": 'a"b', "owner": "o\\w", "table": "line\nend", "database": "d"}))
     {feed="a\"b",owner="o\\w",table="line\nend",database="d"}

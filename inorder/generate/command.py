@@ -22,7 +22,7 @@ MOST_DAYS = 1_000_000
 MOST_LAG = 86_400
 MOST_NODES = 1000
 
-# The range of ticks that a kind can hold, and the text for it.
+# The range of ticks that a kind can represent, and the text for it.
 RANGES = {
     "uuid-v1": (0, 2**60 - 1, "1582-10-15 to 5236-03-31"),
     "uuid-v7": (TICKS_TO_1970, TICKS_TO_1970 + 2**48 * 10_000 - 1, "1970-01-01 to 10889-08-02"),
@@ -66,7 +66,7 @@ def data_set_of(
     seed: int,
 ) -> DataSet:  # fmt: skip
     now = moment(until)
-    if not 0 <= lag <= MOST_LAG:  # also false for nan
+    if not 0 <= lag <= MOST_LAG:  # refuses NaN, too
         raise InputError(f"--lag must be from 0 to {MOST_LAG:,} seconds, not {lag:g}")
     if interval_days is not None and not historic:
         raise InputError(f"--interval-days {interval_days:g} requires --historic; --now makes a value each 100 ns")
@@ -115,7 +115,7 @@ STANDARD_OUTPUT = 1
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A stream to write to. What is no file (a device, a pipe) cannot be replaced, and is written straight."""
+    """A stream to write to. A device or a pipe cannot be replaced, and is written directly."""
     if path == DASH:
         try:
             with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
@@ -136,7 +136,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
-    """Everything, in chunks; with a bar on stderr where that is a terminal and the data do not go to one."""
+    """Write everything in chunks, with a progress bar on stderr if it is a terminal that does not receive the data."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
         raise InputError("a terminal cannot show the binary format; give --out, or send it into a pipe")

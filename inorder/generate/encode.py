@@ -1,4 +1,4 @@
-"""Words to bytes: lines of text, or the rows of PostgreSQL's binary COPY format. Pure, but for buffers used again."""
+"""Words to bytes: lines of text, or rows of PostgreSQL's binary COPY format. Pure, except for reused buffers."""
 
 from itertools import product
 from typing import Any
@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from inorder.generate.times import Words
 
-# Eight quarters of words, four digits each, between the hyphens; and the end of the line.
+# Offsets of the eight quarters of two words, four digits each, between the hyphens; then the newline.
 TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)
 TEXT_LENGTH = 37
 HYPHENS = (8, 13, 18, 23)
 
 # https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"
-COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of the header's extension
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of the header extension
 COPY_TRAILER = b"\xff\xff"
 COPY_ROW = np.dtype([("columns", ">i2"), ("length", ">i4"), ("high", ">u8"), ("low", ">u8")])
 
@@ -43,7 +43,7 @@ class TextLines:
         self.fields = [self.lines.reshape(-1).view(np.dtype(layout))[name] for name in names]
 
     def encode(self, high: Words, low: Words) -> memoryview:
-        """Four digits at a time from a table of all 65,536, into lines whose hyphens are there already."""
+        """Write four digits at a time, from a table of all 65,536, into lines that contain the hyphens."""
         columns = np.concatenate((quarters(high), quarters(low)), axis=1).T
         for field, column in zip(self.fields, columns, strict=True):
             field[: len(high)] = self.table[column]
@@ -66,7 +66,7 @@ class CopyBinary:
         return rows.view(np.uint8).data
 
 
-Encoder = TextLines | CopyBinary  # what it has encoded is good until the next chunk is
+Encoder = TextLines | CopyBinary  # their result is valid until the next chunk is encoded
 ENCODERS: dict[str, type[Encoder]] = {"text": TextLines, "copy-binary": CopyBinary}
 
 

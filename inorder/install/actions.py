@@ -1,4 +1,4 @@
-"""What each form of ``inorder install`` does and prints."""
+"""The actions of ``inorder install``, and their output."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def install(target: Target, request: Request) -> None:
 
 
 def check_owner(offer: Offer) -> None:
-    """An error if what is there may be of anybody: nothing of it is called, and nothing says that it is inorder."""
+    """Refuse installed objects that may be anybody's. Calling them would be unsafe, even to identify inorder."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
             f"what looks like {offer.installed} belongs to role '{one_line(offer.installed.owner)}', "
@@ -89,7 +89,7 @@ def say_path(target: Target, installed: Installed) -> None:
 
 
 def check(target: Target, request: Request) -> None:
-    """Which editions could be installed. Writes nothing. Exit code 2 if none, or not the one that was asked for."""
+    """Print which editions could be installed. Writes nothing. Exit code 2 if none, or not the requested one."""
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))

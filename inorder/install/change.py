@@ -1,4 +1,4 @@
-"""What ``inorder install`` writes: it installs, upgrades and removes an edition, each in one transaction."""
+"""Changes by ``inorder install``: it installs, upgrades and removes an edition, each in one transaction."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def install(target: Target, kind: str) -> None:
 
 
 def upgrade(target: Target, installed: Installed) -> None:
-    """To the version of the tool or, of the C extension, the one that the server has."""
+    """Upgrade to the version of the tool or, for the C extension, to the version that the server has."""
     if installed.edition == C:
         target.run("ALTER EXTENSION inorder UPDATE")
     else:
@@ -39,7 +39,7 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """What is lost, a line each; an error with all that of the user's would fail afterwards, and what ends that."""
+    """Losses by a removal, one per line; an error lists all user objects that would then fail, each with a remedy."""
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
     columns = given_values(dependents)
@@ -53,18 +53,18 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     return lost(target, installed, columns) + [f"what {row['described']} calls of it" for row in callers]
 
 
-Obstacles = Iterator[tuple[str, str]]  # what is in the way, and what removes that
+Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
 
 
 def of_others(target: Target, installed: Installed) -> Obstacles:
-    """The schemas of the SQL edition, which are dropped as a whole, may have what is not inorder's."""
+    """Objects of others in the schemas of the SQL edition, which are dropped as a whole."""
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=made(target.sources))):
         names = listed(row["described"] for row in rows)
         yield f"its schema has what is not inorder's: {names}", "move it into another schema, or drop it"
 
 
-# What changes_disable() drops with the triggers of the table that is logged.
+# Triggers that changes_disable() drops together with those of the logged table.
 OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
 
 
@@ -101,7 +101,7 @@ def of_callers(used: list[str]) -> Obstacles:
 
 
 def given_values(dependents: list[Row]) -> list[Row]:
-    """Columns with a default or an expression of inorder's; those of a partition only if its parent has none."""
+    """Columns with a default or an expression of inorder's; columns of a partition only if its parent has none."""
     return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
 
 
@@ -121,11 +121,11 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
 
 
 def remove(target: Target, installed: Installed) -> None:
-    """The guards, the columns that inorder gives values, and inorder; an extension is dropped with RESTRICT."""
+    """Drop the guards, the columns whose values inorder makes, and inorder; an extension is dropped with RESTRICT."""
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:
-        table = sql.SQL(item["relation_name"])  # by regclass, quoted
+        table = sql.SQL(item["relation_name"])  # quoted by regclass
         target.run(sql.SQL(statement).format(table=table, name=sql.Identifier(item[name])))
 
     for item in dependents:

@@ -1,4 +1,4 @@
-"""The SQL edition: the sources in sql/, with the bodies in sql/plain/ in the place of those in C.
+"""The SQL edition: the sources in sql/, with the bodies in sql/plain/ in place of those in C.
 
 ``make sql-edition`` and ``script/sql-edition`` call this with nothing but Python: it imports no package.
 
@@ -20,29 +20,29 @@ from typing import NamedTuple
 
 from inorder.errors import InorderError
 
-# Sources of the C edition only. A file of the same name in sql/plain takes its place, if there is one.
+# Sources of the C edition only. If sql/plain has a file of the same name, it is used instead.
 WITHOUT = {
     "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "uuid_v1", "time_bounds",
     "uuid_extras", "rights",
 }  # fmt: skip
 
-# Of each function that reads tables of users: the planner would evaluate their CHECK constraints as the reader. By it
-# sql/plain/rights.sql finds these functions.
+# Set for every function that reads user tables, because the planner would evaluate their CHECK constraints as the
+# reader. sql/plain/rights.sql finds these functions by this setting.
 TABLES = "constraint_exclusion = off"
 READS = (
     "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",
     "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
     "extra_float_digits = 1", "bytea_output = 'hex'",
 )  # fmt: skip
-# Of what the caller calls, and so of all that this calls: how names are written that a position remembers, and how
-# texts and PL/pgSQL are understood.
+# Set for functions that users call, and thereby for all that these call: settings that change how names in a position
+# are written, and how texts and PL/pgSQL are interpreted.
 PINNED = (
     "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# A setting of the server's that matters to nobody, since a role without privileges cannot attach one of ours to a
-# function.
+# A setting of the server that has no effect here. It marks functions, because a role without privileges cannot attach a
+# setting of ours to a function.
 WRITES = "geqo_seed = 0.716284"
 # With the first the plan of a session that found the state small does not read all dead versions of it later: see
 # state.c. Where a plan has a sequential scan all the same, its cost of 10^10 has PostgreSQL before 18 compile it.
@@ -68,7 +68,7 @@ class Body(NamedTuple):
 
 
 def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
-    """What a file of sql/plain puts first, and its bodies."""
+    """The text before the first body in a file of sql/plain, and its bodies."""
     path = sources / "sql" / "plain" / f"{name}.sql"
     if not path.exists():
         return "", {}
@@ -86,7 +86,7 @@ def definition(head: str, labels: str, body: Body) -> str:
     if "bare" in settings:
         return f"CREATE FUNCTION {head}\nLANGUAGE plpgsql{labels} AS $$\n{text}\n$$;"
     clauses = ["search_path = pg_catalog, pg_temp"]
-    # The state has row security. That of a table is looked at, whatever the setting is: see hides_rows().
+    # The state has row security. hides_rows() examines that of a table whatever the setting is.
     clauses += [] if "keys" in settings else ["row_security = on"]
     clauses += READS if "reads" in settings else [TABLES] if "tables" in settings else []
     clauses += [WRITES, *BY_INDEX] if "writes" in settings else []
@@ -154,13 +154,13 @@ def version(sources: Path) -> str:
 
 
 def listed(sources: Path) -> list[str]:
-    """The sources of the extension in sql/, without their suffix, in the order of the Makefile."""
+    """The sources of the extension in sql/, without suffix, in the order of the Makefile."""
     makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     return str(re.findall(r"^SQL_SOURCES = (.*)$", makefile, re.M)[0]).replace(".sql", "").split()
 
 
 def names(text: str) -> list[str]:
-    """What a script may use of the server that not every server lets every role use.
+    """Names of the server in a script that some servers do not let every role use.
 
     >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
     ['pg_x', 'pg_y', 'pg_z']
@@ -170,10 +170,10 @@ def names(text: str) -> list[str]:
 
 
 def made(sources: Path) -> list[str]:
-    """Names of what this edition has put into its two schemas, in this version or in a released one."""
+    """Names that this version or a released one has created in the two schemas of this edition."""
     released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
     text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
-    # Views that a loop creates are known by the statements that write to them.
+    # A view that a loop creates is found by the statements that write to it.
     writes = r"^(?:CREATE (?:FUNCTION|VIEW|TABLE|TYPE|DOMAIN)| *UPDATE) (?:inorder|inorder_internal)\.(\w+)"
     return sorted(set(re.findall(writes, text, re.M)))
 
@@ -183,12 +183,12 @@ def parts(sources: Path) -> str:
     for source in listed(sources):
         name = Path(source).name
         found.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
-    # It has no schema for the one function that queries call.
+    # The one function that queries call has no schema of its own in this edition.
     return remove_rows("".join(found)).replace("inorder_text.", "inorder_internal.")
 
 
 def remove_rows(text: str) -> str:
-    """Roles have no DELETE on the state, by which they could lock it, but views of what they may delete.
+    """Replace DELETE on the state, a privilege that would let roles lock it, by an UPDATE of a view of removable rows.
 
     Such a statement finds no row for FOUND.
 
@@ -201,7 +201,7 @@ def remove_rows(text: str) -> str:
 
 def script(sources: Path, schema: str) -> str:
     text = parts(sources)
-    # The schema of the tests is there already.
+    # The schema of the tests exists already.
     if schema == "public":
         text = re.sub(rf"^({'|'.join(OF_SCHEMA)}) @extschema@[^;]*;\n", "", text, flags=re.M)
     return filled(text, sources, schema)
@@ -227,7 +227,7 @@ END $_inorder_do_$;
 
 
 def whole(text: str) -> str:
-    """A script as one statement, for any client.
+    """A script as one statement, which any client can send.
 
     One that goes on after an error would put the rest into schemas of others; one that splits a script at semicolons
     would do so within BEGIN ATOMIC.

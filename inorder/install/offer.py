@@ -1,4 +1,4 @@
-"""What a server offers: which editions of inorder it can have, what prevents the others, and which one it has."""
+"""The offer of a server: which editions of inorder it can have, what prevents the others, and which one it has."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Offer:
-    """Facts about a database, by install_facts.sql and by asking for the WAL, and the schema that was asked for."""
+    """Facts about a database, from install_facts.sql and from reading the WAL position, and the requested schema."""
 
     schema: str
     version_number: int
@@ -63,7 +63,7 @@ class Offer:
         return None
 
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
-        """What prevents an edition; nothing if it can be installed. ``replaces``: in the place of the one there is."""
+        """Obstacles to an edition; empty if it can be installed. ``replaces``: instead of the installed edition."""
         found = self.general_problems()
         found += {C: self.c_problems, SQL: self.sql_problems}[edition]()
         return found + ([] if replaces else self.taken_names(edition))
@@ -111,7 +111,7 @@ class Offer:
         return found
 
     def taken_names(self, edition: str) -> list[str]:
-        """Schemas that are there already. The C extension goes into any schema; no other role writes to its state."""
+        """Existing schemas with needed names. The C extension fits any schema, as no other role writes to its state."""
         found = []
         if self.state_owner is not None:
             found.append(f"schema inorder_internal exists already, of role '{self.state_owner}'")
@@ -132,7 +132,7 @@ class Offer:
 
 
 def chosen(offer: Offer, asked: str | None, replaces: bool = False) -> str:
-    """The edition to install: the one that was asked for, or the best; an error that says why not."""
+    """The edition to install: the requested one, or the best; an error that says why it is not possible."""
     edition = asked or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)

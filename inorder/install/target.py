@@ -1,4 +1,4 @@
-"""A database, as ``inorder install`` sees it: one session, in which everything is done by transactions."""
+"""A database as ``inorder install`` sees it: one session, in which all work is done in transactions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from inorder.errors import InorderError
 from inorder.install import edition
 from inorder.install.offer import Installed, Offer
 
-# Nothing is left to the defaults of the role or of the database.
+# Settings of role and database must not matter.
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
     "('row_security', 'on'), ('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), "
@@ -53,7 +53,7 @@ class Target:
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
 
     def wal_problem(self) -> str | None:
-        """What the server says instead of its position in the WAL. The script of the SQL edition asks for that, too."""
+        """The server's error instead of its position in the WAL, which the script of the SQL edition reads, too."""
         try:
             with self.connection.transaction():
                 self.connection.execute("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
@@ -67,7 +67,7 @@ class Target:
         return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
     def own_schemas(self, installed: Installed) -> list[str]:
-        """Schemas in which everything is of inorder; it is known of an extension what is."""
+        """Schemas that contain only objects of inorder; not needed for an extension, whose members the server knows."""
         return [] if installed.edition != "sql" else [installed.schema, "inorder_internal"]
 
 

@@ -1,4 +1,4 @@
-"""Updates of the SQL edition: what a script of before lacks, made from the sources as the edition itself is.
+"""Updates of the SQL edition: statements that an older script lacks, generated from the sources like the edition.
 
 sql/update/inorder-sql--OLD--NEW.sql has what changes in tables and types. To that comes here what differs between the
 released script of OLD and this version: functions, views, comments, policies and privileges. Once NEW is released, its
@@ -12,12 +12,12 @@ from pathlib import Path
 from inorder.errors import InputError
 from inorder.install.edition import script, version
 
-SCHEMA = "inorder"  # of released scripts
+SCHEMA = "inorder"  # the schema in released scripts
 PLACE = "@extschema@"
-# What ends a statement, and what hides a semicolon.
+# The ends of statements, and the tokens that may contain a semicolon.
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1|\bBEGIN ATOMIC\b.*?\nEND;|;", re.S)
 BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
-AGAIN = ("DO ", "GRANT ", "REVOKE ")  # may run twice, and privileges of new objects depend on them
+AGAIN = ("DO ", "GRANT ", "REVOKE ")  # can be repeated; privileges of new objects depend on them
 FUNCTION = re.compile(r"CREATE FUNCTION ([\w.]+\([^)]*\))")
 DEFAULT = re.compile(r" DEFAULT (?:'[^']*'|[^,)]+)")
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
@@ -50,7 +50,7 @@ def statements(text: str) -> Iterator[str]:
 
 
 def identities(script: list[str]) -> list[str]:
-    """For each statement that makes a function, its name and arguments, without defaults; nothing for others.
+    """The name and argument types of the function that each statement creates; "" for other statements.
 
     >>> identities(["CREATE FUNCTION f(a int DEFAULT 1, b text) RETURNS int RETURN 1;", "SELECT 1;"])
     ['f(a int, b text)', '']
@@ -60,7 +60,7 @@ def identities(script: list[str]) -> list[str]:
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """What brings a database from one script to another; templates are the statements of after, in any schema."""
+    """Statements that update a database from one script to another; templates are those of ``after`` in any schema."""
     functions, known = set(identities(before)), set(before)
     named = {match[0] for one in before for kind in (STATE, VIEW) if (match := kind.match(one))}
     policies = {match[1] for one in before if (match := POLICY.match(one))}
@@ -87,7 +87,7 @@ def removed(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def step(sources: Path, path: Path) -> str:
-    """The update that a file of sql/update makes, with @extschema@ in the place of the schema."""
+    """The update in a file of sql/update, with @extschema@ for the schema."""
     text = path.read_text(encoding="utf-8")
     _, old, new = path.stem.split("--")
     if new != version(sources):
@@ -104,7 +104,7 @@ def step(sources: Path, path: Path) -> str:
 
 
 def steps(sources: Path, old: str) -> list[Path]:
-    """The files that lead from a version to this one, each to the version after it."""
+    """The files that lead from a version to this one, each to the next version."""
     found, at = [], old
     while at != version(sources):
         following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{at}--*.sql"))

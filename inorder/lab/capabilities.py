@@ -1,6 +1,6 @@
-"""What the user's own server lets a run see and do, and what becomes of a plan there: what is not possible is named.
+"""Capabilities of the user's server, and the changes of a plan for it; impossible measurements are named.
 
-Pure. An experiment says by ``OwnRun`` what it does there, and adds what only it knows.
+Pure. An experiment declares by ``OwnRun`` what it does on such a server, and adds what only it knows.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from inorder.lab.setting import Plan, Setting, settings_of
 
 P = TypeVar("P", bound=Plan)
 
-SPARE_SESSIONS = 3  # beside the load's: this tool's own
+SPARE_SESSIONS = 3  # sessions of this tool, besides those of the load
 NO_INORDER = "Left out, since the database has no extension inorder that this role may use"
 VACUUMED = (
     "VACUUM frees no page while a transaction open elsewhere on that server may still see its rows. Autovacuum was off "
@@ -31,7 +31,7 @@ class Capabilities:
     in_recovery: bool
     counts: bool
     may_create: bool
-    schema_comment: str | None  # None: there is no such schema
+    schema_comment: str | None  # None if the schema does not exist
     may_checkpoint: bool
     sees_wal: bool
     sees_checkpoints: bool
@@ -42,7 +42,7 @@ class Capabilities:
     synchronous_commit: str
     language: str  # lc_messages
     tracks_commits: bool
-    leaves_database: bool = False  # to files or programs, as a superuser may
+    leaves_database: bool = False  # can read and write files or run programs, like a superuser
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -65,7 +65,7 @@ class Adapted(Generic[P]):
     notes: tuple[str, ...] = ()
 
     def but(self, *notes: str, **changes: object) -> "Adapted[P]":
-        """The same with other settings, and more to say ("" for nothing)."""
+        """The same with other settings and more notes ("" for none)."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
         return Adapted(plan, (*self.notes, *filter(None, notes)))
 

@@ -27,7 +27,7 @@ TURNS = (
 
 
 class Experiment(ABC, Generic[P]):
-    """One experiment of the lab, on one target. Each is a module in ``lab/experiments``; it is found there.
+    """One experiment of the lab, on one target. Each is a module in ``lab/experiments``, where it is found by name.
 
     ``name`` and ``summary`` are those of the module, ``Plan`` is the type of its plans. ``question`` is what its
     first verdict answers, ``studies`` the published ones that it follows. ``programs`` are those of PostgreSQL that
@@ -64,17 +64,17 @@ class Experiment(ABC, Generic[P]):
         self.plan = plan
         self.target = target
         self.progress = progress
-        self.measuring = ""  # what is measured, as progress says it
+        self.measuring = ""  # the current measurement, as shown by progress
         self.sessions = ExitStack()
 
     @classmethod
     @abstractmethod
     def room(cls, plan: P) -> tuple[int, str]:
-        """How many bytes on disk, and for what."""
+        """Bytes needed on disk, and their use."""
 
     @classmethod
     def index_folder(cls, plan: P) -> str:
-        """The user's folder in which its indexes are; "" if they are where the server is."""
+        """The user's folder for indexes; "" if they are in the server's data directory."""
         return ""
 
     @classmethod
@@ -83,7 +83,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def completed(cls, plan: P, own: bool) -> Adapted[P]:
-        """The plan with what is found out before the server is there, ``own``: the user's; and what is noted of it."""
+        """The plan, completed before the server is started, and notes about that. ``own``: on the user's server."""
         return Adapted(plan)
 
     @classmethod
@@ -92,14 +92,14 @@ class Experiment(ABC, Generic[P]):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Start the server as it is measured, and make what all measurements need."""
+        """Start the server with the settings of the measurement, and create what all measurements need."""
 
     @abstractmethod
     def stages(self) -> Sequence[Stage]:
-        """All that is measured, in stages."""
+        """All measurements, in stages."""
 
     def outcome(self, metrics: Metrics) -> str:
-        """The result of a measurement, for its line of progress: how long it took, unless an experiment says more."""
+        """The result of a measurement for its progress line: its duration, unless an experiment says more."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def show_step(self, text: str) -> None:
@@ -118,7 +118,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The questions that it answers, for the top of its page; none if too little was measured."""
+        """The answers for the top of the report; none if too little was measured."""
         found: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
         return found
 

@@ -1,4 +1,4 @@
-"""Where an experiment is run: on a server that is thrown away afterwards, or on the user's own."""
+"""Where an experiment runs: on a server that is thrown away afterwards, or on the user's own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -22,38 +22,38 @@ from inorder.lab.targets.own_server import OwnServer, described, require_unchang
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
-# An empty server with 40 MB, its programs with up to 35, the WAL files that are kept for later (min_wal_size).
+# An empty server with 40 MB, its programs with up to 35, and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# Percent of what a row of an insert table needs when it is filled (253 bytes) that are its index: 48 of char(32) in
-# pages 70 % full.
+# The index's share, in percent, of the bytes that a row of an insert table needs when filled (253): 48 bytes of
+# char(32) in pages that are 70 % full.
 INDEX_SHARE = 28
 
-# What a measurement's speed depends on, of what is known of the machine.
+# Properties of a machine on which the speed of a measurement depends.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 
 class Host(ABC):
-    """A server that experiments can be run on. ``name`` and ``whose`` say which, for people."""
+    """A server on which experiments can run. ``name`` and ``whose`` identify it for people."""
 
     name: str
     whose: str
 
     @abstractmethod
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """What can be run there of a plan, and what is noted of it."""
+        """The part of a plan that can run there, and notes about the rest."""
 
     @abstractmethod
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
-        """An empty result that says what is about to run."""
+        """An empty result that describes the coming run."""
 
     @abstractmethod
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """An error if the rest of an interrupted run would not be like what its result has."""
+        """Raise an error if the rest of an interrupted run would not be comparable with its result so far."""
 
     @abstractmethod
     def open(self, kind: type[Experiment[P]], plan: P) -> Any:
-        """A context in which there is a Target for the experiment; an error first for what it lacks."""
+        """A context that provides a Target for the experiment, after checking its requirements."""
 
     def begin(self, kind: type[Experiment[P]], found: Adapted[P]) -> tuple[P, Result]:
         can = self.adapt(kind, found.plan)
@@ -62,7 +62,7 @@ class Host(ABC):
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Make an interrupted run ready to go on with there, and let it say so; an error if it may not."""
+        """Prepare to resume an interrupted run, and note that in the result; an error if it cannot be resumed."""
         self.require_same(kind, plan, result)
         if result.runs:
             commit = result.machine.get("commit") or "unknown"

@@ -33,15 +33,15 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# Rows of one INSERT while filling: about half a second, which is how soon a cancel is heard.
+# Rows of one INSERT while filling: about half a second, after which a cancel request is noticed.
 FILL_BATCH = 250_000
 
-# Heap and index of a key with random keys' free space, as measured at 10 M rows; and the WAL of its fill.
+# Heap and index of a key with the free space of random keys, as measured at 10 M rows; and the WAL of the fill.
 UUID_BYTES_PER_ROW = 83
 CHAR_BYTES_PER_ROW = 141
 FILL_WAL_PER_ROW = 170
 
-# What a fast machine inserts, with bigint and 8 sessions on 4 cores.
+# Rows a second that a fast machine inserts, with bigint and 8 sessions on 4 cores.
 INSERT_ROWS_PER_SECOND = 200_000
 
 
@@ -66,7 +66,7 @@ def row_bytes(kind: KeyKind) -> int:
 
 
 def bytes_needed(kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None) -> int:
-    """Each measurement (``turns``) adds rows to its table. The WAL of the fill is kept up to max_wal_size."""
+    """The space for all tables. Each measurement (``turns``) adds rows; WAL is kept up to max_wal_size."""
     added = turns * (inserts or seconds * INSERT_ROWS_PER_SECOND)
     return (rows + added) * sum(map(row_bytes, kinds)) + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL)
 
@@ -82,7 +82,7 @@ def speed_text(metrics: Metrics) -> str:
 
 
 class InsertTables:
-    """A table of each kind on a target; ``small`` is how large the server is while measuring, with ``settings``."""
+    """A table of each kind on a target; ``small`` is the size of the server while measuring, with ``settings``."""
 
     def __init__(
         self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int,
@@ -91,19 +91,19 @@ class InsertTables:
         self.target, self.kinds, self.small, self.workers = target, kinds, small, workers
         self.settings = {**(settings or {}), **({"max_wal_size": f"{max_wal_size // MB}MB"} if max_wal_size else {})}
         self.max_wal_size = max_wal_size
-        self.rows: dict[str, int] = {}  # of the tables there are
-        self.tablespace = ""  # of the indexes, quoted
+        self.rows: dict[str, int] = {}  # rows in each table that exists
+        self.tablespace = ""  # tablespace of the indexes, quoted
         self.filling = False
 
     def fill_stage(self, rows: int, kept: bool = True) -> Stage:
-        """``kept``: time and sizes are in the result. A resumed run fills again, since its server is another."""
+        """The stage that fills the tables; ``kept``: record time and sizes. A resumed run repeats it."""
         what = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{what}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
         return Stage(turns, int(kept), shuffled=False, warm_up=not kept, redone=True)
 
     def fill(self, rows: int) -> Iterator[Measured]:
-        """An interrupt ends all within a batch. A table that rounds at a smaller size have made larger is made anew."""
+        """Fill the tables. An interrupt ends it within a batch. Tables that grew too large are created again."""
         self.serve_for_filling()
         with self.target.connect() as connection:
             self.create(connection, rows)
@@ -113,7 +113,7 @@ class InsertTables:
             try:
                 for job in jobs:
                     yield Measured(job.result())
-            except BaseException:  # also that the caller takes no more of them
+            except BaseException:  # includes GeneratorExit, when the caller takes no more results
                 stop.set()
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -134,7 +134,7 @@ class InsertTables:
                 self.rows[name] = 0
 
     def begin(self, connection: Connection) -> None:
-        """What the first tables need besides."""
+        """Prepare the database before the first tables are created."""
 
     def fill_batch(self, connection: Connection, kind: KeyKind, rows: int) -> int:
         batch = min(FILL_BATCH, rows - self.rows[kind.name])
@@ -152,17 +152,17 @@ class InsertTables:
         return {"seconds": time.monotonic() - started, **sizes}
 
     def serve_for_measuring(self) -> None:
-        """Small memory, durable, and no page cache where the server can do without."""
+        """Serve with little memory, durably, and without the page cache if the server can do without it."""
         if self.filling:
             with self.target.connect() as connection:
-                self.target.checkpoint(connection)  # so that the stop has little left to write
+                self.target.checkpoint(connection)  # leaves little to write when the server stops
         self.target.serve_small(self.small, self.settings)
         self.filling = False
 
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Between two readings of the counters; each second ``show`` gets the TPS. ``dump_wal``: read the WAL, too."""
+        """Insert between two readings of the counters; ``show`` gets the TPS per second. ``dump_wal``: read the WAL."""
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
@@ -183,7 +183,7 @@ class InsertTables:
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
-            # Beyond that a checkpoint came by itself, and the files that were full before it may be gone.
+            # After more WAL a checkpoint may have run by itself, and recycled the files that were full before it.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
         metrics = {"tps": done.tps, "latency_ms": done.latency_ms, "inserts": done.transactions,
@@ -202,7 +202,7 @@ class InsertTables:
         return dict(self.target.counters(connection, kind)) | read_block_io(connection) | read_checkpoints(connection)
 
     def sizes(self, name: str, _seed: int = 0) -> Metrics:
-        """Sizes with leaf density, and the rows there are; the density takes reading all of the index."""
+        """Sizes with leaf density, and the number of rows. Measuring the density reads the whole index."""
         self.target.end_throttling()
         with self.target.connect() as connection:
             found = read_sizes(connection, self.kinds[name]) | read_leaf_density(connection, self.kinds[name])

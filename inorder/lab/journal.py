@@ -1,4 +1,4 @@
-"""The result file: JSON Lines, to which a line is added for each measurement.
+"""The result file: JSON Lines, with a line added for each measurement.
 
 The first line says what was asked, where, and how; each other line is a measurement, a note, or the end. What an
 interruption leaves can be read, and a run that is resumed goes on with it.
@@ -18,9 +18,9 @@ from inorder.files import failed, partial_of, write_whole
 from inorder.lab.results import Head, Result, Run, shortened
 
 SCHEMA_VERSION = 2
-MOST = 10**18  # nothing that is counted or measured here comes near it: bytes, rows, nanoseconds
+MOST = 10**18  # larger than any count or measurement: bytes, rows, nanoseconds
 
-GZIPPED = b"\x1f\x8b"  # what such a file begins with
+GZIPPED = b"\x1f\x8b"  # the first bytes of a gzip file
 
 # A result in a page, as ``embedded`` writes it.
 EMBEDDED = re.compile(rb'<script type="application/jsonl" id="inorder-result-\d+">(.*?)</script>', re.DOTALL)
@@ -36,7 +36,7 @@ class FirstLine(Head):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A measurement as it is checked when it is read."""
+    """A measurement as it is validated on reading."""
 
     step: str
     kind: str
@@ -79,7 +79,7 @@ def usual_name(what: str) -> str:
 
 
 class Journal:
-    """The file of one run. What was added to the result since is added to the file; other changes write it anew."""
+    """The file of one run. New measurements are appended; other changes rewrite the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class Journal:
         self.last = result.runs[-1] if result.runs else None
 
     def append(self, lines: bytes) -> None:
-        """Add lines; what a full disk leaves of one is no line."""
+        """Append lines; a partial line, left by a full disk, is ignored on reading."""
         target, _ = partial_of(self.path)
         try:
             with target.open("ab") as file:
@@ -126,13 +126,13 @@ def load_all(path: Path) -> list[Result]:
 
 
 def embedded(result: Result, number: int) -> str:
-    """The whole file as an element of a page: no character of it can end the element."""
+    """The whole file as an element of a page; its characters cannot end the element."""
     lines = lines_of(result).decode().replace("<", "\\u003c")
     return f'<script type="application/jsonl" id="inorder-result-{number}">{lines}</script>'
 
 
 def content_of(path: Path) -> bytes:
-    """All of a file; of one that gzip has compressed what was compressed."""
+    """The content of a file, decompressed if it was compressed by gzip."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -165,7 +165,7 @@ def require_version(content: bytes, name: str) -> None:
 
 
 def parse_lines(content: bytes) -> Result:
-    """The result in these lines. Behind the last end of line there is what an interruption left of a line."""
+    """The result in these lines. A partial line at the end, left by an interruption, is ignored."""
     lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("its first line, and no other, says what was run")

@@ -1,12 +1,12 @@
-"""The kinds of key that the lab compares: column type, default, index, and what they are called."""
+"""The kinds of key that the lab compares: column type, default, index, and label."""
 
 from dataclasses import dataclass, replace
 
 SCHEMA = "inorder_lab"
 
-# The index on the key: suffix of the kind's name, how it is called, and the statement that makes it.
+# The index on the key: suffix of the kind's name, its label, and the statement that creates it.
 PRIMARY = "primary"
-PACKED = "packed"  # added when the table is filled: built in order, its pages as full as they may be
+PACKED = "packed"  # added after the table is filled: built in order, with pages as full as fillfactor allows
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
 UNIQUE = "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"
 PLAIN = "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"
@@ -46,7 +46,7 @@ class KeyKind:
 
     @property
     def baseline(self) -> str:
-        """The kind that its ratios are to: the usual one with the same index."""
+        """The baseline of its ratios: the usual kind with the same index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
     @property
@@ -55,7 +55,7 @@ class KeyKind:
 
     @property
     def needs_inorder(self) -> bool:
-        """Whether the extension makes its keys.
+        """True if the extension makes its keys.
 
         >>> [name for name in BASE_KINDS if not KEY_KINDS[name].needs_inorder]
         ['bigint', 'random', 'random_char', 'random_ossp', 'comb', 'sequence64', 'unix32', 'newsequential']
@@ -67,7 +67,7 @@ class KeyKind:
         return "uuid-ossp" if "uuid_generate_v4(" in self.column else ""
 
     def statements(self, tablespace: str = "") -> list[str]:
-        """The SQL that makes the empty table with the index that it is filled with, in a tablespace (a quoted name)."""
+        """SQL that creates the empty table, with the index needed for the fill, in a tablespace (a quoted name)."""
         index = [] if self.index_kind.endswith(PACKED) else self.index_statements(tablespace)
         return [*self.table_statements(), *index]
 
@@ -85,7 +85,7 @@ class KeyKind:
         return [f"DROP TABLE IF EXISTS {self.table}", f"DROP SEQUENCE IF EXISTS {self.table}_numbers"]
 
     def index_statements(self, tablespace: str = "") -> list[str]:
-        """The SQL that makes the index, if there is to be one.
+        """SQL that creates the index, if the kind has one.
 
         >>> KEY_KINDS["random_plain"].index_statements('"fast"')
         ['CREATE INDEX random_plain_pkey ON inorder_lab.random_plain (id) TABLESPACE "fast"']
@@ -104,8 +104,9 @@ class KeyKind:
 
 BASELINE = "bigint"
 
-# Blocks of a second, not of a minute, where nothing else is said: at 10,000 rows/s and more a minute would be one large
-# random block. Slower and smaller blocks are those of study P3, UUIDs as their 32 hexadecimal digits those of P1.
+# Time-prefixed keys have blocks of a second instead of a minute unless noted: at 10,000 rows/s and more a minute would
+# be one large random block. Slower and smaller blocks are those of study P3; UUIDs as 32 hexadecimal digits are those
+# of P1.
 HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
 SEQUENCE = "CREATE SEQUENCE {schema}.{name}_numbers"
 PREFIXED = "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers'"
@@ -128,8 +129,8 @@ OTHERS = (
     KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),
 )
 
-# Those that study P3 names as forerunners: the prefix of each, then the bytes of a version-4 UUID from that place on.
-# COMB with its 48 bits of time in front, where PostgreSQL compares first. newsequentialid: a number, then a fixed node.
+# Kinds that study P3 cites as predecessors: a prefix, then the bytes of a version-4 UUID. COMB has its 48 bits of time
+# at the front, where PostgreSQL compares first. newsequentialid has a number, then a fixed node.
 BEFORE = "uuid DEFAULT encode({prefix} || {rest}, 'hex')::uuid"
 TIME = "int8send(({clock})::bigint)"
 MILLISECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()) * 1000)")
@@ -146,23 +147,23 @@ FORERUNNERS = tuple(
         ("newsequential", "newsequentialid", NUMBER, r"'\x80006e6f64650000'::bytea", SEQUENCE, "bigint 60%"),
     )
 )  # fmt: skip
-# More blocks of 256, of fewer pages each.
+# More blocks of 256 rows, with fewer pages each.
 SMALLER = (KeyKind("sequence256_few", "sequence, 256 × 512", f"{PREFIXED}, 256, 512)", SEQUENCE, shade="sequence 80%"),)
 EVERY = (*USUAL, *OTHERS, *SMALLER, *FORERUNNERS)
 
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
 BASE_KINDS = tuple(kind.name for kind in EVERY)
-FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib)  # what every server has
+FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib)  # kinds that every server supports
 
-# The colours that are not in the style sheet.
+# Colours that are not in the style sheet.
 SHADES = {kind.name: kind.shade.split() for kind in EVERY if kind.shade}
 
-# Each with each kind of index: random, random_unique, random_plain, random_none, and so on.
+# Each kind with each kind of index: random, random_unique, random_plain, random_none, and so on.
 KEY_KINDS = {variant.name: variant for kind in EVERY for variant in (kind.with_index(index) for index in INDEX_KINDS)}
 
 
 def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds with each of the indexes; a kind that names its index has that one.
+    """The kinds with each of the indexes; a kind whose name includes an index keeps that one.
 
     >>> with_indexes(("v7", "random"), ("primary", "none"))
     ('v7', 'random', 'v7_none', 'random_none')

@@ -1,4 +1,4 @@
-"""A result: every raw sample of an experiment and what it takes to judge and repeat it. Its file is journal.py's."""
+"""A result: all raw samples of an experiment, and the facts needed to judge and repeat it. journal.py stores it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from typing import Any
 
 LONGEST_VALUE = 80  # in an error message
 
-# max_wal_size while measuring. The server makes a checkpoint when 1 / (1 + checkpoint_completion_target) of it has been
-# written since the last (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a bound a disk could fill up.
+# max_wal_size while measuring. The server starts a checkpoint after writing 1 / (1 + checkpoint_completion_target) of
+# it since the last one (CalculateCheckpointSegments, xlog.c): about 34 GB. Without a limit the disk could fill up.
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
@@ -16,14 +16,14 @@ def checkpoint_wal(max_wal_size: int | None) -> int:
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 
-# How "larger than memory" was made.
+# The method that makes a table "larger than memory".
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"
 OWN_SERVER = "your own server"
 
 
-LOAD = "load"  # of this machine in the last minute, a metric of each measurement: processes that ran or waited to
+LOAD = "load"  # metric of each measurement: the machine's load average of the last minute
 
 Key = tuple[str, str, int, int]  # step, kind, rows, round
 
@@ -76,7 +76,7 @@ class Result(Head):
 
 
 def shortened(what: object, most: int = LONGEST_VALUE) -> str:
-    """For a sentence, however long a damaged value is.
+    """A value for an error message, shortened because a damaged value may be long.
 
     >>> len(shortened(10**200))
     80

@@ -1,4 +1,4 @@
-"""Runs an experiment on one server into one file: its stages, rounds, measurements; what the file has is left out."""
+"""Runs an experiment on one server into one file, by stages and rounds; skips measurements that the file has."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -20,7 +20,7 @@ class Runner:
     def __init__(self, experiment: Experiment[P], result: Result, save: Callable[[], None]) -> None:
         self.experiment, self.result, self.save = experiment, result, save
         self.progress = experiment.progress
-        self.known = {run.key for run in result.runs}  # a run may have thousands: none is searched for
+        self.known = {run.key for run in result.runs}  # a set, because a run may have thousands of measurements
 
     def run(self) -> None:
         with closing(self.experiment):
@@ -38,7 +38,7 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round in their order; a round that was cut off begins anew, or a turn of it."""
+        """The turns of a round in their order; an interrupted round, or turn, begins again."""
         turns = list(stage.turns(number))
         if not stage.redone:
             whole = [place for turn in turns for place in turn.places]
@@ -47,7 +47,7 @@ class Runner:
         return shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns
 
     def forget_cut_off(self, places: Sequence[Place], number: int) -> None:
-        """Take a round, or a turn of it, out of the result if some of its measurements are missing there."""
+        """Remove a round, or one of its turns, from the result if some of its measurements are missing."""
         whole = {place.key(number) for place in places}
         if (there := whole & self.known) and there < whole:
             self.result.runs = [run for run in self.result.runs if run.key not in there]
@@ -72,10 +72,10 @@ class Runner:
                 if turn.weight is None:
                     self.progress.step(self.experiment.measuring)
                     self.progress.done(self.experiment.outcome(found.metrics))
-            next(measured, None)  # what it does after the last, and an interrupt that it has held back until then
+            next(measured, None)  # runs the code after the last yield, and raises an interrupt that was held back
         finally:
             if isinstance(measured, Generator):
-                measured.close()  # ends what it does in threads of its own
+                measured.close()  # ends its threads
 
     def skip(self, turn: Turn, before: str) -> None:
         for step in range(turn.steps):
@@ -98,7 +98,7 @@ class WholeRun:
     file: Path
 
     def run(self, progress: Progress) -> None:
-        """All of it; the result is saved as it is filled, and what it has is left out."""
+        """Run all of it; the result is saved as it grows, and measurements that it already has are skipped."""
         with self.host.open(self.kind, self.plan) as target:
             experiment = self.kind(self.plan, target, progress)
             Runner(experiment, self.result, partial(Journal(self.file).save, self.result)).run()

@@ -1,4 +1,4 @@
-"""How a throw-away server is started: to be filled, and to be measured."""
+"""Settings of a throw-away server: for filling, and for measuring."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 
 @dataclass(frozen=True)
 class Small:
-    """A server that is smaller than its tables.
+    """The resources of a server that is smaller than its tables.
 
     Bytes of memory in all, requests a second of its disks (None: as many as they can), the folder of a tablespace
     ("": none), bytes of page cache behind that memory (None: none, or as much as there is).
@@ -29,12 +29,12 @@ class Small:
     page_cache: int | None = None
 
 
-# What building an index may take, a part of the memory in all: shared buffers, sessions and page cache need the rest.
-# The usual 64 MB of a session would be all of the smallest group, and the kernel would kill it.
+# The part of the memory that building an index may use: shared buffers, sessions and page cache need the rest. The
+# default of 64 MB is all the memory of the smallest group, and the kernel would kill the server.
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 
-# The fill is not measured: it may use memory and skip every flush.
+# The fill is not measured: it may use memory, and never flushes.
 FILL_WAL = 16 * 2**30
 FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
     "max_wal_size": f"{FILL_WAL // 2**20}MB", "checkpoint_timeout": "1h",
@@ -53,7 +53,7 @@ def reading_method(server: Installation, plan: Any) -> str:
 
 
 def fill_memory() -> int:
-    """shared_buffers while filling, in bytes: 1 GB, but at most a quarter of what the machine has."""
+    """shared_buffers while filling, in bytes: 1 GB, but at most a quarter of the machine's memory."""
     return min(2**30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 
 
@@ -62,21 +62,21 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Waits for the disk would hide what differs. No checkpoint comes by itself before CHECKPOINT_WAL bytes."""
+    """Settings that avoid waits for the disk, which hide differences, and checkpoints before CHECKPOINT_WAL bytes."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
         "synchronous_commit": "off",
         "full_page_writes": "on",
         "max_wal_size": f"{MOST_WAL // 2**20}MB",
-        "checkpoint_timeout": "1d",  # the most there is; no measurement may last as long
+        "checkpoint_timeout": "1d",  # the maximum; no measurement may last as long
         "checkpoint_completion_target": "0.9",
     }
     return settings | ({"debug_io_direct": "data"} if direct_io else {})
 
 
 def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
-    """Start a server that is stopped with so much memory in all, and more settings.
+    """Start a stopped server with this total memory, and more settings.
 
     By direct I/O all of it is shared buffers, and what the disks do can be limited. In a control group a quarter is,
     and the rest is what the server's page cache and sessions may use; what the fill has left in the page cache is
@@ -96,7 +96,7 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
 
 
 def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:
-    """A group in which the disks of the data do so many reads and writes a second; an error where there can be none."""
+    """A group that limits the disks of the data to so many reads and writes a second; an error if impossible."""
     if method != DIRECT_IO:
         raise InputError("--iops needs direct I/O, that is PostgreSQL 16 and a file system on a disk: "
                          "else the page cache answers")  # fmt: skip

@@ -1,4 +1,4 @@
-"""The fields of a plan: what each means, its range, its value in each size of run, and how it is typed and shown.
+"""The fields of a plan: their meaning, range, value in each size of run, and how they are typed and shown.
 
 A field made here is all that is said of a setting. The option of ``lab run``, its help, the check of a value from a
 result file, and whether it applies to the user's own server all follow from it.
@@ -20,7 +20,7 @@ from inorder.options import Value
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day: after a whole one a server makes a checkpoint, whatever its settings
+MOST_SECONDS = 43_200  # half a day: after a whole day a server makes a checkpoint, whatever its settings
 QUICK, FULL = "quick", "full"
 COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)
@@ -28,7 +28,7 @@ SIZES = ("", QUICK, FULL)
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """How a field of a plan is asked for. ``type`` is what its option takes, or would take.
+    """How an option sets a field of a plan. ``type`` is what the option accepts, or would accept.
 
     ``asked``: there is an option for it. ``of_server``: it says how a throw-away server is started; the user's own is
     as it is, and ``found`` names what of its capabilities is the value there. ``sessions``: so many sessions are open
@@ -63,7 +63,7 @@ def of(
     type: Value[T], help: str, usual: T | None, *, quick: T | None = None, full: T | None = None,
     factory: Callable[[], T] | None = None, **more: Any,
 ) -> T:  # fmt: skip
-    """A field of a plan: the type of its option, its help, its value in each size of run; more as Setting has it."""
+    """A field of a plan: the type of its option, its help, its value in each size of run; more as in Setting."""
     sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
     metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
     made: Any = (
@@ -97,14 +97,14 @@ def optional_count(help: str, lowest: int, highest: int, **more: Any) -> int | N
 
 
 def optional_bytes(help: str, lowest: int) -> int | None:
-    """A size of the throw-away server's, or None unless it is given."""
+    """A size for the throw-away server; None by default."""
     return of(cast("Value[int | None]", options.size(lowest)), help, None, of_server=True)
 
 
 def choices(
     help: str, known: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
 ) -> tuple[str, ...]:
-    """Several of the known names; all of them unless ``usual`` says which."""
+    """Several of the known names; by default ``usual``, or all of them."""
     return of(options.several(options.one_of(known, listed)), help, usual or tuple(known), **more)
 
 
@@ -136,7 +136,7 @@ def without_nul(text: str, option: str) -> str:
 
 
 def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> str:
-    """A text, or ""; ``check`` raises an error that is explained by the name of the option."""
+    """A text, or ""; ``check`` may raise an error, to which the name of the option is added."""
 
     def read(text: str, option: str) -> str:
         try:
@@ -149,7 +149,7 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> s
 
 
 def server(help: str) -> str:
-    """A connection string; a result file says nothing of where a server is."""
+    """A connection string, which is not stored: a result file does not tell where a server is."""
     return of(options.DSN, help, "", kept=False)
 
 
@@ -162,11 +162,12 @@ def names(help: str) -> tuple[str, ...]:
     return of(Value(f"{COLUMN},…", read, ",".join), help, ())
 
 
-UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)  # of anything: the file's reader has its type
+# for fields without an option; the reader of the file checks their type
+UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)
 
 
 def found() -> Any:
-    """A value that the lab finds out and no option asks for: kept in the file."""
+    """A value that the lab determines itself, without an option; stored in the file."""
     return of(UNASKED, "", None, asked=False)
 
 
@@ -185,7 +186,7 @@ def file(help: str) -> str:
 
 
 def folder(help: str, *, flag: str = "") -> str:
-    """An absolute path of a folder that is there, or ""."""
+    """An absolute path of an existing folder, or ""."""
 
     def read(text: str, _option: str) -> str:
         path = Path(text).absolute()
@@ -198,14 +199,14 @@ def folder(help: str, *, flag: str = "") -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of a run. The defaults are the usual run."""
+    """The settings of a run. The defaults are those of the usual run."""
 
     rounds: int = rounds(6)
     seed: int = count("Seed of the order of measurements, and of pgbench.", 0, 2**31 - 1, 1, metavar=NUMBER)
 
     @classmethod
     def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
-        """The plan of a size ("", "quick" or "full"), but for what is given."""
+        """The plan of a size ("", "quick" or "full"), with the given values instead of that size's."""
         sized = {name: one.sizes[size] for name, one in settings_of(cls).items() if size in one.sizes}
         return replace(cls(), **(sized | dict(given)))  # type: ignore[arg-type]
 
@@ -219,7 +220,7 @@ class Plan:
             raise TypeError(str(error)) from error
 
     def require_allowed(self, own: bool) -> None:
-        """An error if the option of a setting would refuse its value; what the user's own server has is as it is."""
+        """Refuse values that the option of a setting would refuse; ``own`` exempts facts of the user's own server."""
         usual = type(self)()
         for name, one in settings_of(type(self)).items():
             value = getattr(self, name)
@@ -231,6 +232,6 @@ class Plan:
         return {name: value for name, value in asdict(self).items() if settings[name].kept}
 
     def without_folders(self) -> dict[str, Any]:
-        """The same for a file that may be shared: of paths, which only resuming needs, the last part."""
+        """The plan for a file that may be shared: paths, needed only to resume, are reduced to their last part."""
         paths = {name: Path(getattr(self, name)).name for name, one in settings_of(type(self)).items() if one.path}
         return self.as_dict() | paths

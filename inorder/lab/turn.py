@@ -18,7 +18,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a measurement belongs in a result: its step, the kind that is compared, its rows; and what it is called."""
+    """The place of a measurement in a result: its step, the kind of key, its rows; and its label."""
 
     step: str
     kind: str
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Turn:
-    """Measurements that are made one after the other. ``measure`` is given a seed and yields one for each place.
+    """Measurements made one after the other. ``measure`` takes a seed, and yields one result for each place.
 
     ``weight`` is how many steps of progress it is, if not one for each place: it then advances by itself.
     """
@@ -57,7 +57,7 @@ def several(
     steps: Mapping[str, str], kind: str, rows: int, label: str, measure: Callable[[str, str, int], Metrics],
     begin: Callable[[str], object] = lambda _kind: None, end: Callable[[str], object] = lambda _kind: None,
 ) -> Turn:  # fmt: skip
-    """Each step needs what those before it have left. ``begin`` comes before the first, ``end`` after the last."""
+    """Each step needs the state left by those before it. ``begin`` runs before the first, ``end`` after the last."""
 
     def one_by_one(seed: int) -> Iterator[Measured]:
         begin(kind)
@@ -70,13 +70,13 @@ def several(
 
 @dataclass(frozen=True)
 class Stage:
-    """What is measured once a round, in shuffled order unless it is fixed.
+    """Measurements that are made once a round, in shuffled order unless it is fixed.
 
-    ``turns`` is given the number of the round. ``begin`` is done before the first. ``warm_up``: a round 0, whose
-    figures are not kept. ``whole``: a round that was cut off begins anew, since ratios are paired within it, and
-    measurements on two servers, at two times, are no pairs; else only the turn that was cut off: of exact counts, or
-    where a round takes hours, and its turns are far apart in time anyway. ``redone``: a resumed run, too, does it,
-    since its server is another.
+    ``turns`` takes the number of the round. ``begin`` runs before the first. ``warm_up``: a round 0, whose figures are
+    not kept. ``whole``: an interrupted round is repeated as a whole, because ratios are paired within a round, and
+    measurements on two servers, at two times, are no pairs; otherwise only the interrupted turn is repeated. That suits
+    exact counts, and rounds of hours, whose turns are far apart in time anyway. ``redone``: a resumed run repeats the
+    stage, because it has a new server.
     """
 
     turns: Callable[[int], Sequence[Turn]]
@@ -101,12 +101,12 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """A seed for one place of an experiment, the same whatever was left out before it."""
+    """A seed for one place of an experiment, the same whatever places before it were left out."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 
 def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
-    """The parts of a round in an order of its own, which does not depend on the rounds before."""
+    """The parts of a round in an order that does not depend on earlier rounds."""
     mixed = list(turns)
     places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
     random.Random(repr((seed, "order", number, places))).shuffle(mixed)
@@ -115,10 +115,10 @@ def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
 
 class Progress:
     def total(self, steps: int) -> None:
-        """How many steps there will be."""
+        """Announce the number of steps."""
 
     def step(self, text: str) -> None:
-        """A step begins."""
+        """Begin a step."""
 
     def done(self, text: str = "") -> None:
-        """The step ended; text says what it found."""
+        """End the step; ``text`` says what it found."""

@@ -1,4 +1,4 @@
-"""The statements that prepare a table, one after the other; none of them keeps writers waiting for long."""
+"""The statements that prepare a table, one after the other; none makes writers wait for long."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -19,13 +19,13 @@ from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
 from inorder.text import one_line
 
-# What a statement needs that others hold for a while: waiting on would keep all who come after it waiting, too.
+# A statement cannot get a lock soon. Waiting longer would make all sessions wait that queue behind it.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
-ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about what writers do, as of the errors of the guard
-# Nothing of a session is left to the defaults of the role or of the database.
+ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the errors of the guard
+# Settings of role and database must not matter.
 SETTINGS = "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
 
 
@@ -44,12 +44,12 @@ class Request:
     drop_column: bool
     dsn: str
     changes: bool = False
-    feed: str | None = None  # of the changes
-    insert_only: bool = False  # whatever rows were updated or deleted before
+    feed: str | None = None  # the name of a feed on the log of changes
+    insert_only: bool = False  # ignore updates and deletes in the past
 
 
 def is_concurrent(statement: str) -> bool:
-    """Whether it waits for writers without keeping anybody waiting, so that it may wait as long as it likes.
+    """True if a statement waits for writers without blocking anybody, and may wait as long as needed.
 
     >>> is_concurrent("CREATE INDEX CONCURRENTLY a ON b"), is_concurrent("ANALYZE t")
     (True, False)
@@ -66,8 +66,8 @@ class Preparation:
         self.session, self.table = session, session.table(self.request.table)
 
     def planned(self) -> list[str]:
-        """The statements that are still to do; an error, before the first one, if someone has to decide."""
-        if self.request.changes:  # which the owner alone may log
+        """The statements still to do; an error, before the first one, if the user has to decide something."""
+        if self.request.changes:  # only the owner may log changes
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
         for notice in notices:
@@ -82,11 +82,11 @@ class Preparation:
         return statements
 
     def noticed(self) -> tuple[list[str], list[Notice]]:
-        """The statements, and what the server says of them."""
+        """The statements, and the server's notices about them."""
         notices: list[Notice] = []
         connection = self.session.connection
 
-        def notice(said: Diagnostic) -> None:  # which is gone afterwards
+        def notice(said: Diagnostic) -> None:  # the diagnostic is invalid after the call
             notices.append(Notice(said.sqlstate, as_lines(said)))
 
         connection.add_notice_handler(notice)
@@ -119,7 +119,7 @@ class Preparation:
         return [str(row[0]) for row in patiently(connection, once)]
 
     def require_privileges(self, creates: bool) -> None:
-        """An error that names every privilege that a statement needs and the role lacks, before the first one."""
+        """Raise an error, before the first statement, that names all privileges that the role lacks."""
         rows = self.session.rows(
             query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name, creates=creates,
             functions=CHANGES_FUNCTIONS if self.request.changes else FEED_FUNCTIONS,
@@ -134,7 +134,7 @@ class Preparation:
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
-        """The same command for a shell, with other options, or as another role."""
+        """The same command for a shell, with other options, or for another role."""
         asked = self.request
         given = [*options, *(["--changes"] if asked.changes else []), *(["--feed", asked.feed] if asked.feed else [])]
         if owner is not None:
@@ -143,7 +143,7 @@ class Preparation:
         return one_line(shlex.join(["inorder", "prepare", self.table.quoted, *given]))
 
     def run(self) -> None:
-        """All of them, or a word about what is done."""
+        """Run all statements, or report that nothing is left to do."""
         connection = self.session.connection
         connection.keep_path(query("session_path"))
         for setting in untimed(connection.info.server_version, "SESSION"):
@@ -153,7 +153,7 @@ class Preparation:
             return
         self.say(f"table {self.table.shown} in database {one_line(self.table.database)}:")
         try:
-            for number in attempts(self.request.tries):  # what was interrupted or given up begins where it stopped
+            for number in attempts(self.request.tries):  # a statement that was interrupted or given up is continued
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
@@ -162,7 +162,7 @@ class Preparation:
             raise
 
     def try_all(self, last: bool) -> bool:
-        """One after the other; false if one was given up since others held what it needs."""
+        """Run one statement after the other; false if one was given up because it could not get a lock."""
         for statement in self.statements():
             try:
                 self.execute(statement)
@@ -180,7 +180,7 @@ class Preparation:
         return True
 
     def execute(self, statement: str) -> None:
-        """One of them, with a lock_timeout where writers would wait behind it."""
+        """Run one statement, with a lock_timeout if writers would queue behind it."""
         connection = self.session.connection
         wait_ms = 0 if is_concurrent(statement) else round(self.request.lock_timeout * 1000)
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(wait_ms)))
@@ -189,7 +189,7 @@ class Preparation:
             with self.progress(statement):
                 connection.execute(statement.encode())
         except BaseException as error:
-            if not isinstance(error, psycopg.Error):  # the server would go on to the end
+            if not isinstance(error, psycopg.Error):  # otherwise the server would run the statement to its end
                 with suppress(psycopg.Error):
                     connection.cancel_safe()
             raise
@@ -218,7 +218,7 @@ class Preparation:
 
 
 def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
-    """The name of the table, with its schema."""
+    """Prepare a table; returns its name, with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
     return preparation.table.shown
@@ -230,7 +230,7 @@ def listed(request: Request, say: Callable[[str], None], kind: type[Session] = S
 
 
 def as_lines(notice: Diagnostic) -> str:
-    """What a server has noticed, as the tool writes errors."""
+    """A notice of the server in the form in which the tool writes errors."""
     texts = {
         notice.severity_nonlocalized: notice.message_primary, "DETAIL": notice.message_detail,
         "HINT": notice.message_hint,

@@ -77,7 +77,7 @@ WITH member (classid, objid) AS (
     SELECT 'pg_type'::regclass, t.typarray FROM pg_type AS t JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                              AND m.objid = t.oid
     UNION
-    -- The relations of composite types, and what holds the large values of tables.
+    -- Row types of relations, and TOAST tables.
     SELECT 'pg_class'::regclass, c.oid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                           AND m.objid = c.reltype
     UNION
@@ -96,7 +96,7 @@ WITH member (classid, objid) AS (
            a.adnum, g.tgname, coalesce(g.tgparentid, 0) AS parent, g.tgfoid
     FROM (SELECT d.classid, d.objid, d.objsubid
           FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
-          -- In the SQL edition what logs changes is of the owners of the tables.
+          -- In the SQL edition the triggers that log changes belong to the owners of the tables.
           UNION ALL SELECT 'pg_trigger'::regclass, g.oid, 0 FROM pg_trigger AS g
           WHERE g.tgname LIKE 'zz\_inorder\_changes\_%') AS d
     LEFT JOIN pg_attrdef AS a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
@@ -107,7 +107,7 @@ WITH member (classid, objid) AS (
     LEFT JOIN pg_index AS i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
     LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
     WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = d.classid AND s.objid = d.objid)
-      -- The operators and functions of an operator class are part of it.
+      -- Operators and functions of an operator class are part of the class.
       AND d.classid NOT IN ('pg_amop'::regclass, 'pg_amproc'::regclass)
 )
 SELECT CASE WHEN d.parent <> 0 THEN 'clone'
@@ -126,7 +126,7 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
        EXISTS (SELECT FROM pg_inherits AS h JOIN dependent AS u ON u.relation = h.inhparent
                JOIN pg_attribute AS w ON w.attrelid = u.relation AND w.attnum = u.adnum
                WHERE h.inhrelid = d.relation AND w.attname = t.attname) AS follows_parent,
-       -- What DROP COLUMN drops with the column.
+       -- Objects that DROP COLUMN drops together with the column.
        ARRAY(SELECT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
              WHERE e.refclassid = 'pg_class'::regclass AND e.refobjid = d.relation AND e.refobjsubid = t.attnum
                AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
@@ -164,7 +164,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
        (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n
         WHERE n.nspname = 'inorder_internal') AS state_owner,
        s.sql_version, s.sql_schema,
-       -- Who owns the functions can change what they do: the guard's is of whom the others are.
+       -- The owner of a function can change it. All functions belong to the owner of the guard's.
        EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
                JOIN pg_roles AS r ON r.oid = p.proowner
                WHERE p.proname = 'feed_guard' AND p.pronargs = 0
@@ -176,7 +176,7 @@ SELECT current_setting('server_version_num')::int AS version_number,
        quote_ident({schema}) <> {schema} AS is_keyword,
        a.default_version AS c_version,
        coalesce(v.trusted OR NOT v.superuser, false) AS is_trusted,
-       -- As sql/plain/header.sql does.
+       -- The same test as in sql/plain/header.sql.
        ARRAY(SELECT u.name::text FROM unnest({names}::name[]) AS u(name)
              WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
                            AND NOT has_function_privilege('public', p.oid, 'EXECUTE'))
@@ -187,7 +187,7 @@ FROM (VALUES (1)) AS one
 LEFT JOIN pg_extension AS e ON e.extname = 'inorder'
 LEFT JOIN pg_available_extensions AS a ON a.name = 'inorder'
 LEFT JOIN pg_available_extension_versions AS v ON v.name = 'inorder' AND v.version = a.default_version
--- The schema of the guard is that of the public functions.
+-- The guard is in the schema of the public functions.
 LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS sql_version, g.sql_schema
            FROM pg_proc AS p,
                 (SELECT n.nspname::text AS sql_schema FROM pg_proc AS q JOIN pg_namespace AS n ON n.oid = q.pronamespace
@@ -202,7 +202,7 @@ LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS s
 SELECT pg_describe_object(o.class, o.id, 0) AS described
 FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_class AS c
       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
-        -- A sequence goes with its column.
+        -- A sequence is dropped together with its column.
         AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
                         AND c.relkind = 'S' AND d.deptype IN ('a', 'i'))
       UNION ALL SELECT 'pg_proc'::regclass, p.oid, p.pronamespace, p.proname FROM pg_proc AS p

@@ -1,4 +1,4 @@
-"""What the driver asks the server: where batches end, and how they are divided."""
+"""The driver's questions to the server: where batches end, and how they are divided."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,18 +18,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Task:
-    """What one task reads: a part of a batch, of the server of the options, or of a node that it knows."""
+    """A task, which reads a part of a batch: from the server in the options, or from the node given here."""
 
     table: Table
     slice: Slice
-    node: Node | None = None  # of a shard
+    node: Node | None = None  # the node of a shard
 
 
 class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.readers: dict[str, Reader] = {}  # of the server, or of each shard
-        self.targets: dict[str, str] | None = None  # where a run ends that reads what is available now
+        self.readers: dict[str, Reader] = {}  # one for the server, or one for each shard
+        self.targets: dict[str, str] | None = None  # the end of a run that reads only data available now
 
     def __enter__(self) -> "Driver":
         return self
@@ -74,7 +74,7 @@ class Driver:
         return kept
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
-        """The offset after the next batch, which has at most so many rows; the same if none come in a time."""
+        """The offset after the next batch of at most ``max_rows`` rows; ``start`` if no rows come in time."""
         kept = self.read(start)
         have_rows = self.each(kept, lambda name: self.reader(name).has_rows(kept[name].position, wait))
         return encoded(self.advanced(kept, have_rows, max_rows))
@@ -82,7 +82,7 @@ class Driver:
     def advanced(
         self, kept: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch, divided among those that have rows."""
+        """The positions after the next batch, which is divided among the readers that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
         def after(name: str) -> Kept:
@@ -99,11 +99,11 @@ class Driver:
         return encoded(self.read(from_text(self.options.end, "end")))
 
     def stop_here(self) -> None:
-        """Read nothing that commits from now on."""
+        """Read no transaction that commits from now on."""
         self.targets = self.all(lambda name: self.reader(name).start("now"))
 
     def backlog(self, offset: Offset) -> dict[str, dict[str, int]]:
-        """What follows an offset, for the progress of a query."""
+        """The backlog after an offset, for the progress of a query."""
         kept = self.read(offset)
 
         def of(name: str) -> dict[str, int]:
@@ -125,5 +125,5 @@ class Driver:
         return [Task(table, part, self.node(name)) for part in slices]
 
     def node(self, name: str) -> Node | None:
-        """Where executors read, if the options do not say it."""
+        """The node that executors read from, if the options do not determine it."""
         return None

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from inorder.errors import InputError
 
 Offset = dict[str, dict[str, str]]  # as Spark stores it
-SERVER = "server"  # the name of a position that is of no shard
+SERVER = "server"  # the name of the position if there are no shards
 
 
 @dataclass(frozen=True)
 class Kept:
     database: str
     position: str
-    shard: str | None = None  # as JSON, if the table is one
-    follows: str | None = None  # what this is the continuation of: another shard, read to its end
+    shard: str | None = None  # as JSON, if the position is that of a shard
+    follows: str | None = None  # mark of the shard, read to its end, that this shard continues
 
     @property
     def fields(self) -> dict[str, str]:
@@ -36,7 +36,7 @@ def encoded(kept: Mapping[str, Kept]) -> Offset:
 
 
 def decoded(offset: object) -> dict[str, Kept]:
-    """The position of the server.
+    """The positions in an offset, after a check of its form.
 
     >>> decoded({"server": {"database": "shop", "position": "{}"}}) == {"server": Kept("shop", "{}")}
     True
@@ -57,7 +57,7 @@ def parts_of(offset: object) -> dict[str, Kept]:
 
 
 def is_kept(part: object) -> bool:
-    """Whether it is one server's part; of the position the server itself says what is wrong."""
+    """True if it has the form of one server's part; the server itself checks the position."""
     return (
         isinstance(part, dict)
         and {"database", "position"} <= part.keys() <= {"database", "position", "shard", "follows"}
@@ -67,7 +67,7 @@ def is_kept(part: object) -> bool:
 
 
 def is_object(text: str) -> bool:
-    """Whether it is an object in JSON.
+    """True if the text is a JSON object.
 
     >>> [is_object(text) for text in ('{}', '[]', '{')]
     [True, False, False]

@@ -1,4 +1,4 @@
-"""What a query says of its source: options as Spark passes them, text by name, checked before they are used.
+"""Options of a source in a query: as Spark passes them, text by name, checked before use.
 
 Connection strings with a password are refused: options are part of a query's plan, which Spark sends to executors and
 may write into logs or a catalog.
@@ -19,19 +19,19 @@ NAMES = (
     "wait", "accept_origin", "shards",
 )  # fmt: skip
 DEFAULT_ROWS, MOST_ROWS = 1_000_000, 2**31 - 1
-MOST_PARTS = 10_000  # of reader_split()
+MOST_PARTS = 10_000  # limit of reader_split()
 DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is: a connection string without a password, or the environment variable that has any."""
+    """The address of a server: a connection string without a password, or an environment variable for any."""
 
     text: str
     is_variable: bool = False
 
     def dsn(self) -> str:
-        """The connection string, on the machine that connects."""
+        """The connection string, evaluated on the machine that connects."""
         if not self.is_variable:
             return self.text
         try:
@@ -42,7 +42,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Options:
-    """``plan``: where positions are found; ``read``: where rows are read."""
+    """``plan`` is the server that finds positions, ``read`` the server that reads rows."""
 
     table: str
     plan: Address
@@ -90,14 +90,14 @@ def parsed(given: Mapping[str, str]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    """What excludes each other: shards are read where they are, which the coordinator says."""
+    """Refuse options that exclude each other: shards are read on their nodes, which the coordinator names."""
     if options.shards and options.read != options.plan:
         raise InputError("the option shards excludes read_dsn: each shard is read on its node")
     return options
 
 
 def check_known(options: Mapping[str, str]) -> None:
-    """A misspelled option must not be without effect."""
+    """Refuse unknown options: a misspelled option would have no effect."""
     for key in options:
         if key not in NAMES:
             raise InputError(f"unknown option {key!r}\nHINT:  There are {', '.join(NAMES)}.")
@@ -113,7 +113,7 @@ def address_of(options: Mapping[str, str], key: str) -> Address | None:
 
 
 def without_secrets(dsn: str, option: str) -> str:
-    """A connection string that others may see. No error shows it: what is wrong with it may be in its password."""
+    """A connection string that others may see. Errors never show it, because the mistake may be in the password."""
     try:
         secrets = [key for key in conninfo_to_dict(dsn) if key in SECRETS]
     except psycopg.Error:

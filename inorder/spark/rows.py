@@ -22,10 +22,10 @@ from inorder.errors import InorderError, InputError, on_error
 from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
 
-# What the driver's libpq says, or psycopg, where no server answers.
+# Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
 MISFIT = "Read the column as text, by schema() with {column!r} as string."
-LONGEST_LOOK = 0.1  # seconds between two looks at a standby before PostgreSQL 19
+LONGEST_LOOK = 0.1  # seconds between two polls of a standby before PostgreSQL 19
 HAS_WAIT_FOR_LSN = 190000
 
 
@@ -40,7 +40,7 @@ class Connection(arrow.Connection):
         self.version = int(version)
 
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
-        """Wait until a standby of version 19 or later has replayed so much. A COPY of that statement is an error."""
+        """Wait until a standby of version 19 or later has replayed the WAL, by a statement that COPY refuses."""
         options = self.cursor.adbc_statement.set_options
         options(**{StatementOptions.USE_COPY.value: "false"})
         (status,) = self.row("WAIT FOR LSN {lsn} WITH (TIMEOUT {time}, NO_THROW)", lsn=lsn, time=f"{seconds}s")
@@ -48,12 +48,12 @@ class Connection(arrow.Connection):
         return status in ("success", "not in recovery")
 
 
-KEPT: dict[str, Connection] = {}  # the one that the last part was read by, in this process
+KEPT: dict[str, Connection] = {}  # the connection that read the previous part in this process
 
 
 @contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
-    """A connection: the one of the part before, if it still works.
+    """A connection: that of the previous part, if it still works.
 
     To open one takes as much CPU as 100,000 rows, on both sides, since the driver asks for all types first.
     """
@@ -69,7 +69,7 @@ def connected(dsn: str) -> Iterator[Connection]:
 def still_there(dsn: str) -> Connection | None:
     with suppress(adbc_driver_manager.Error, InputError):
         return checked(KEPT.pop(dsn)) if dsn in KEPT else None
-    return None  # a new one fails in the same way, or does not
+    return None  # a new connection fails in the same way, or succeeds
 
 
 def checked(connection: Connection) -> Connection:
@@ -85,7 +85,7 @@ def close_kept() -> None:
 
 
 def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a part. What the server refuses for a moment before the first of them is asked again."""
+    """The rows of a part. A temporary error before the first row is retried."""
     for _ in attempts():
         began = False
         try:
@@ -106,7 +106,7 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     table = task.table
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
-    if database != table.database:  # it may have a table of this name and oid
+    if database != table.database:  # the other database may have a table of this name and OID
         raise InputError(f"read_dsn leads to the database {database!r}, dsn to {table.database!r}")
     connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
@@ -119,7 +119,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
 
 
 def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
-    """Wait until a standby has replayed so much; a primary has."""
+    """Wait until a standby has replayed the WAL; a primary need not wait."""
     if not connection.is_standby:
         return
     if connection.version >= HAS_WAIT_FOR_LSN:
@@ -134,7 +134,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Look every now and then whether so much is replayed; null if it was promoted, which the read notices."""
+    """Poll until the WAL is replayed; the result is null after a promotion, which the read then notices."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(
@@ -147,7 +147,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """Whether the same may well succeed later: after a conflict, or where no server answers, or one that starts."""
+    """True if a retry may succeed: after a conflict, or while no server answers or it is starting."""
     text = str(error)
     if error.sqlstate is None and any(word in text for word in ABSENT):
         return "FATAL" not in text or "the database system is" in text

@@ -28,8 +28,8 @@ from inorder.spark.options import Options
 
 Result = TypeVar("Result")
 
-THREADS = 16  # more shards than that wait for each other
-IN_OFFSETS = ("id", "group", "low", "high")  # its name and where its node is, the coordinator says
+THREADS = 16  # with more shards, some wait for others
+IN_OFFSETS = ("id", "group", "low", "high")  # the coordinator knows the shard's name and the address of its node
 
 
 class ShardsDriver(Driver):
@@ -41,7 +41,8 @@ class ShardsDriver(Driver):
         self.sessions: dict[int, LazySession] = {}  # to each node, by its group
         self.shards: dict[str, Shard] = {}
         self.moves = Moves()
-        self.idle: tuple[Offset, object] | None = None  # where nothing followed, and what had ended then
+        # the last offset without new rows, and the transactions that had ended then
+        self.idle: tuple[Offset, object] | None = None
 
     def close(self) -> None:
         for one in (*self.sessions.values(), self.coordinator.lazy):
@@ -60,7 +61,7 @@ class ShardsDriver(Driver):
     def find_shards(self) -> dict[str, Shard]:
         now, nodes = self.ask(lambda known: (known.shards(), known.nodes()))
         for group in [group for group in self.sessions if nodes.get(group) != self.nodes.get(group)]:
-            self.sessions.pop(group).close()  # another server took the place of the node
+            self.sessions.pop(group).close()  # another server has replaced the node
             self.readers = {key: one for key, one in self.readers.items() if self.shards[key].group != group}
         self.nodes = nodes
         self.shards |= {shard.key: shard for shard in now}
@@ -107,7 +108,7 @@ class ShardsDriver(Driver):
 
         names = sorted(names)
         for shard in [self.shards[name] for name in names]:
-            self.lazy_session(shard)  # by one thread
+            self.lazy_session(shard)  # created here, by a single thread
         if len(names) < 2:
             return super().each(names, asked)
         with ThreadPoolExecutor(min(len(names), THREADS)) as pool:
@@ -142,7 +143,7 @@ class ShardsDriver(Driver):
         return kept
 
     def find(self, unknown: Mapping[str, Shard]) -> None:
-        """Where shards of an offset are, by one look at all that there are; those that were moved by their names."""
+        """Locate the shards of an offset by listing all shards; moved shards are found by name."""
         if unknown:
             self.find_shards()
         for key in unknown.keys() - self.shards.keys():
@@ -169,11 +170,11 @@ class ShardsDriver(Driver):
     def found(
         self, kept: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. Where a shard was, it is read to its end, which no target is before."""
+        """The positions after the next batch. A moved shard is first read to its end, whatever the target."""
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
-        frozen = {key for key in moved if self.is_frozen(key)}  # before rows are looked for
+        frozen = {key for key in moved if self.is_frozen(key)}  # checked before looking for rows
         have_rows = self.each(kept, lambda key: self.reader(key).has_rows(kept[key].position))
         after = self.advanced(kept, have_rows, max_rows)
         for key, parts in moved.items():
@@ -192,7 +193,7 @@ class ShardsDriver(Driver):
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
-        """Where a batch read ends. A shard that was moved since its start would end before its new place."""
+        """The end of a batch read. A shard that was moved since the start is read in its old place only."""
         for key in self.moved(self.read(start)):
             raise InputError(
                 f"{self.shards[key].place} was moved or split since this offset\nHINT:  Go on by a stream, which "
@@ -220,7 +221,7 @@ class ShardsDriver(Driver):
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, kept: Kept, parts: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions where a shard was moved to or split into, once it has been read; none if it is too early."""
+        """The positions in the shards that replace one that was read to its end; empty if it is too early."""
         was = self.shards[key]
         positions = self.ask(lambda known: self.moves.positions(
             known, self.session(was), was, [(one, self.session(one)) for one in parts],
@@ -240,7 +241,7 @@ class ShardsDriver(Driver):
 
 
 def mark(key: str, position: str) -> str:
-    """What is continued: a shard, read up to a position.
+    """The mark of a continued shard, which was read up to a position.
 
     >>> mark("7@1", "{}")
     '7@1 44136fa355b3678a'
@@ -249,7 +250,7 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """A batch has all rows between its offsets: each shard is in both, or is read to its end in the first.
+    """Check that a batch has all rows between its offsets: each shard is in both, or ends in the first.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})
@@ -279,7 +280,7 @@ def shard_of(key: str, part: Kept) -> Shard:
 
 
 def has_numbers(shard: Shard) -> bool:
-    """Whether its id, its group and its bounds are numbers; or it has no bounds."""
+    """True if id, group and bounds of a shard are numbers; bounds may be absent."""
     bounds = () if (shard.low, shard.high) == (None, None) else (shard.low, shard.high)
     return all(type(number) is int for number in (shard.id, shard.group, *bounds))
 

@@ -20,7 +20,7 @@ from inorder.spark.options import Options, parsed
 from inorder.spark.rows import read
 from inorder.spark.shards import ShardsDriver
 
-IDLE_SECONDS = 0.1  # Spark asks a hundred times a second, without a trigger
+IDLE_SECONDS = 0.1  # without a trigger Spark asks a hundred times a second
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def plan_of(options: Options) -> Driver:
 
 
 class InorderDataSource(DataSource):
-    """``format("inorder")``: register it by ``spark.dataSource.register(InorderDataSource)``."""
+    """``format("inorder")``; register it by ``spark.dataSource.register(InorderDataSource)``."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,12 +55,12 @@ class Parts:
         self.options, self.schema = options, schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to executors: they do not plan."""
+        """The state sent to executors, which do not plan."""
         return {"options": self.options, "schema": self.schema}
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
-            return  # of a batch read without parts
+            return  # an empty partition of a batch read without parts
         task, dsn = partition.task, self.options.read.dsn()
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
         yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)
@@ -104,7 +104,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.plan.stop_here()
 
     def commit(self, end: Offset) -> None:
-        """Spark keeps the offset: nothing is kept here."""
+        """Nothing to do: Spark stores the offset."""
 
     def stop(self) -> None:
         self.plan.close()

@@ -26,7 +26,7 @@ Pieces = Generator[tuple[Buffer, Any], None, None]  # Rows, or a batch of Arrow,
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
     for rows in blocks:
         yield b"", rows
-        del rows  # a row may be large: not two at a time
+        del rows  # a row may be large: free it before the next
 
 
 def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
@@ -39,7 +39,7 @@ def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
 
 
 def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
-    """Without the header, which the server sends with the first row, and the trailer, its last message.
+    """The pieces of COPY BINARY, without the header, sent with the first row, and the trailer, the last message.
 
     >>> rows = Rows(BINARY_HEADER + b"onethree" + BINARY_TRAILER, [len(BINARY_HEADER) + 3, 5, 2])
     >>> [(header == BINARY_HEADER, bytes(rows.content), rows.lengths) for header, rows in pieces_of_binary([rows])]
@@ -64,8 +64,8 @@ def pieces_of_arrow(batches: Iterable[Any]) -> Pieces:
 
 
 def header_of(batch: Any) -> Buffer:
-    """What comes before the batches in a stream of Arrow: the schema, the labels of enums, and an empty batch."""
-    import pyarrow as pa  # noqa: PLC0415  # the other formats do without
+    """The start of an Arrow stream: the schema, the labels of enums, and an empty batch."""
+    import pyarrow as pa  # noqa: PLC0415  # other formats do not need it
 
     empty = [
         pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), column.dictionary)
@@ -85,7 +85,7 @@ def serialized(batch: Any) -> Buffer:
 
 @dataclass(frozen=True)
 class Format:
-    """How the server writes a row: a query for what of it, and options of COPY; and what is around the rows."""
+    """How the server writes a row: a query for the columns, options of COPY, and the bytes around the rows."""
 
     columns: sql.SQL
     options: sql.SQL
@@ -93,20 +93,20 @@ class Format:
     content: Callable[[Any], Buffer] = attrgetter("content")
     trailer: bytes = b""  # at the end of an output, whose rows all have its header, and the first bytes of its rows
     same_bytes: int = 0
-    frames: int = 0  # messages of the server that are no rows
+    frames: int = 0  # messages of the server that are not rows
     is_arrow: bool = False
 
     def wanted(self, table: Table, of_changes: bool = False) -> sql.Composed:
         return self.columns.format(table=table.oid, of_changes=of_changes)
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
-        """The COPY of rows, of which the server has said last what is wanted."""
+        """The COPY of rows; the last column of the server's answer has the select list."""
         columns = sql.SQL((answer[-1] or b"").decode())
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 
 
-# JSON has neither \x01 nor \x02 in it, so that CSV with these leaves it as it is. Binary rows begin with the number of
-# their columns.
+# JSON contains neither \x01 nor \x02, and CSV with these as delimiter and quote leaves it unchanged. Binary rows begin
+# with the number of their columns.
 FORMATS = {
     "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'")),
     "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1),

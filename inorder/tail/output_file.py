@@ -1,4 +1,4 @@
-"""A regular file as output: known by its contents wherever it lies, and checked whenever the position moves."""
+"""A regular file as output: identified by its contents at any path, and checked whenever the position moves."""
 
 import fcntl
 import hashlib
@@ -23,15 +23,15 @@ from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
 ATTRIBUTE = "user.inorder.output"
-GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that another file of the same inode number does not have
+GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that distinguishes files that reuse an inode number
 UNMARKED = (
     f"the attribute {ATTRIBUTE} cannot be set: {{}}\n"
     "DETAIL:  The file is known by its inode instead. A new one that gets the same inode may be refused.\n"
     "HINT:  Let the user who runs inorder own the file."
 )
 ROTATION = "HINT:  To rotate it, rename it and start inorder tail anew; copytruncate loses rows."
-LAST_BYTES = 4096  # that a mark has the hash of
-FIRST_BYTES = 64  # of a batch, by which it is found again
+LAST_BYTES = 4096  # length of the content that is hashed in a mark
+FIRST_BYTES = 64  # length of the start of a batch, by which it is recognized
 
 
 def about_file(text: str) -> str:
@@ -44,11 +44,11 @@ def about_file(text: str) -> str:
 
 
 class MismatchError(Exception):
-    """Why a file is not the one that a mark is in."""
+    """The reason why a file is not the one in which a mark was made."""
 
 
 class OutputFile:
-    """The file that standard output is, in this process's hands."""
+    """The file that standard output is open on."""
 
     def __init__(self) -> None:
         self.appends = bool(fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_APPEND)
@@ -87,7 +87,7 @@ class OutputFile:
         return os.pread(self.reading, place - first, first)
 
     def id(self) -> str:
-        """The id that lies with it; or else its number on the file system, and which file of this number it is."""
+        """The id stored with the file; without one, its inode number and generation."""
         with suppress(OSError):
             return os.getxattr(STANDARD_OUTPUT, ATTRIBUTE).decode(errors="replace")
         number = f"inode {self.status().st_ino}"
@@ -97,7 +97,7 @@ class OutputFile:
         return number
 
     def mark(self) -> str:
-        """Give the file an id that lies with it, and return the reason where that is impossible."""
+        """Store an id with the file; returns the reason if that is impossible."""
         try:
             os.getxattr(STANDARD_OUTPUT, ATTRIBUTE)
         except OSError:
@@ -108,7 +108,7 @@ class OutputFile:
         return ""
 
     def end(self) -> int:
-        """Where rows go in a file that no position knows: at its end, on a line of their own."""
+        """The place for rows in a file that no position knows: its end, which must be the end of a line."""
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
             raise InputError(about_file("standard output would be written over\nHINT:  Append to the file, by >>."))
@@ -118,7 +118,7 @@ class OutputFile:
         return size
 
     def place(self, known: Mark, start: str | None) -> int:
-        """The place of a mark in it, if it is the file that has it; start is the beginning of a batch that follows."""
+        """The place of a mark, if this is the marked file; ``start`` is the beginning of a batch that follows it."""
         size = self.size()
         same = self.id() == known.id
         if size == 0:
@@ -135,7 +135,7 @@ class OutputFile:
         return known.size
 
     def check_empty(self, known: Mark, half: bool, same: bool) -> None:
-        """An empty file is a new one, unless it was emptied; while half a batch is in the former, it is too early."""
+        """Accept an empty file as new, unless it was truncated, or half a batch is in the previous file."""
         if known.size > 0 and same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as logrotate's copytruncate does: rows written after the copy was made, "
@@ -145,13 +145,13 @@ class OutputFile:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
 
     def check_header(self, header: bytes) -> None:
-        """An error unless the file begins with the header of the rows that are to follow."""
+        """Raise an error unless the file begins with the header of the rows that are to follow."""
         if os.pread(self.reading, len(header), 0) != header:
             text = "it has rows of another format, or of other columns, or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:
-        """Whether what is after a place begins that batch, or is what a crash of the host left."""
+        """True if the bytes after a place begin that batch, or are zeros left by a crash of the host."""
         if start is None:
             return False
         first = bytes.fromhex(start)
@@ -166,7 +166,7 @@ class OutputFile:
 
     @contextmanager
     def whole(self, place: int, errors: type[BaseException] = BaseException) -> Iterator[None]:
-        """What is written in the block is in the file wholly, or it ends at this place as before."""
+        """Write the whole block to the file, or truncate the file to this place after an error."""
         try:
             yield
         except errors as error:
@@ -177,7 +177,7 @@ class OutputFile:
 
 
 class FileSink(Sink):
-    """A regular file: rows have arrived when a position on the disk says so, and half a batch is taken back."""
+    """A regular file: rows are delivered when a position on disk says so; half a batch is removed."""
 
     waits_for_nobody = can_take_back = True
 
@@ -185,7 +185,7 @@ class FileSink(Sink):
         super().__init__(report, form)
         self.file = OutputFile()
         self.source: Source | None = None
-        self.size = self.start = 0  # to which it is written; where the batch begins
+        self.size = self.start = 0  # the size written so far; the start of the batch
         self.recent = self.recent_at_start = b""
         self.known_id: str | None = None
         self.is_marked = False
@@ -267,7 +267,7 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Take back now, rather than in the next run, what is beyond the position."""
+        """Remove rows after the position now rather than in the next run."""
         if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
         known = self.source.output()
@@ -276,7 +276,7 @@ class FileSink(Sink):
 
 
 def is_named(text: str | None) -> bool:
-    """Whether an id lies with the file; a number can be of another file tomorrow."""
+    """True if an id is stored with the file; an inode number may belong to another file tomorrow."""
     return text is not None and not text.startswith("inode")
 
 
@@ -289,7 +289,7 @@ def digest(content: bytes) -> str:
 
 
 def advice(reason: str, known: Mark, half: bool) -> str:
-    """The error for a file that is not the one which is known, and the ways out."""
+    """The error for a file that is not the expected one, with possible remedies."""
     if half:
         hint = (
             "Append to the former file once more, which completes its last batch. Or cut that to its first "

@@ -1,4 +1,4 @@
-"""Batches as Parquet files in a directory: a file for each batch, named by it, complete or not there."""
+"""Batches as Parquet files in a directory: one file per batch, named after it, either complete or missing."""
 
 import hashlib
 import os
@@ -19,22 +19,22 @@ from inorder.tail.sinks import Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
-CLAIM = ".inorder"  # the file that says whose directory it is
-GROUP_BYTES = 64 * 1024 * 1024  # of Arrow, of the rows that are compressed together
-ROW_BYTES = 100  # of a file, before one is known
+CLAIM = ".inorder"  # the file that names the reader that owns the directory
+GROUP_BYTES = 64 * 1024 * 1024  # bytes of Arrow in a row group, which is compressed as a whole
+ROW_BYTES = 100  # assumed bytes of a row in a file, until one was written
 
 
 class File:
-    """The file of a batch: beside its place until it is on the disk."""
+    """The file of a batch, under a temporary name until it is on disk."""
 
     def __init__(self, folder: Path, name: str, schema: Any) -> None:
         self.place, self.partial = folder / f"{name}.parquet", folder / f".{name}.partial"
-        self.partial.unlink(missing_ok=True)  # of a run that was killed
+        self.partial.unlink(missing_ok=True)  # left by a run that was killed
         self.file = self.partial.open("xb")
         self.writer = parquet.ParquetWriter(self.file, schema, compression="zstd")
 
     def sync(self) -> int:
-        """The size of the file when it is on the disk."""
+        """Flush the file to disk, and return its size."""
         self.writer.close()
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -47,14 +47,14 @@ class File:
 
     def forget(self) -> None:
         with suppress(OSError, pa.ArrowException):
-            self.writer.close()  # else it would write its end when it is collected
+            self.writer.close()  # otherwise it would write the footer when it is garbage-collected
         with suppress(OSError):
             self.file.close()
         self.partial.unlink(missing_ok=True)
 
 
 class ParquetSink(Sink):
-    """A directory. A batch that comes again replaces its file by the same rows."""
+    """A directory. A repeated batch replaces its file with the same rows."""
 
     waits_for_nobody = can_take_back = True
 
@@ -63,7 +63,7 @@ class ParquetSink(Sink):
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
-        self.last = self.known = self.given = ""  # a batch: of the directory, of the position file, of this run
+        self.last = self.known = self.given = ""  # names of batches: in the claim, in the position file, in this run
         self.accepts = False
         self.name = ""
         self.is_claimed = False
@@ -75,7 +75,7 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Whose files they are. A refusal comes before there is a position, with which the next run would go on."""
+        """Check the owner of the files, before a position is saved with which the next run would continue."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
@@ -90,7 +90,7 @@ class ParquetSink(Sink):
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
-        for left in self.directory.glob(f"{CLAIM}.*.partial"):  # by a run that was killed
+        for left in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a run that was killed
             left.unlink(missing_ok=True)
         self.write_claim(source, self.last)
 
@@ -98,7 +98,7 @@ class ParquetSink(Sink):
         write_whole(self.directory / CLAIM, f"{self.reader(source)}\n{last}\n")
 
     def refuse_others(self, source: Source) -> None:
-        """An error if the directory has files of another reader, or this one begins anew beside its files."""
+        """Refuse a directory with files of another reader, or with own files at the start of a new position."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
             other = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
@@ -122,7 +122,7 @@ class ParquetSink(Sink):
         return f"feed '{self.request.feed}' of role '{owner}' in database '{source.table.database}'"
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """An error if the directory has files that this reader does not know of, or has forgotten."""
+        """Raise an error if the directory has files that this reader does not know, or has forgotten."""
         if self.request.position is None:
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():
@@ -150,7 +150,7 @@ class ParquetSink(Sink):
             self.is_claimed = True
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Into a file beside that of the batch, in groups of many rows."""
+        """Collect rows, and write them to a temporary file in large row groups."""
         self.group.append(rows)
         if sum(batch.nbytes for batch in self.group) >= GROUP_BYTES:
             self.write_group()
@@ -177,12 +177,12 @@ class ParquetSink(Sink):
             self.file = None
 
     def arrive(self) -> None:
-        """Put the file in its place when it is on the disk."""
+        """Move the file to its place when it is on disk."""
         self.write_group()
         assert self.source is not None and self.file is not None
         with self.explained():
             size = self.file.sync()
-            # First: a file that is there is that of this batch, or of one before.
+            # The claim is written first: an existing file then belongs to this batch or to an earlier one.
             self.write_claim(self.source, self.name)
             self.file.arrive()
         self.file = None
@@ -191,7 +191,7 @@ class ParquetSink(Sink):
         self.aim(size)
 
     def aim(self, size: int) -> None:
-        """As many rows in the next batch as a file of the size that was asked for has, going by this one."""
+        """Set the rows of the next batch to reach the requested file size, judging by this file."""
         if self.request.target_file_size is not None and self.source is not None:
             rows = self.request.target_file_size * self.rows // size
             self.source.max_rows = min(max(rows, 1), MOST_ROWS)

@@ -1,4 +1,4 @@
-"""The file that keeps a reader's position: there whole, in one process's hands, as last saved."""
+"""The file that stores a reader's position: always complete, locked by one process, as last saved."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from inorder.tail.state import NEW
 OPENED = Path("/proc/self/fd")
 MOST_BYTES = 2**30  # a million ranges take 30 MB
 
-Kept = TypeVar("Kept")  # what a file holds: a state, or those of several tables
+Kept = TypeVar("Kept")  # the content of a file: one state, or those of several tables
 
 
 class PositionFile:
@@ -55,7 +55,7 @@ class PositionFile:
             raise InputError(f"cannot use {self.asked}: {error}") from error
 
     def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """What the file has now, also after a save that failed, or once it is closed; None if nothing."""
+        """The present content, even after a failed save or after closing; None if there is none."""
         with suppress(OSError, ValueError):
             return decoded(self.path.read_bytes())
         return None
@@ -72,7 +72,7 @@ class PositionFile:
         return self.path.read_bytes()
 
     def save(self, content: bytes, lasting: bool = True) -> None:
-        """Replace it, on the disk when this returns; if it cannot be, the old one is what it was.
+        """Replace the file; it is on disk when this returns. After an error the old file is unchanged.
 
         If it need not be lasting, a crash of the host may bring back one of the states before, whole.
         """
@@ -86,7 +86,7 @@ class PositionFile:
         os.close(replaced)
 
     def put(self, content: bytes) -> int:
-        """A file with this content in its place, locked and written before it gets the name."""
+        """Put a new file with this content in place; it is locked and written before it gets the name."""
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
         descriptor, name = nameless(self.path)
         partial = beside(self.path) if is_nameless(name) else name
@@ -101,21 +101,21 @@ class PositionFile:
 
 
 def fill(descriptor: int, content: bytes) -> None:
-    """Write a file, on the disk when this returns."""
+    """Write a file, which is on disk when this returns."""
     with open(descriptor, "wb", closefd=False) as stream:
         stream.write(content)
     os.fsync(descriptor)
 
 
 def lock(path: Path) -> int:
-    """Open and lock the file of a name, made if there is none; BlockingIOError if another process has it."""
+    """Open and lock a file, created if missing; BlockingIOError if another process has it."""
     while (descriptor := locked(path)) is None:
-        pass  # the name leads elsewhere by now
+        pass  # the name was moved to another file
     return descriptor
 
 
 def locked(path: Path) -> int | None:
-    """One attempt; None if the name leads elsewhere by now."""
+    """One attempt; None if the name was moved to another file."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def locked(path: Path) -> int | None:
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except FileNotFoundError:
-        pass  # removed meanwhile
+        pass  # removed in the meantime
     except BaseException:
         os.close(descriptor)
         raise
@@ -134,12 +134,12 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """A new file, locked; None if another process was faster. It is never there without its content."""
+    """Create a locked file; None if another process was faster. It never exists without content."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)
         fill(descriptor, NEW)
-        os.link(name, path, src_dir_fd=descriptor)  # given one, Python lets the system follow /proc's link
+        os.link(name, path, src_dir_fd=descriptor)  # with a descriptor, Python lets the kernel follow the link in /proc
     except FileExistsError:
         os.close(descriptor)
         return None
@@ -153,7 +153,7 @@ def made(path: Path) -> int | None:
 
 
 def nameless(path: Path) -> tuple[int, Path]:
-    """A file that is gone with this process, or one beside the path where the file system has no such files."""
+    """A file that vanishes with this process; if the file system has no such files, one next to the path."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         return descriptor, OPENED / str(descriptor)

@@ -1,4 +1,4 @@
-"""What ``inorder tail`` was asked for."""
+"""The request of a call of ``inorder tail``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +13,22 @@ class Request:
     table: str | None
     position: Path | None
     feed: str | None
-    owner: str | None = None  # of the feed
-    changes: bool = False  # of a table that is updated and deleted from
+    owner: str | None = None  # owner of the feed
+    changes: bool = False  # read changes of a table that is updated and deleted from
     output: str = "json"
-    directory: Path | None = None  # of Parquet files
-    target_file_size: int | None = None  # of each of them
-    misfits: str = "error"  # values that Arrow has not; or null
+    directory: Path | None = None  # directory for Parquet files
+    target_file_size: int | None = None  # size of each Parquet file
+    misfits: str = "error"  # for values that Arrow cannot represent: error, or null
     batch_rows: int = 10_000
     start: str = "beginning"
-    shards: bool = False  # of a table that Citus has distributed
-    order_by: str | None = None  # of a new position
-    whole: bool = False  # transactions, in batches of a table
+    shards: bool = False  # read a table that Citus has distributed
+    order_by: str | None = None  # order of a new position
+    whole: bool = False  # batches of a table contain whole transactions
     accept_origin: bool = False
-    accept_table: bool = False  # its key, guard and partitions, as they are now
+    accept_table: bool = False  # the table's key, guard and partitions as they are now
     accept_output: bool = False
     follow: bool = False
     interval: float | None = None  # seconds between polls; None: the server reports new rows
     command: str | None = None
-    retries: int = 0  # of a command that failed
+    retries: int = 0  # retries of a failed command
     frame: bool = False

@@ -1,4 +1,4 @@
-"""The run: what is read and where it goes are opened; then batch after batch, first the rows, then the position."""
+"""The run: opens source and output; then, for one batch after the other, writes the rows and saves the position."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
-FILE_SECONDS = 60.0  # between two files of less than their target size
+FILE_SECONDS = 60.0  # between two files smaller than the target size
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
@@ -70,7 +70,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
 
 
 def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
-    """A table, whose position file stays locked as long as the run, or a feed."""
+    """A table, with a position file that is locked during the run, or a feed."""
     if request.feed is not None:
         return stack.enter_context(closing(FeedSource(request)))
     assert request.table is not None and request.position is not None
@@ -85,8 +85,8 @@ class Delivery:
     def __init__(self, request: Request, source: Source, sink: Sink) -> None:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
-        self.header = b""  # of an output
-        self.tries = attempts()  # of a read that the server cuts off, one after the other
+        self.header = b""  # written at the start of the output
+        self.tries = attempts()  # successive reads that the server cut off
 
     def run(self) -> None:
         self.sink.resume(self.source, self.request.accept_output)
@@ -98,12 +98,12 @@ class Delivery:
             try:
                 forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
             except Terminated:
-                if self.sink.rows:  # a second signal, in the midst of a batch
+                if self.sink.rows:  # a second signal, within a batch
                     raise
         self.sink.end(self.header)
 
     def pause(self) -> None:
-        """Between two polls: so many seconds, or until there are rows, at most a second."""
+        """Pause between two polls: for the interval, or until there are rows, at most for a second."""
         interval = self.request.interval
         if interval is None and self.request.target_file_size is not None:
             interval = FILE_SECONDS
@@ -117,7 +117,7 @@ class Delivery:
             self.source.flush()
 
     def deliver_all(self) -> None:
-        """All batches, up to one that is not full and has all that had ended."""
+        """Deliver batches until one is not full, and includes all transactions that had ended."""
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.source.next()):
@@ -132,7 +132,7 @@ class Delivery:
             self.source.check_name()
 
     def deliver(self, batch: Batch) -> int | None:
-        """The number of its rows; None if the server cut off the read, and fewer rows come in its place."""
+        """The number of rows delivered; None if the server cut off the read, and a smaller batch replaces this one."""
         source, sink = self.source, self.sink
         if (count := self.taken(batch)) is None:
             return None
@@ -148,7 +148,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Its rows into the sink, in ten tries in a row; None if fewer rows come in its place."""
+        """Write the rows to the sink, in at most ten attempts in a row; None if a smaller batch replaces this one."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -165,7 +165,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """Whether fewer rows will come in the place of a batch that was cut off."""
+        """True if a smaller batch will replace one that was cut off."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)
@@ -175,7 +175,7 @@ class Delivery:
         return True
 
     def take(self, batch: Batch) -> int:
-        """Its rows into the sink. What a lost connection or a conflict cut off goes on after the last row."""
+        """Write the rows to the sink. After a lost connection or a conflict, continue after the last row."""
         self.sink.again()
         if not self.source.is_fixed:
             self.sink.take_back()
@@ -185,11 +185,11 @@ class Delivery:
                 taken, count = max(self.sink.rows - count, 0), count + len(rows)
                 if taken < len(rows):
                     self.put(batch, rows[taken:] if taken else rows, bytes(header))
-                del rows  # a row may be large: not two at a time
+                del rows  # a row may be large: free it before the next
         return count
 
     def put(self, batch: Batch, rows: Any, header: bytes) -> None:
-        """Rows into the sink; before the first of a batch, the batch into the position."""
+        """Write rows to the sink; before the first row of a batch, save the batch in the position."""
         content = self.source.form.content(rows)
         if self.sink.rows > 0:
             self.sink.write(rows, content)

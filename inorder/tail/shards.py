@@ -25,7 +25,7 @@ from inorder.tail.state import Mark, State
 if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
-LOOK_SECONDS = 0.1  # between two looks for transactions that have ended on a node
+LOOK_SECONDS = 0.1  # between two checks for transactions that have ended on a node
 LOOKS = 10
 
 
@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """Where the readers are, but for some of which it is given. A batch is pending in one of them at most."""
+        """The positions of the readers, except those in ``states``. At most one of them has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
@@ -56,7 +56,7 @@ class ShardsFile:
         return replace(moved, pending_in=pending_in, pending=batch)
 
     def save(self, state: ShardsState, lasting: bool = True) -> None:
-        """All of it. What a reader takes for saved decides whether it saves its next batch before that is written."""
+        """Save all positions. Each reader's saved position decides if it saves its next batch before writing."""
         state = replace(state, output=self.output)
         self.file.save(encode(state), lasting)
         self.state = state
@@ -79,7 +79,7 @@ class ShardSource(TableSource):
 
 
 class ShardsSource(Source):
-    """The shards of a table, each read as a table of its node. A round asks those with rows in turn."""
+    """The shards of a table, each read as a table on its node. A round asks those that have rows in turn."""
 
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
@@ -92,12 +92,12 @@ class ShardsSource(Source):
         self.nodes: dict[int, ShardSession] = {}
         self.round: collections.deque[str] = collections.deque()
         self.is_new = state is None
-        self.current: str | None = None  # the shard whose batch was handed out last
-        self.is_idle = True  # the last round found nothing more
-        self.count = self.full = 0  # rows of that batch, and with how many there is more
-        self.ended: dict[int, object] = {}  # of each node, before the round
+        self.current: str | None = None  # the shard of the last batch
+        self.is_idle = True  # the last round found no rows
+        self.count = self.full = 0  # rows of the last batch, and the number that makes it full
+        self.ended: dict[int, object] = {}  # transactions that had ended on each node before the round
         self.moves = Moves()
-        self.frozen: set[str] = set()  # shards that nobody writes to any more, where they were
+        self.frozen: set[str] = set()  # shards without writers in their old place
 
     @property
     def readers(self) -> dict[str, TableSource]:
@@ -134,7 +134,7 @@ class ShardsSource(Source):
         self.moves.close()
 
     def node(self, shard: Shard) -> ShardSession:
-        """A session on the node of a shard, wherever that is now."""
+        """A session on the node of a shard, wherever the node is now."""
         if shard.group not in self.nodes:
             self.nodes[shard.group] = on_node(self.coordinator, self.places.get(shard.group, shard))
         return self.nodes[shard.group]
@@ -163,7 +163,7 @@ class ShardsSource(Source):
         return self.readers[self.current]
 
     def next(self) -> Batch | None:
-        """The one that was begun, or the next of the round; none at its end, unless shards were moved meanwhile."""
+        """The unfinished batch, or the next of the round; None at its end, unless shards were moved meanwhile."""
         if self.is_idle:
             self.begin_round()
         while True:
@@ -175,13 +175,13 @@ class ShardsSource(Source):
                 batch = self.asked(self.current)
                 self.count, self.full = 0, batch.full if batch else 1
                 if batch is not None:
-                    return replace(batch, is_part=True)  # what follows it is for us to know
+                    return replace(batch, is_part=True)  # the shards decide what follows the batch
             elif not self.renew():
                 self.is_idle = True
                 return None
 
     def begin_round(self) -> None:
-        """The shards that have rows, the one with an unfinished batch first."""
+        """Begin a round with the shards that have rows, the one with an unfinished batch first."""
         self.is_idle = False
         self.ended = self.ended_now()
         begun = [key for key, reader in self.readers.items() if reader.present.pending]
@@ -189,7 +189,7 @@ class ShardsSource(Source):
         self.current = None
 
     def waiting(self) -> list[str]:
-        """The shards that have rows, found by one query on each node; all of a node that has an error to explain."""
+        """Shards that have rows, by one query per node; all of a node whose query fails, to explain the error."""
         of_nodes = collections.defaultdict(list)
         for key, reader in self.readers.items():
             of_nodes[reader.session].append(key)
@@ -208,7 +208,7 @@ class ShardsSource(Source):
         return found
 
     def pass_on(self) -> None:
-        """From the shard whose turn it was: it comes again in this round if its batch was full."""
+        """End the turn of a shard: it comes again in this round if its batch was full."""
         if self.current is not None and self.round:
             self.round.popleft()
             if self.count >= self.full:
@@ -256,14 +256,14 @@ class ShardsSource(Source):
         return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
 
     def wait(self) -> None:
-        """Until transactions have ended on a node since the last round began, or for a second."""
+        """Wait until transactions have ended on a node since the last round began, at most for a second."""
         for _ in range(LOOKS):
-            time.sleep(LOOK_SECONDS)  # first: on a busy node one has always ended
+            time.sleep(LOOK_SECONDS)  # sleeps first, because on a busy node a transaction has always ended
             if self.ended_now() != self.ended:
                 return
 
     def renew(self) -> bool:
-        """Look where the shards are now; true if another round has to be read."""
+        """Find out where the shards are now; true if another round is needed."""
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
         moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
@@ -273,12 +273,12 @@ class ShardsSource(Source):
         return any(again)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Go on where a shard was moved to, or split into, once all of it has been read; true if there is more."""
+        """Continue in the shards that replace one, after it was read to its end; true if there is more to read."""
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):
             self.frozen.add(key)
-            return True  # one more round reads what was written before
+            return True  # one more round reads the rows written before
         positions = self.moves.positions(
             self.distributed, self.node(shard), shard, [(one, self.node(one)) for one in shards],
             is_frozen=key in self.frozen, ends=not self.request.follow,

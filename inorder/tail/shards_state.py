@@ -1,4 +1,4 @@
-"""What a position file says of a table that Citus has distributed: a position in each shard, and one output."""
+"""The content of a position file for a table that Citus has distributed: a position in each shard, and one output."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +17,13 @@ class Entry:
 
     @cached_property
     def text(self) -> str:
-        """In the file. Each batch moves one of them, and a thousand take a hundredth of a second to write."""
+        """The entry as text, cached: a batch moves one entry, and writing a thousand takes a hundredth of a second."""
         return json.dumps(asdict(self.shard) | {"position": self.position}, indent=1)
 
 
 @dataclass(frozen=True)
 class ShardsState:
-    """What the file says. A batch is pending in one shard at most."""
+    """The content of the file. At most one shard has a pending batch."""
 
     database: str
     table: str

@@ -1,4 +1,4 @@
-"""Where rows go, and when they have arrived: a file on the disk, a pipe read empty, a command that succeeded."""
+"""Outputs for rows, and when these are delivered: a file on disk, a pipe read empty, a command that succeeded."""
 
 import fcntl
 import os
@@ -14,22 +14,22 @@ from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
-Report = Callable[[int], None]  # receives the number of further rows
+Report = Callable[[int], None]  # called with the number of further rows
 
 
 class Sink:
-    """Takes the rows of one batch after the other. This one is a device: rows have arrived when they are written."""
+    """Takes the rows of one batch after the other. This sink is for a device: written rows are delivered."""
 
-    waits_for_nobody = False  # no other program: meanwhile a transaction may be open
-    can_take_back = False  # what it has of a batch, before that has arrived
+    waits_for_nobody = False  # True if no other program is waited for, while a transaction may be open
+    can_take_back = False  # True if rows of a batch can be removed before it is delivered
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
-        self.rows = 0  # of the present batch, taken so far
+        self.rows = 0  # rows of the present batch so far
         self.started = False
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Before the first batch: an error unless this is where the last run wrote to. Half a batch is taken back."""
+        """Check, before the first batch, that this is the output of the last run; remove half a batch from it."""
         if source.begun is not None and not accept:
             known = source.output()
             assert known is not None
@@ -40,24 +40,24 @@ class Sink:
             )
 
     def at_start(self) -> bool:
-        """Whether nothing has been written yet to what is written to: the place for a header."""
+        """True if nothing has been written to the output yet, and a header is needed."""
         return not self.started
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """A batch begins with these bytes, after the header of its output: in hex, if they can be found again there."""
+        """Begin a batch by its header and first bytes; returns these in hex if the output is searchable."""
         if not self.at_start():
             self.check_form(header, first)
         return None
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        """An error unless the rows are of the form of those before them."""
+        """Raise an error unless the rows have the format of those before them."""
 
     def mark(self) -> Mark | None:
         """The end of the last batch, if it is in a file."""
         return None
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Take rows, all of each, and their content in the format."""
+        """Take whole rows, and their content in the format."""
         if header:
             self.put(header)
         self.put(content)
@@ -68,32 +68,32 @@ class Sink:
         put_all(STANDARD_OUTPUT, content)
 
     def size_in_file(self) -> int | None:
-        """Of the present batch, if it is in a file: then finish() waits for nobody."""
+        """The size of the present batch in a file; if not None, finish() waits for nobody."""
         return None
 
     def again(self) -> None:
-        """The batch is read from its beginning once more: forget its rows if that is possible, else count them."""
+        """Restart a batch that is read again: forget its rows if possible, otherwise count them."""
 
     def take_back(self) -> None:
-        """Forget what it has of the batch, which now has other rows; what is on a terminal stays."""
+        """Forget the rows of a batch that now has others; rows on a terminal stay."""
         self.rows = 0
 
     def finish(self) -> None:
-        """End the batch: return when the rows have arrived."""
+        """End the batch: return when its rows are delivered."""
         self.arrive()
         self.rows, self.started = 0, True
 
     def arrive(self) -> None:
-        """Wait until what was written has arrived."""
+        """Wait until the written rows are delivered."""
 
     def sync(self) -> None:
-        """What was written to a file is on the disk when this returns."""
+        """Flush a file to disk."""
 
     def check(self) -> None:
-        """Between batches: an error if the next one could not be taken."""
+        """Check between batches that the next one can be written; raise an error if not."""
 
     def end(self, header: bytes) -> None:
-        """The run ends after a batch: the output has all of its format, also if there were no rows."""
+        """End the run after a batch: complete the format of the output, even without rows."""
         put_all(STANDARD_OUTPUT, (header if self.at_start() else b"") + self.form.trailer)
 
     def close(self) -> None:
@@ -107,12 +107,12 @@ def put_all(descriptor: int, content: Buffer) -> None:
 
 
 def require_writable_output() -> None:
-    """An error where standard output was closed, or is open for reading only."""
+    """Raise an error if standard output was closed, or is open for reading only."""
     if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise InputError("standard output is closed, or cannot be written to; HINT: >> FILE, | COMMAND, or --exec")
 
 
 def is_device() -> bool:
-    """Whether standard output is a terminal or another device: nobody is at its other end who could be cut off."""
+    """True if standard output is a terminal or another device, which has no reader that could be cut off."""
     mode = os.fstat(STANDARD_OUTPUT).st_mode
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

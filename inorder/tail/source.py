@@ -1,4 +1,4 @@
-"""A source: what hands out batches, as a run sees it."""
+"""A source: hands out batches to a run."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch, and the position after it; or the number of one that the database keeps."""
+    """A batch, and the position after it; or the number of a batch that the database stores."""
 
     batch: Json | int
     after: Json = field(default_factory=dict)
-    full: int = 0  # with fewer rows nothing was left; 0 for one of an earlier run, for which nobody knows
-    is_part: bool = False  # of a set that is delivered in order: more may have ended since, however many rows it has
+    full: int = 0  # rows of a full batch; fewer mean that the table was exhausted. 0: unknown (from an earlier run)
+    # a part of a set that is delivered in order: more transactions may have ended, whatever the number of rows
+    is_part: bool = False
 
     @property
     def name(self) -> str:
@@ -28,36 +29,36 @@ class Batch:
 
 
 class Source:
-    """Hands out batches. One that was begun comes again until it is finished."""
+    """Hands out batches. A batch that was begun is handed out again until it is finished."""
 
     form: Format
-    arrow: "ArrowReader | None" = None  # reads the rows, in the place of the session
+    arrow: "ArrowReader | None" = None  # reads the rows instead of the session
     session: Session
     table: Table
-    max_rows: int  # of the next batch
-    is_new = False  # whether this run begins to read
-    is_behind = False  # the last batch was full
-    asks_ahead = False  # for the next batch while one is read
-    is_fixed = True  # a batch has the same rows each time
-    begun: str | None = None  # how the batch begins that is half in a file, as the last run left it
+    max_rows: int  # rows of the next batch at most
+    is_new = False  # True if this run starts with a new position
+    is_behind = False  # True if the last batch was full
+    asks_ahead = False  # True if the next batch is requested while one is read
+    is_fixed = True  # True if a batch has the same rows each time it is read
+    begun: str | None = None  # the first bytes of a batch that the last run left unfinished in a file
 
     def attach(self, session: Session) -> None:
-        """Go on in this session."""
+        """Continue in this session."""
         raise NotImplementedError
 
     def output(self) -> Mark | None:
-        """The end of the rows in a file, by the position as it is on the disk."""
+        """The end of the rows in a file, according to the position on disk."""
         return None
 
     def lock(self) -> int:
-        """The descriptor of the lock that keeps other runs away."""
+        """The descriptor of the lock that excludes other runs."""
         raise NotImplementedError
 
     def next(self) -> Batch | None:
         raise NotImplementedError
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """Its rows, as the server writes them, after a header if the format has one; the same each time."""
+        """The rows as the server writes them, after a header if the format has one; the same each time."""
         raise NotImplementedError
 
     def pieces(self, batch: Batch) -> Pieces:
@@ -65,7 +66,7 @@ class Source:
             yield from self.form.pieces(blocks)
 
     def header(self) -> bytes:
-        """Of an output without rows."""
+        """The header of an output without rows."""
         return bytes(header_of(self.arrow.empty(self.session, self.table))) if self.arrow else BINARY_HEADER
 
     def wait(self) -> None:
@@ -73,36 +74,36 @@ class Source:
         raise NotImplementedError
 
     def expect(self, batch: Batch, size: int) -> None:
-        """The batch after this full one, of so many bytes, will be asked for soon: let the server begin."""
+        """Expect a request for the batch after this full one, of so many bytes: let the server begin."""
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Remember that its rows are being written, and where."""
+        """Remember that the rows of a batch are being written, and where."""
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Move the position over it; for good with a later begin() or flush() if the output shows what it has."""
+        """Move the position past the batch; saved by a later begin() or flush() if the output shows its content."""
         raise NotImplementedError
 
     def check_name(self) -> None:
-        """An error if all is read of a table whose name another one has now."""
+        """Raise an error if the table was read to its end, but another table has its name now."""
 
     def skip(self, batch: Batch) -> None:
-        """Move the position over a batch without rows, which may be forgotten."""
+        """Move the position past a batch without rows, which may be forgotten."""
         self.finish(batch, None)
 
     def shrink(self, batch: Batch) -> int | None:
-        """Ask for fewer rows in its place, at most so many; None if that is impossible, or others may have seen it."""
+        """Ask for a smaller batch, and return its limit; None if others may have seen the batch."""
         return None
 
     def forget_begun(self) -> None:
-        """What the last run left unfinished is taken back: another batch may come in its place."""
+        """Take back the batch that the last run left unfinished: another batch may replace it."""
 
     def flush(self) -> None:
-        """No batch follows for now: what finish() left for the next begin() is remembered for good."""
+        """Save what finish() left for the next begin(), because no batch follows for now."""
 
     def end(self) -> None:
-        """At the end of a run: what was skipped is remembered for good."""
+        """End a run: save positions after skipped batches."""
 
     def close(self) -> None:
-        """Let others read."""
+        """Release the lock."""
         if self.arrow is not None:
             self.arrow.close()

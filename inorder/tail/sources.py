@@ -1,4 +1,4 @@
-"""Where rows come from: a table or its changes, with the position in a file. A feed has it in the database: feed."""
+"""Sources of rows: a table or its changes, with the position in a file. A feed's position is in the database: feed."""
 
 import json
 import time
@@ -23,9 +23,10 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line
 
-# Small batches into a file, where nobody sees them, are joined up to so many rows, bytes, and batches of the last size.
+# Small batches into a file are joined, since no reader sees them, up to so many rows, bytes, and batches of the last
+# size.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
-SAVE_SECONDS = 0.2  # between two saves, while one batch follows another into a file
+SAVE_SECONDS = 0.2  # between two saves while batches follow each other into a file
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -48,12 +49,13 @@ class TableSource(Source):
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # with the next batch, or the one just handed out
-        self.query: list[bytes | None] = []  # for the rows of that, and what of them is wanted
-        self.max_rows = self.asked = request.batch_rows  # in the next, and in that
-        self.joined_rows = 0  # in the next, into a file
-        self.limit = MOST_ROWS  # of it: half of what the server cut off; twice as much after each that it did not
-        self.latest: Batch | None = None  # asked for by this run
+        self.stream: Stream | None = None  # has the next batch, or the one just handed out
+        self.query: list[bytes | None] = []  # the query for the rows of that batch, and its select list
+        self.max_rows = self.asked = request.batch_rows  # at most, in the next batch, and in the one in ``stream``
+        self.joined_rows = 0  # at most, in the next batch, if it goes into a file
+        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after each complete batch
+        self.limit = MOST_ROWS
+        self.latest: Batch | None = None  # requested by this run
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -79,7 +81,7 @@ class TableSource(Source):
                 self.accept_table(self.state)
 
     def accept_table(self, state: State) -> None:
-        """Once. What had been written of an unfinished batch is taken back, or comes again."""
+        """Accept the changed table, once. Rows of an unfinished batch are taken back, or come again."""
         asked = query("reader_seek")
         (position,) = self.session.row(asked, table=self.numbered.oid, position=as_text(state.position))
         self.save(replace(state, position=json.loads(position), pending=None))
@@ -89,7 +91,7 @@ class TableSource(Source):
         self.session.check_name(self.table)
 
     def numbered_table(self) -> Table:
-        """The table that positions are in."""
+        """The table whose transactions the positions count."""
         return self.table
 
     def check_order(self, state: State) -> None:
@@ -99,7 +101,7 @@ class TableSource(Source):
             raise InputError(f"{self.file.asked} is a position in the order of {order}, not of column {wanted}")
 
     def check_kept(self, state: State) -> None:
-        """What the file says must be what the server understands, all of it."""
+        """Check that the server understands all of the file's positions."""
         pending = state.pending
         batch, after = (as_text(pending.batch), as_text(pending.after)) if pending else (None, None)
         damaged = f"cannot use {self.file.asked}: it is damaged, or no position file: "
@@ -119,7 +121,7 @@ class TableSource(Source):
         return self.state
 
     def save(self, state: State, lasting: bool = True) -> None:
-        """Keep it, here and on the disk, after the output that it speaks of."""
+        """Store the state here and on disk, after flushing the output to which it refers."""
         self.sync_output()
         self.store(state, lasting)
         self.state = self.saved = state
@@ -137,7 +139,7 @@ class TableSource(Source):
         return self.latest
 
     def found(self) -> Batch | None:
-        """The batch after the position, whose rows are read in the same transaction."""
+        """The batch after the position; its rows are read in the same transaction."""
         stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         answer = stream.begin()
         if not answer:
@@ -158,12 +160,13 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """By the query that the server gave with the batch, or gives now; it must give the same one afterwards."""
+        """The rows, by the query that the server returned with the batch; it must be the same afterwards."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
             for rows in of_batch:
-                # Not before rows come: who waits to change the table would wait for this lock, and the other for him.
+                # Ask ahead only after the first rows: before, a pending ALTER TABLE would deadlock with the two
+                # sessions.
                 if self.stream is None and self.asks_ahead and self.is_behind:
                     self.ask_ahead(batch)
                 yield rows
@@ -173,7 +176,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the transaction in which a batch was looked for: its rows are read elsewhere, or it is out of date."""
+        """End the transaction that looked for a batch, because its rows are read elsewhere, or it is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
@@ -186,12 +189,12 @@ class TableSource(Source):
             self.ask_ahead(batch)
 
     def ask_ahead(self, batch: Batch) -> None:
-        """One transaction, which may end by an error: next() reports it."""
+        """Ask for the next batch in one transaction; if it fails, next() reports the error."""
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
     def forget_ahead(self) -> None:
-        """After a batch that was not full: who asks later finds more."""
+        """Drop the batch asked ahead after one that was not full: a later question finds more."""
         if not self.is_behind:
             with suppress(psycopg.Error):  # next() will ask
                 self.end_question()
@@ -214,7 +217,7 @@ class TableSource(Source):
         self.knows_output = start is not None
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
-        """Take the position after it; without an output file, write it."""
+        """Set the position to the one after the batch; without an output file, save it."""
         state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
         if output is None:
             self.save(state)
@@ -225,7 +228,7 @@ class TableSource(Source):
         self.forget_ahead()
 
     def shrink(self, batch: Batch) -> int | None:
-        if batch.full < 2:  # or one of an earlier run
+        if batch.full < 2:  # 0 for a batch of an earlier run
             return None
         with suppress(psycopg.OperationalError):
             self.end_question()
@@ -238,7 +241,7 @@ class TableSource(Source):
             self.state, self.knows_output = replace(self.state, pending=None), False
 
     def flush(self) -> None:
-        """Write where the last batch ended, or where the one that was cut off began."""
+        """Save the position after the last batch, or before one that was cut off."""
         if self.unsaved:
             self.save(self.present)
 
@@ -262,7 +265,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def found(self) -> Batch | None:
-        """Rows of the table are none of the log, by whose number a full batch would be known."""
+        """The next batch of changes, which is full by its number in the log rather than by its rows of the table."""
         batch = super().found()
         if batch is None:
             return None
@@ -270,7 +273,7 @@ class ChangesSource(TableSource):
         return replace(batch, is_part=has_all != b"t")
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """A batch that is read again begins with other bytes, which the file must say before they are in the output."""
+        """Save the new first bytes of a batch that is read again before they reach the output."""
         if self.present.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)

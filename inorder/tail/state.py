@@ -1,4 +1,4 @@
-"""What a position file says, and what it may say: whatever is read is checked before it is used."""
+"""The content of a position file, which is checked before use."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 FORMAT = 1
-NEW = b'{"format": 1, "new": true}\n'  # a file that was made, and whose first run did not come to read
+NEW = b'{"format": 1, "new": true}\n'  # a file that was created by a run that ended before reading
 
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that is being written: itself, the position after it; and its first bytes in hex, if into the file."""
+    """A batch that is being written, and the position after it; its first bytes in hex, if written to a file."""
 
     batch: Json
     after: Json
@@ -42,7 +42,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """What the file says: all rows up to the position are delivered, those of the pending batch perhaps."""
+    """The content of the file: all rows up to the position are delivered, those of the pending batch perhaps."""
 
     database: str
     table: str
@@ -70,14 +70,14 @@ def encode(state: State) -> bytes:
 
 
 def decode(content: bytes) -> State:
-    """The state in the text of a file; ValueError says why there is none."""
+    """The state in the text of a file; ValueError gives the reason if there is none."""
     return decode_as(content, state_of)
 
 
 def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
     try:
         fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
-        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair cannot be encoded
         if (version := fields.pop("format")) != FORMAT:
             raise ValueError(f"its format is {version!r}, this inorder knows {FORMAT}")
         return made_of(fields)
@@ -99,7 +99,7 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The parts as objects of ours, checked; TypeError if one is too many or missing."""
+    """The parts as objects, checked; TypeError if one is missing or unknown."""
     if "shards" in fields:
         raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)
@@ -115,7 +115,7 @@ def mark_of(fields: Json | None) -> Mark | None:
 
 
 def checked(state: State) -> State:
-    """The same, if its parts are what they should be; what else is in positions and batches the server checks."""
+    """The state, after a check of its parts; the server checks the other fields of positions and batches."""
     require(isinstance(state.database, str) and isinstance(state.table, str), "database or table")
     check_part(state.position, "position", "partial", "last_key")
     if state.pending is not None:
@@ -142,7 +142,7 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(part: Json, what: str, number: str, key: str) -> None:
-    """A position or a batch: whether it stands in a transaction, and behind a key there, which may have no null."""
+    """Check a position or a batch that may be within a transaction, after a key, which may have no null."""
     require(isinstance(part, dict) and isinstance(part.get("transactions"), str), what)
     columns = part.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
@@ -154,7 +154,7 @@ def order_of(position: Json) -> str | None:
 
 
 def name_of(batch: Json) -> str:
-    """The same for a batch that comes again, also on another server; no other batch of a table has it.
+    """A name that is the same whenever the batch comes again, on any server, and different for all other batches.
 
     >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
     True

@@ -1,4 +1,4 @@
-"""Sinks that take whole batches only: a command, a pipe, and a file for a feed.
+"""Sinks that take only whole batches: a command, a pipe, and a file for a feed.
 
 A batch is collected in a temporary file without a name, and given away as that file when it is complete: a command
 has it as its input, and into a pipe a process of its own copies it. Whenever this process is killed, the other one
@@ -35,19 +35,21 @@ from inorder.tail.source import Source
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
-COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")  # what stops a whole service does not stop it half-way
+# signals that stop a whole service must not stop it half-way
+COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")
 
 
 class WholeBatches(Sink):
-    """Collects a batch; what is done with it then differs."""
+    """Collects a batch; subclasses pass it on."""
 
-    is_separate = False  # each batch is an output of its own
+    is_separate = False  # True if each batch is a separate output
     can_take_back = True
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.name, self.same = "", b""
-        # The lock of this run: a process that works on a batch has it, too, and keeps it if this process is killed.
+        # The lock of this run, which is passed to a process that works on a batch, and kept by it if this process is
+        # killed.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
@@ -74,7 +76,7 @@ class WholeBatches(Sink):
             )
 
     def put(self, content: Buffer) -> None:
-        """Into the temporary file, made anew for each batch: somebody may still read that of the last."""
+        """Append to the temporary file, which is new for each batch: a process may still read that of the last."""
         try:
             if self.batch is None:
                 self.batch = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
@@ -87,7 +89,7 @@ class WholeBatches(Sink):
             ) from error
 
     def head(self, rows: int, size: int) -> bytes:
-        """What comes before the rows, of a length that does not depend on them."""
+        """The bytes before the rows; their length must not depend on the rows."""
         return b""
 
     def again(self) -> None:
@@ -124,7 +126,7 @@ class WholeBatches(Sink):
 
 
 class CommandSink(WholeBatches):
-    """A command, run anew for each batch with the rows as its input: they have arrived when it exits with 0."""
+    """A command, run for each batch with the rows as its input; they are delivered when it exits with 0."""
 
     is_separate = True
 
@@ -134,7 +136,7 @@ class CommandSink(WholeBatches):
         self.process: subprocess.Popen[bytes] | None = None
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Until the command takes it; a stop ends that, too, after the present run of the command."""
+        """Run the command until it succeeds; a stop ends the retries after the present run of the command."""
         for pause in islice(pauses(), self.retries):
             if (code := self.ran(batch, size)) == 0:
                 return
@@ -147,9 +149,9 @@ class CommandSink(WholeBatches):
             raise InorderError(f"'{self.command}' failed with exit code {code}; its batch comes again in the next run")
 
     def ran(self, batch: IO[bytes], size: int) -> int:
-        """The exit code of one run, with the batch as a file, whose end cannot come early, nor its place be moved."""
+        """The exit code of one run; the command reads the batch through an open file of its own."""
         about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
-        # In a group of its own: Ctrl-C is for this process, which lets it finish.
+        # In a process group of its own: Ctrl-C is meant for this process, which lets the command finish.
         with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", self.command], stdin=own, env=os.environ | about, process_group=0,
@@ -160,7 +162,7 @@ class CommandSink(WholeBatches):
         return code
 
     def close(self) -> None:
-        """Somebody does not want to wait: end the command, which fails then."""
+        """Close without waiting: end the command, which thereby fails."""
         super().close()
         if self.process:
             with suppress(ProcessLookupError):
@@ -169,7 +171,7 @@ class CommandSink(WholeBatches):
 
 
 def rested(seconds: float) -> bool:
-    """Wait so long; false at once when this run is to stop."""
+    """Sleep so long; returns False at once when this run is to stop."""
     until = time.monotonic() + seconds
     while not is_interrupted():
         if (left := until - time.monotonic()) <= 0:
@@ -179,10 +181,10 @@ def rested(seconds: float) -> bool:
 
 
 class Copied(WholeBatches):
-    """What standard output is, written by a process that goes on if this one is killed."""
+    """Copies to standard output by a process that continues if this one is killed."""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """In a session of its own: no signal for this process cuts it off."""
+        """Run the copier in a session of its own, where signals for this process do not cut it off."""
         code = subprocess.Popen(
             COPIER, stdin=batch, start_new_session=True, pass_fds=self.held(), stderr=sys.stderr
         ).wait()
@@ -193,7 +195,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe or a socket. Rows have arrived when a pipe's reader has read them."""
+    """A pipe or a socket. Rows are delivered when the pipe's reader has read them."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)
@@ -214,7 +216,7 @@ class PipeSink(Copied):
         return line.encode() if self.is_separate else b""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """And wait until a pipe is empty; BrokenPipeError if nobody is left to empty it."""
+        """Copy the batch, and wait until a pipe is empty; BrokenPipeError if it has no reader."""
         super().give(batch, size)
         unread = array.array("i", [0])
         while self.pipe and fcntl.ioctl(STANDARD_OUTPUT, termios.FIONREAD, unread) == 0 and unread[0] > 0:
@@ -226,7 +228,7 @@ class PipeSink(Copied):
 
 
 class FeedFileSink(Copied):
-    """A regular file for a feed, whose position is elsewhere: whole batches, the last one perhaps twice."""
+    """A regular file for a feed, whose position is in the database: whole batches, the last one perhaps twice."""
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
@@ -249,7 +251,7 @@ class FeedFileSink(Copied):
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()
         before = self.file.size()
-        with self.file.whole(before, errors=Exception):  # after an interrupt the copy goes on
+        with self.file.whole(before, errors=Exception):  # after an interrupt the copier continues
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
         self.size = before + size

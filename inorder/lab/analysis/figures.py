@@ -1,4 +1,4 @@
-"""From the runs of a result to the figures of a report: medians over the rounds and ratios within them.
+"""From the runs of a result to the figures of a report: medians over the rounds, and ratios within them.
 
 The one way to a figure, for all experiments. Pure.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results import Result, Run
 
-# What is read in a run: the name of a metric, or what is computed of it (None where it cannot be).
+# A value of a run: the name of a metric, or a function of the run (None if it cannot be computed).
 Metric = str | Callable[[Run], float | None]
 
 
@@ -59,7 +59,7 @@ def median_of(
 
 
 def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The median alone: of what is counted exactly, whose spread is not shown."""
+    """The median without its interval, for values that are counted exactly."""
     found = median_of(result, step, kind, metric, rows)
     return found.median if found else None
 
@@ -67,7 +67,7 @@ def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | 
 def ratios_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> dict[int, float]:
-    """The ratio to another kind, or step, in each round that has both; none to itself."""
+    """The ratio to another kind or step in each round that has both; empty for the base itself."""
     pairs = [(step, kind), (base_step or step, base)]
     values, beside = (by_round(result, *pair, metric, rows) for pair in pairs)
     return ratios_by_round(values, beside) if pairs[0] != pairs[1] else {}
@@ -80,7 +80,7 @@ def ratio_of(
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The value of the last round that has it: of what is measured once."""
+    """The value of the last round that has one, for values that are measured once."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None
 
@@ -109,7 +109,7 @@ def last(metric: Metric, step: str = "") -> Reading:
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
-    """The ratio to another kind in the same round, or to the row's own in another step; ``itself``: of the base."""
+    """The ratio to another kind in the same round, or to the same kind in another step; ``itself``: the base's."""
 
     def read(row: Row) -> Estimate | float | None:
         at = step or row.step

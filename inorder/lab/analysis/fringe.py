@@ -15,7 +15,7 @@ from inorder.lab.analysis.model import BTREE_PAGE_FIXED, LINE_POINTER, PAGE, ind
 
 Pages = npt.NDArray[np.float64]
 
-STEPS = 3  # of the integration, while a full page gets one entry
+STEPS = 3  # integration steps while a full page gets one entry
 RANDOM = "random"
 
 
@@ -52,7 +52,7 @@ def change(pages: Pages, capacity: int) -> Pages:
 
 @cache
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Expected leaf pages at each of these numbers of rows, of ``rows`` in pages of ``start`` entries each at first."""
+    """Expected leaf pages at each number of rows, if ``rows`` were at first in pages of ``start`` entries each."""
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)
     pages[start] = rows / start

@@ -1,7 +1,7 @@
-"""What an insert costs by calculation: pages touched, full-page images, WAL, buffer misses, size of the index.
+"""The cost of an insert by calculation: pages touched, full-page images, WAL, buffer misses, size of the index.
 
-Closed formulas over PostgreSQL's page and record layouts, derived in docs/model.md.
-Pure, and without a server: this is how the lab speaks of tables it cannot fill.
+Closed formulas over PostgreSQL's page and record layouts, derived in docs/model.md. Pure, and without a server: the lab
+uses it for tables that are too large to fill.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ INDEX_TUPLE_HEADER = 8
 LINE_POINTER = 4
 LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: where the last leaf page is split
 UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
-RANDOM_FILL = log(2)  # of pages that split in the middle, over their life
+RANDOM_FILL = log(2)  # average fill of pages that split in the middle
 
 # A heap tuple of one column: HeapTupleHeaderData padded to 24 bytes, one of them not in the record, which has
 # xl_heap_header (5) instead of the other 23.
@@ -48,9 +48,9 @@ IN_BLOCKS = ("time", "sequence")
 # sessions 3 to 18, after 32 up to 38. Of so few no ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # times the WAL, below which the key is not what costs
+LITTLE = 1.2  # WAL relative to ordered keys below which the key is not called expensive
 
-PHASES = 50  # where in a block a checkpoint may fall, when nothing is known of it
+PHASES = 50  # positions of a checkpoint within a block to average over, if it is unknown
 
 
 def few_images(clients: Sequence[int]) -> int:
@@ -59,12 +59,12 @@ def few_images(clients: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is asked of the model.
+    """Conditions of a prediction.
 
-    ``rows`` in the table at the checkpoint, ``rate`` of rows a second, ``memory_bytes`` for this index, seconds between
+    ``rows`` in the table at the checkpoint, ``rate`` in rows a second, ``memory_bytes`` for this index, seconds between
     two ``checkpoint``s. A sequence's block has ``block_size`` rows, a block of time ``interval_length`` seconds; after
-    ``block_count`` or ``interval_count`` of them the prefix begins again. ``position`` is how many rows of the present
-    block are there, None for somewhere in it. ``key_bytes``: of a key in the index, 0 for those of its kind.
+    ``block_count`` or ``interval_count`` blocks the prefix wraps. ``position`` is the number of rows in the present
+    block, None to average over all. ``key_bytes``: size of a key in the index, 0 for the size of its kind.
     """
 
     rows: float
@@ -90,7 +90,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of one kind of key, per row where a name says so. Pages and images are of a checkpoint interval."""
+    """The cost of one kind of key, per row where a name says so. Pages and images are per checkpoint interval."""
 
     kind: str
     leaf_pages_touched: float
@@ -108,7 +108,7 @@ class Prediction:
 
 
 def distinct(pages: float, inserts: float) -> float:
-    """How many of so many pages are hit when each insert goes to any of them: P(1 − (1 − 1/P)^n)."""
+    """Expected number of distinct pages hit by random inserts: P(1 − (1 − 1/P)^n)."""
     if pages <= 1:
         return float(pages)
     return -pages * expm1(inserts * log1p(-1 / pages))
@@ -119,7 +119,7 @@ def index_tuple(kind: str, key_bytes: float = 0) -> int:
 
 
 def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
-    """Entries of a full leaf page: beside them it holds the high key."""
+    """Entries of a full leaf page, which also holds the high key."""
     return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind, key_bytes) + LINE_POINTER) - 1
 
 
@@ -145,7 +145,7 @@ def upper_levels(kind: str, leaf_pages: float, key_bytes: float = 0) -> Iterator
 
 
 def page_bytes(fill: float) -> float:
-    """The bytes of a page in an image: all but the hole between pd_lower and pd_upper."""
+    """The bytes of a page in an image: all except the hole between pd_lower and pd_upper."""
     return BTREE_PAGE_FIXED + fill * (PAGE - BTREE_PAGE_FIXED)
 
 
@@ -181,7 +181,7 @@ def shape_of(kind: str, conditions: Conditions) -> IndexShape:
 
 
 def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
-    """Old leaf pages that get an insert, when ``position`` rows of the present block are there at the checkpoint.
+    """Old leaf pages that get an insert, if the present block has ``position`` rows at the checkpoint.
 
     The rest of the present block goes to the pages it has; a whole block and what is left of the inserts after the
     last one go to the pages that these blocks have from earlier passes of the prefix: none if this is the first.
@@ -194,7 +194,7 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:
-    """Distinct leaf pages that were there at the checkpoint and get an insert before the next one."""
+    """Distinct leaf pages that exist at the checkpoint and get an insert before the next one."""
     if shape.kind == "random":
         return distinct(shape.leaf_pages, conditions.inserts)
     if shape.kind not in IN_BLOCKS:
@@ -208,7 +208,7 @@ def touched(shape: IndexShape, conditions: Conditions) -> float:
 
 
 def images_above(shape: IndexShape, conditions: Conditions) -> float:
-    """Images of upper pages: a split of a leaf adds an entry to its parent, a split of that to the next level."""
+    """Images of upper pages: a split of a leaf adds an entry to its parent, whose split adds one to the next level."""
     splits = conditions.inserts * shape.splits_per_row
     images = 0.0
     for pages in shape.levels:
@@ -226,10 +226,10 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 
 
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
-    """Bytes that the split of a leaf page adds: its record stands for that of the insert that caused it."""
+    """Bytes that the split of a leaf page adds; its record replaces that of the insert that caused it."""
     entry = index_tuple(kind, key_bytes)
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
-    # The right page's entries are in the record: what fillfactor keeps off the left page, or half of them.
+    # The record contains the right page's entries: those that fillfactor keeps off the left page, or half of all.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
     return split - leaf_record(kind, key_bytes) + parent
@@ -256,8 +256,8 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
         return 0.0
     memory = conditions.memory_bytes / PAGE
     if shape.kind in IN_BLOCKS:
-        # A page from an earlier pass is read when its block comes round again, unless the whole index is in memory;
-        # more often if not even one block fits.
+        # A page from an earlier pass is read when its block begins again, unless the whole index is in memory; more
+        # often if not even one block fits.
         working = max(1.0, (shape.earlier + shape.block) / shape.rows_per_leaf)
         first = distinct(shape.earlier / shape.rows_per_leaf, shape.block) / shape.block
         return max(first * max(0.0, 1 - memory / shape.leaf_pages), 1 - memory / working, 0.0)
@@ -275,7 +275,7 @@ def predict(kind: str, conditions: Conditions) -> Prediction:
     if kind in IN_BLOCKS:
         tail += 1.0  # the index's last page, where the next block begins
     images = pages + images_above(shape, conditions) + tail
-    # An image takes the place of the tuple in the record.
+    # An image replaces the tuple in the record.
     image = page_bytes(shape.fill) + IMAGE_HEADER - index_tuple(kind)
     return Prediction(
         kind=kind,
@@ -285,7 +285,7 @@ def predict(kind: str, conditions: Conditions) -> Prediction:
         record_bytes_per_row=record_bytes(shape),
         image_bytes_per_row=images * image / conditions.inserts,
         misses_per_row=misses(shape, conditions),
-        index_bytes=(1 + shape.leaf_pages + sum(shape.levels)) * PAGE,  # and the metapage
+        index_bytes=(1 + shape.leaf_pages + sum(shape.levels)) * PAGE,  # includes the metapage
         leaf_density=100 * shape.fill,
     )
 
@@ -300,7 +300,7 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """Of the inserts, and of so many entries besides for rows that are already there, in a share of the leaf pages.
+    """The index cost of the inserts, and of ``elsewhere`` more entries for old rows in a share of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -1,4 +1,4 @@
-"""Measurements to look at before a figure is believed: outliers, as hyperfine has them, and checkpoints. Pure."""
+"""Measurements to examine before a figure is believed: outliers, as hyperfine defines them, and checkpoints. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,21 +7,22 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results import OWN_SERVER, Result, Run, checkpoint_wal
 
-# What is timed, the first that a run has; counters are exact and may change for good reasons.
+# Metrics that are timed; the first that a run has is examined. Counters are exact, and may change for good reasons.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
-# A scatter below half a percent is none: or three equal measurements would make a fourth an outlier.
+# Smaller deviations count as this: otherwise three equal measurements would make any fourth an outlier.
 LEAST_SCATTER = 0.005
 
-MAD_TO_DEVIATION = 1.4826  # of the median of the absolute deviations, were they normal
-# As in hyperfine. Of six values on plain noise one is that far out in one of a hundred cases, of fifteen in none.
+# ratio of the standard deviation to the median absolute deviation, for normally distributed values
+MAD_TO_DEVIATION = 1.4826
+# As in hyperfine. Of six values with plain noise, one is that far out in one of a hundred cases; of fifteen, in none.
 FAR = 10.0
 
 Place = tuple[str, str, int]  # step, kind, rows
 
 
 def deviations(values: Sequence[float]) -> np.ndarray:
-    """How many standard deviations each value is from the median, by median absolute deviation of the logarithms.
+    """Distance of each value from the median in standard deviations, by the median absolute deviation of logarithms.
 
     >>> [round(float(x), 1) for x in deviations([100.0, 101.0, 99.0, 100.0, 50.0])]
     [0.0, 0.7, -0.7, 0.0, -47.0]
@@ -55,12 +56,12 @@ def outliers(result: Result) -> list[Run]:
 
 
 def with_checkpoint(result: Result, made: bool = False) -> list[Run]:
-    """Unless checkpoints are ``made`` by the experiment itself, or its plan has max_wal_size."""
+    """Runs with a checkpoint, unless the experiment itself makes checkpoints or its plan has max_wal_size."""
     made = made or bool(result.plan.get("max_wal_size"))
     return [] if made else [run for run in result.runs if has_checkpoint(result, run)]
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """A throw-away server makes a checkpoint by itself after so much WAL; other servers may at any time."""
+    """A throw-away server makes a checkpoint after a known amount of WAL; other servers may make one at any time."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after

@@ -19,15 +19,15 @@ import numpy as np
 
 Place = TypeVar("Place", bound=Hashable)
 
-ERROR = 0.05  # how often an interval may miss: they are of 95 %
+ERROR = 0.05  # the probability that an interval misses; it is a 95 % interval
 
-# The range of 5 values misses their distribution's median in 2/2^5 = 6 % of all cases, that of 6 in 3 %.
+# The range of 5 values misses the median of their distribution in 2/2^5 = 6 % of all cases, that of 6 values in 3 %.
 LEAST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds, and its interval: from LEAST_ROUNDS on one of 95 % or more, below that only the range.
+    """A median over rounds with an interval: of 95 % or more from LEAST_ROUNDS on; with fewer rounds, the range.
 
     For one round low and high are None.
     """
@@ -38,7 +38,7 @@ class Estimate:
     rounds: int
 
     def differs_from(self, value: float) -> bool:
-        """Whether the interval excludes a value. With too few rounds for an interval: no.
+        """True if the interval excludes a value; False if there are too few rounds for an interval.
 
         >>> [Estimate(0.5, 0.4, 0.6, rounds).differs_from(1.0) for rounds in (3, LEAST_ROUNDS)]
         [False, True]
@@ -49,14 +49,14 @@ class Estimate:
 
 
 def outer_rank(count: int) -> int:
-    """How many of the smallest and of the largest values lie outside the interval.
+    """The number of smallest and of largest values outside the interval.
 
     The largest k for which fewer than k heads in so many throws, or fewer than k tails, are rarer than ERROR.
 
     >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
     [0, 0, 0, 0, 1, 3, 9]
     """
-    below, rank = 1, 0  # ways to throw at most ``rank`` heads
+    below, rank = 1, 0  # the number of sequences with at most ``rank`` heads
     while 2 * (below + comb(count, rank + 1)) / 2**count <= ERROR:
         rank += 1
         below += comb(count, rank)
@@ -87,12 +87,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate:
-    """The ratio of values to a baseline, each paired within its round: what slows a whole round falls out."""
+    """The ratio of values to a baseline, paired within each round, which cancels effects on a whole round."""
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
 
 
 def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> dict[Place, float]:
-    """The ratio in each round (or other place) that has both.
+    """The ratio in each round (or other place) that has both values.
 
     There is no ratio to zero, which may be a true value: CPU time is counted in ticks of 10 ms.
 
@@ -107,35 +107,35 @@ def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float
     return estimate(list(ratios.values())) if ratios else None
 
 
-FOUND = 0.8  # how often a difference of the given size is to be found
+FOUND = 0.8  # the probability with which a difference of the given size is to be detected
 ROUNDS = (6, 9, 15, 30)
-TO_FIND = 0.1  # the true difference that the lab is to find
+TO_FIND = 0.1  # the true difference that the lab is to detect
 MOST_ROUNDS = 200
-SIMULATIONS = 4000  # a share of 0.8 is then known to 0.6 %
+SIMULATIONS = 4000  # standard error of a share of 0.8: 0.6 %
 SEED = 1
 
 
 @lru_cache(maxsize=100)
 def drawn(size: int, rounds: int) -> np.ndarray:
-    """Places of so many values in simulated rounds: the same for all of a page, whose figures ask for up to 65 each."""
+    """Indexes of values in simulated rounds: the same for all figures of a page, each of which needs up to 65."""
     places: np.ndarray = np.random.default_rng(SEED).integers(0, size, (SIMULATIONS, rounds)).astype(np.uint16)
     return places
 
 
 def either_way(logs: Sequence[float]) -> np.ndarray:
-    """What ratios are drawn from, as logarithms: A and B are equal, so each way round."""
+    """Logarithms from which ratios are drawn: A and B are taken as equal, thus each ratio counts in both directions."""
     return np.concatenate([np.asarray(logs, dtype=float), -np.asarray(logs, dtype=float)])
 
 
 def lower_ends(logs: Sequence[float], rounds: int) -> np.ndarray:
-    """Of simulated intervals, as logarithms."""
+    """Lower ends of simulated intervals, as logarithms."""
     pool = either_way(logs)
     ends: np.ndarray = np.sort(pool[drawn(len(pool), rounds)], axis=1)[:, outer_rank(rounds)]
     return ends
 
 
 def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
-    """How often a true difference (0.1 for 10 %) is found with so many rounds: the lower end is above it.
+    """The share of simulations that detect a true difference (0.1 for 10 %): the lower end is above it.
 
     >>> share_found([0.01, -0.01, 0.02], 6, 0.1), share_found([0.01], 5, 0.1)
     (1.0, 0.0)
@@ -148,7 +148,7 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 
 
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
-    """The smallest difference in percent that so many rounds find that often; None if none is.
+    """The smallest difference in percent that so many rounds detect with this probability; None if there is none.
 
     A shift of all ratios shifts the interval, which excludes 1 once its lower end is above it: so the shift
     that does it in that share of cases is a quantile of what the lower ends lack.
@@ -163,7 +163,7 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 
 @cache
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
-    """The fewest rounds that find a difference that often; None if MOST_ROUNDS do not.
+    """The fewest rounds that detect a difference with this probability; None if MOST_ROUNDS are too few.
 
     A page asks for each of its figures twice, and None takes 65 simulations.
 

@@ -1,4 +1,4 @@
-"""Who acts in a schedule: writers and the reader. Each has words to do, one of which may wait for another session."""
+"""Actors of a schedule: writers and the reader. Each runs words, one of which may wait for another session."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -13,7 +13,7 @@ from inorder.lab.check.session import FailedError, Session
 from inorder.lab.check.ways import COPIED_ROWS, Way, filled
 
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
-BEHIND = timedelta(seconds=10)  # of the clock that is behind
+BEHIND = timedelta(seconds=10)  # lag of the clock that is behind
 
 GID = "inorder_check_{}"
 STATEMENTS = {
@@ -32,11 +32,11 @@ ENDS = ("commit", "rollback", "commit_prepared")
 
 @dataclass
 class World:
-    """What all see: the clock, in seconds, the number of the last event, and the history so far."""
+    """State that all actors share: the clock, in seconds, the number of the last event, and the history."""
 
     clock: int = 0
     moment: int = 0
-    row: int = 1  # the last row that was changed, of those that were there at first
+    row: int = 1  # the last of the initial rows that was changed
     history: History = field(default_factory=History)
 
     def tick(self) -> int:
@@ -96,7 +96,7 @@ class Writer(Actor):
         self.behind, self.failed, self.begins = timedelta(), False, False
 
     def close(self) -> None:
-        """What is prepared has to be rolled back: it would outlive the session, with its locks."""
+        """Roll back a prepared transaction: it would outlive the session, with its locks."""
         if self.prepared:
             self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
         super().close()

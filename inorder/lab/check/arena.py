@@ -1,4 +1,4 @@
-"""Runs schedules: one process, a session for each writer of it, and the reader; one step after the other.
+"""Runs schedules in one process: a session for each writer and one for the reader, one step at a time.
 
 A step that has to wait for another session is left waiting, and the next one is done. So a schedule is the same at
 every run, and takes a few milliseconds. Tables are used again: a reader goes on where the last schedule ended.
@@ -37,8 +37,8 @@ from inorder.lab.check.ways import Way
 from inorder.lab.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
-USELESS_POLLS = 4  # the last ones: after so many that return nothing new, the reader has all it will get
-# By their full names: without them, these are the user's own tables in the schema of an extension.
+USELESS_POLLS = 4  # after so many last polls without a new row, the reader is taken to be finished
+# Names are qualified: otherwise these could be the user's own tables in the schema of an extension.
 DROP = (
     f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere, {SCHEMA}.copy CASCADE;\n"
     f"DROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
@@ -52,7 +52,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first schedule of a case that has a fault, from the run of it on a new table."""
+    """The first schedule of a case that has a fault, as run again on a new table."""
 
     schedule: Schedule
     history: History
@@ -99,7 +99,7 @@ class Arena:
     def table(self, case: Case) -> Iterator[None]:
         with ExitStack() as stack:
             stack.callback(self.run_all, DROP)
-            with uninterrupted():  # else what the setup has made, as a feed, would stay
+            with uninterrupted():  # an interrupt would leave objects of the setup behind, such as a feed
                 self.set_up(case.cache)
                 stack.callback(self.run_all, self.way.teardown)
             self.cached, self.world.clock = case.cache > 1, 0
@@ -132,14 +132,14 @@ class Arena:
         return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
-        """The sessions that a server process waits for; 0: a process that is none of these."""
+        """The sessions that a server process waits for; 0: a process that is not one of these sessions."""
         own = {one.source.pid: name for name, one in self.actors.items()} | {0: "a prepared transaction"}
         listed = ",".join(map(str, {*own, self.control.pid}))
         found = self.control.run(BLOCKERS.format(pid, listed)).rows
         return tuple(sorted({own.get(int(str(one)), "another session") for (one,) in found}))
 
     def play(self, schedule: Schedule) -> History:
-        """One schedule, then polls until the reader has all, or returns nothing more an hour later."""
+        """Run one schedule, then poll until the reader has all rows, or returns nothing new."""
         world = self.world
         world.history = History()
         if self.cached:
@@ -153,7 +153,7 @@ class Arena:
         return world.history
 
     def last_polls(self, world: World, poll: Callable[[], object]) -> None:
-        """Poll, an hour later each time, until the reader has all, or returns nothing new any more."""
+        """Poll, an hour later each time, until the reader has all rows, or returns nothing new."""
         world.history.end, useless = world.tick(), 0
         while useless < USELESS_POLLS:
             before = self.missing(world.history)
@@ -178,7 +178,7 @@ class Arena:
                 other.go_on(self.blockers)
 
     def poll(self, words: str) -> list[str]:
-        """The words of a poll. One that is killed has stored nothing, and confirms nothing."""
+        """The words of a poll. A killed poll has stored nothing, and confirms nothing."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History) -> Judgement:
@@ -209,7 +209,7 @@ def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
 
 
 def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) -> int:
-    """Run schedules up to the first that loses rows or returns some twice; how many."""
+    """Run schedules up to the first that loses rows or returns some twice, and return their number."""
     for count, schedule in enumerate(schedules, start=1):
         history = arena.play(schedule)
         writers = [event for event in history.events if event.session != READER]
@@ -222,7 +222,7 @@ def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) 
 
 
 def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) -> Judgement:
-    """Keep the first schedule of each fault; of stalls the longest; of the same schedule the last run."""
+    """Keep the first schedule of each fault, and the longest stall; for the same schedule, the last run."""
     judged = arena.judged(history)
     for name in judged.faults:
         known = outcome.found.get(name)
@@ -233,20 +233,20 @@ def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) ->
 
 
 WRITER_COUNT = 8
-LONGEST_PAUSE = 0.02  # between two steps of a transaction; a long one waits ten times as long
-KILLS = 0.02  # of the polls
+LONGEST_PAUSE = 0.02  # between two steps of a transaction; a long transaction waits ten times as long
+KILLS = 0.02  # share of the polls that are killed
 
 
 @dataclass
 class RealWorld(World):
-    """The clock of this machine, which goes forward for the last polls."""
+    """The clock of this machine, set forward for the last polls."""
 
     def now(self, behind: timedelta = timedelta()) -> str:
         return f"{datetime.now(UTC) + timedelta(seconds=self.clock) - behind:%Y-%m-%d %H:%M:%S.%f+00}"
 
 
 def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
-    """Lost, twice and out of order: what is stalled, and how long, depends on the machine here."""
+    """Look for rows that are lost, delivered twice or out of order. Stalls depend on the machine, and are ignored."""
     world, chance = RealWorld(), random.Random(seed)
     kinds = [steps for steps in arena.way.writers if not arena.lacks(Case("", (steps,)))]
     with arena.table(Case("", ())), ExitStack() as stack:
@@ -285,5 +285,5 @@ def write(writer: Writer, kinds: list[Transaction], until: float, seed: float) -
 
 
 def nobody(_pid: int) -> tuple[str, ...]:
-    """A statement that waits for a lock is waited for."""
+    """No session is named: a statement that waits for a lock just waits."""
     return ()

@@ -1,4 +1,4 @@
-"""What happened in a schedule, and the judgement of it. Pure: the checker knows of a reader what it was given."""
+"""The history of a schedule, and the judgement of it. Pure: a reader is judged only by the rows that it was given."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -10,7 +10,7 @@ FAULTS = ("lost", "twice", "disorder", "stalled", *COPY_FAULTS)
 
 @dataclass
 class Written:
-    """A transaction: the rows that are in it in the end, and the moments (numbers of events) of its begin and end."""
+    """A transaction: its final rows, and the moments (numbers of events) of its begin and end."""
 
     session: str
     began: int
@@ -22,7 +22,7 @@ class Written:
 
 @dataclass
 class Polled:
-    """A poll: the rows that the reader was given by it, in their order. One that was killed gave none."""
+    """A poll: the rows that it gave to the reader, in order. A killed poll gave none."""
 
     began: int
     ended: int = 0
@@ -33,7 +33,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Event:
-    """A step that was done: in words and in SQL; ``waits_for`` are sessions that it had to wait for."""
+    """A step: in words and in SQL; ``waits_for`` lists the sessions that it had to wait for."""
 
     session: str
     says: str
@@ -43,9 +43,9 @@ class Event:
 
 @dataclass
 class History:
-    """What happened; ``end`` is the moment after which nothing more did but the last polls, each an hour later.
+    """The events of a schedule; after the moment ``end`` there are only the last polls, each an hour later.
 
-    ``differs``: of a reader that keeps a copy, the rows by which it differs from the table in the end.
+    ``differs``: for a reader that keeps a copy, the rows in which it finally differs from the table.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -66,7 +66,7 @@ class History:
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that a poll did not return, although a later one did; and which open transactions it was after.
+    """A committed row that a poll missed although a later poll returned it, and the transactions that were then open.
 
     ``seconds``, by the clock of the schedule: from its commit to the last poll that did not.
     """
@@ -94,7 +94,7 @@ class Judgement:
 
 
 def judge(history: History, before: Collection[str] = ()) -> Judgement:
-    """Compare what was committed with what the reader was given; ``before`` are rows of earlier schedules."""
+    """Compare the committed rows with those that the reader was given; ``before`` are rows of earlier schedules."""
     if history.differs is not None:
         return Judgement(differs=tuple(history.differs))
     committed = history.committed
@@ -104,7 +104,7 @@ def judge(history: History, before: Collection[str] = ()) -> Judgement:
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows that came after one of a transaction that began when theirs had committed: after their consequence."""
+    """Rows delivered after a row of a transaction that began when theirs had committed: after their consequence."""
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for one in history.transactions:
         later = [order[key] for other in history.transactions if one.ended is not None and other.began > one.ended

@@ -1,4 +1,4 @@
-"""Readers under test: a SQL text, or a program that is asked for one poll after the other."""
+"""Readers under test: a SQL text, or a program that is asked for one poll at a time."""
 
 import json
 import os
@@ -18,14 +18,14 @@ Blockers = Callable[[int], tuple[str, ...]]
 
 
 class Reader(ABC):
-    """``begin`` starts a step of a poll; ``wait`` says for whom it waits; ``rows`` are those of the whole poll.
+    """``begin`` starts a step of a poll; ``wait`` returns the sessions it waits for; ``rows``: those of the poll.
 
-    A poll has as many steps as ``statements``. ``kill`` ends the reader as a crash does, and starts it anew.
+    A poll has as many steps as ``statements``. ``kill`` ends the reader like a crash, and restarts it.
     """
 
     statements = 1
     said = ""  # the SQL of the last step
-    pid = -1  # of its server process, if it is known
+    pid = -1  # process ID of its server process, if known
 
     @abstractmethod
     def begin(self, step: int, now: str, kill: bool) -> None: ...
@@ -35,14 +35,14 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        """None as long as the poll goes on; none of a poll that was killed."""
+        """None while the poll is running; no rows for a poll that was killed."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class SqlReader(Reader):
-    """The first column of each row is a key, unless it is null; the last key is ``last`` from then on.
+    """Runs SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
     Each column of the last row that a statement returns is a name for the statements that follow.
     A poll is one transaction with what is done with its rows, or, with ``finish``, two: rows are stored in between.
@@ -97,7 +97,7 @@ class SqlReader(Reader):
             self.values |= dict(zip(names, rows[-1], strict=True)) | ({"last": keys[-1]} if keys else {})
 
     def restart(self) -> None:
-        """A new session, once the one before has ended on the server, too."""
+        """Open a new session, after the previous one has ended on the server."""
         self.session = self.connect()
         while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
             pass
@@ -110,7 +110,7 @@ class SqlReader(Reader):
 
 
 class Program(Reader):
-    """A program that gets a line of JSON for each poll, and prints a key a line, then an object with its position."""
+    """A program that reads a line of JSON for each poll, and prints a key per line, then its position as JSON."""
 
     def __init__(self, command: str, environment: Mapping[str, str]) -> None:
         self.command, self.environment = command, environment
@@ -121,7 +121,7 @@ class Program(Reader):
         try:
             command, environment = shlex.split(self.command), os.environ | self.environment
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        except (OSError, ValueError, IndexError) as error:  # ValueError: a quote that is not closed
+        except (OSError, ValueError, IndexError) as error:  # ValueError: a quote is not closed
             reason = error.strerror if isinstance(error, OSError) else "no command of a shell"
             raise InputError(f"cannot run {self.command!r}: {reason}") from error
 
@@ -129,7 +129,7 @@ class Program(Reader):
         assert self.process.stdin
         self.lines, self.part = list[Any](), b""
         self.said = f"-- {self.command}: poll"
-        with suppress(BrokenPipeError):  # it has ended, which is noticed when its answer is read
+        with suppress(BrokenPipeError):  # the program has ended, which is noticed when its answer is read
             self.process.stdin.write(json.dumps({"now": now, "last": self.kept}).encode() + b"\n")
             self.process.stdin.flush()
 
@@ -140,7 +140,7 @@ class Program(Reader):
         return ()
 
     def ended(self) -> bool:
-        """Whether the line that ends the poll was read, within a moment."""
+        """Wait briefly; True if the line that ends the poll has been read."""
         assert self.process.stdout
         while not (self.lines and isinstance(self.lines[-1], dict)):
             if not select.select([self.process.stdout], [], [], LOOK_SECONDS)[0]:

@@ -1,4 +1,4 @@
-"""What a check found, as tables, as data and as a page."""
+"""The result of a check as tables, as data and as a page."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Checked:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def worst(self, fault: str) -> tuple[str, Failure] | None:
-        """The case and the failure to show of a fault: the fewest steps; of stalls the longest."""
+        """The case and the failure to show for a fault: the fewest steps or, for stalls, the longest."""
         found = [(one.case, one.found[fault]) for one in self.outcomes if fault in one.found]
         if fault == "stalled":
             return max(found, key=lambda one: one[1].judged.longest, default=None)

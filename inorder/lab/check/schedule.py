@@ -1,4 +1,4 @@
-"""Schedules: which session does what, in which order. Pure; what a step does on a server is in ``arena``.
+"""Schedules: the steps of each session, and their order. Pure; ``arena`` runs the steps on a server.
 
 A transaction is a tuple of steps, a step some words, done one after the other. ``begin`` is not said: the first word
 that needs a transaction begins one.
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 READER = "reader"
-STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # by the clock of the schedule, which nobody waits for
+STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # on the schedule's clock; there is no real waiting
 POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]
@@ -40,7 +40,7 @@ Schedule = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """Transactions of A, B and perhaps C; a reader that polls so often meanwhile, perhaps killed in its first poll.
+    """Transactions of A, B and perhaps C; a reader that polls so often meanwhile, and may be killed in its first poll.
 
     With ``cache`` each session takes so many values of the sequence at a time. ``apart``: other sessions act between
     the statements of a poll, too.
@@ -54,7 +54,7 @@ class Case:
     apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, the shortest first; ``statements`` of a poll are steps if they come ``apart``.
+        """Every order of the steps, the shortest first; ``statements`` of a poll are separate steps if ``apart``.
 
         >>> for one in Case("two", (SHORT, SHORT), 1).schedules():
         ...     print(" ".join(f"{step.session}:{step.words}" for step in one))
@@ -75,7 +75,7 @@ class Case:
             yield from self.in_order(((KILLED if self.kill else POLL), *(POLL,) * (polls - 1)), useless=True)
 
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
-        """``useless``: leave out polls that come before everything or after, since the last polls do the same."""
+        """Every order; with ``useless``, except those that begin or end with a poll, which the last polls cover."""
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
             left = {name: iter(words) for name, words in scripts.items()}
@@ -85,7 +85,7 @@ class Case:
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """Equal transactions begin in the order of their names: the others are the same schedules."""
+        """Equal transactions begin in the order of their names: other orders are the same schedules."""
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
         return equal != sorted(equal)
@@ -109,7 +109,7 @@ CASES: Sequence[Case] = (
     Case("between statements", (SHORT, SHORT), apart=True),
     Case("killed reader", (SHORT, SHORT), kill=True),
 )
-# Of a table that is copied: its rows are also updated and deleted.
+# Cases for a copied table, whose rows are also updated and deleted.
 COPY_CASES: Sequence[Case] = (
     Case("inserts", (SHORT, SHORT)),
     Case("updates", (UPDATE, UPDATE)),
@@ -126,7 +126,7 @@ COPY_CASES: Sequence[Case] = (
 
 
 def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
-    """All of them, or so many of those with most polls between one's commit and another's end; the shortest first."""
+    """All schedules, or the ``most`` with the most polls between one's commit and another's end; the shortest first."""
     found = list(schedules)
     return sorted(sorted(found, key=pressure, reverse=True)[:most], key=len)
 

@@ -8,10 +8,11 @@ from psycopg import errors, pq
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 
-LOOK_SECONDS = 0.005  # after which it is asked whether a statement waits for a lock
-# What the other transactions can do to one, and a way may retry: serialization failure, deadlock, and then the rest.
+LOOK_SECONDS = 0.005  # interval at which the server is asked whether a statement waits for a lock
+# Errors that other transactions can cause, and that a way may retry: serialization failure, deadlock, aborted
+# transaction.
 FAILED = ("40001", "40P01", "25P02")
-# libpq says so again and again, until somebody copies.
+# libpq returns the same result until the data are copied.
 COPYING = (pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 Rows = list[tuple[str | None, ...]]
@@ -42,7 +43,7 @@ class Session:
         self.pid = connection.info.backend_pid
 
     def send(self, sql: str) -> None:
-        """Begin a statement; an interrupt may have come before the answer to the last one, which is not wanted then."""
+        """Send a statement; cancel the last one if an interrupt has left it unanswered."""
         if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
             self.server.get_cancel().cancel()
             for _ in self.results():
@@ -58,7 +59,7 @@ class Session:
         return True
 
     def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait until the answer is there, or the server says that the statement waits for others: for these."""
+        """Wait for the answer, or until the statement waits for other sessions, which are returned."""
         while not self.ready(LOOK_SECONDS):
             if found := blockers(self.pid):
                 return found
@@ -93,7 +94,7 @@ class Session:
         return found
 
     def run(self, sql: str) -> Answer:
-        """A statement that waits for nobody."""
+        """Run a statement that waits for no other session."""
         self.send(sql)
         while not self.ready(60):
             pass

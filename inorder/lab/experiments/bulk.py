@@ -26,11 +26,11 @@ from inorder.lab.server_settings import measuring_settings
 from inorder.lab.turn import Metrics, Stage, Turn, several
 from inorder.units import MB, short
 
-SERIES = "series"  # P1's bigint in bulk: the numbers of generate_series, without nextval
+SERIES = "series"  # study P1's bigint in bulk inserts: numbers of generate_series, without nextval
 KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
 KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
 
-# In this order, but that the indexes built for comparison are so in shuffled order.
+# Steps run in this order, except that indexes built for comparison are shuffled.
 WITH_KEY = "with_key"
 NO_INDEX = "no_index"
 ADD_KEY = "add_key"
@@ -39,7 +39,7 @@ NO_DEDUP = "no_dedup"
 UNIQUE = "unique"
 COPY_OUT = "copy_out"
 COPY_IN = "copy_in"
-STEPS = {  # what each is, and its name in tables, short enough for one line
+STEPS = {  # description of each step, and its name in tables, short enough for one line
     WITH_KEY: ("INSERT … SELECT, primary key present", "with key"),
     NO_INDEX: ("INSERT … SELECT, no index", "no index"),
     ADD_KEY: ("adding the primary key", "add key"),
@@ -50,7 +50,7 @@ STEPS = {  # what each is, and its name in tables, short enough for one line
     COPY_IN: ("COPY FROM the file, primary key present", "COPY in"),
 }
 BUILDS = (PLAIN, NO_DEDUP, UNIQUE)
-LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # a primary key, whose size and leaf density are then noted
+LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # steps that leave a primary key, whose size and leaf density are recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
     return [WITH_KEY, NO_INDEX, ADD_KEY, *builds, COPY_OUT, COPY_IN]
 
 
-INDEX = "bulk_idx"  # the one that is built for comparison, and dropped
+INDEX = "bulk_idx"  # the index that is built for comparison, and dropped
 STATEMENTS = {
     WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
     NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
@@ -90,11 +90,11 @@ STATEMENTS = {
 }
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
-# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
-# first; and one process builds an index.
+# Settings in addition to those of every measurement: each kind creates its WAL files, because later kinds would
+# otherwise recycle those of the first; and one process builds an index.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 
-# A table of char(32) with its index, the WAL of inserting both, and the file that COPY writes.
+# A table of char(32) with its index, the WAL of both, and the file that COPY writes.
 BYTES_PER_ROW = 600
 
 
@@ -121,7 +121,7 @@ class BulkExperiment(Experiment[BulkPlan]):
         )
 
     def prepare(self) -> None:
-        """With the page cache, since work in bulk is compared, not memory; and a folder for the file."""
+        """Serve with the page cache, because bulk work is compared rather than memory; make a folder for the file."""
         self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
         self.control = self.open_session()
         self.target.create_schema(self.control)
@@ -151,7 +151,7 @@ class BulkExperiment(Experiment[BulkPlan]):
             metrics = self.target.timed(session, lambda: done.append(self.do(session, key, step, rows)))
         check(step, done[0], rows)
         if step == COPY_OUT:
-            with self.file.open("rb") as written:  # flushed now, or it would be written back during COPY FROM
+            with self.file.open("rb") as written:  # flushed now; otherwise it would be written back during COPY FROM
                 os.fsync(written.fileno())
             found["file_bytes"] = self.file.stat().st_size
         return metrics | found | self.sizes(key, step)
@@ -173,7 +173,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """Statements before a step, not timed. The column is NOT NULL, so that adding the key checks nothing."""
+    """Statements before a step, not timed. The column is NOT NULL, which saves a check when the key is added."""
     if step in (WITH_KEY, NO_INDEX, COPY_IN):
         return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
     if step in BUILDS:
@@ -187,7 +187,7 @@ def check(step: str, done: int, rows: int) -> None:
 
 
 SECONDS = "seconds"
-RANDOM, ORDERED = ("random", "random_char"), "v7"  # what the verdicts are of
+RANDOM, ORDERED = ("random", "random_char"), "v7"  # kinds in the verdicts
 CPU = "cpu_seconds"
 
 

@@ -34,18 +34,19 @@ CALLS = {
     "nextval": f"nextval('{SCHEMA}.cached')",
     "uuidv7": "uuidv7()",
 }
-SINCE = {"uuidv7": 18}  # the server's own, and the major version it came with
-# Where the C function below may not be declared: one of the server that has no argument and does next to nothing.
+SINCE = {"uuidv7": 18}  # the server's own functions, and the major version that introduced each
+# The baseline where the C function below cannot be declared: a function of the server without arguments that does
+# almost nothing.
 OWN_FLOOR = "pg_backend_pid()"
-ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # what the verdict shows beside a random one
+ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with a random one
 INSERTS = (
     "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
 )  # fmt: skip
-# What is done with values of the types besides making them: <type> <task>.
+# Operations on values of the types besides making them: <type> <task>.
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
-AT_ONCE = 20  # calls of a type's input or output function for a row, so that the rows themselves take little
+AT_ONCE = 20  # calls of a type's input or output function per row, which make the cost of the rows themselves small
 CALLED = (
     "SELECT count(*) FROM (SELECT '{example}'::{of} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
     "WHERE ROW({calls}) IS NOT NULL"
@@ -64,13 +65,14 @@ TABLES = (
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
 )
-# Of the same number each time, and not known to be: the planner would call it once. Declaring it needs a superuser.
+# Returns the same number each time, but is VOLATILE: otherwise the planner would call it once. Declaring it needs a
+# superuser.
 C_FUNCTION = (
     "CREATE FUNCTION pg_temp.uuid_call_floor(bigint DEFAULT 0) RETURNS uuid "
     "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
 )
 
-# Heap and index of a uuid key with random keys' free space, and the WAL of its insert.
+# Heap and index of a uuid key with the free space of random keys, and the WAL of its insert.
 BYTES_PER_ROW = 253
 
 NANOSECONDS = 1e9
@@ -100,7 +102,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         "it does anything.",
     )  # fmt: skip
     session: Connection
-    missing: tuple[str, ...] = ()  # generators that this server is too old for
+    missing: tuple[str, ...] = ()  # generators that this server is too old to have
 
     @classmethod
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
@@ -142,7 +144,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]
 
     def call(self, name: str, _seed: int = 0) -> Metrics:
-        """Evaluate it once a row; count() of it costs the same for every one."""
+        """Evaluate the expression once per row; count() costs the same for all expressions."""
         return self.timed(f"SELECT count({self.expression(name)}) FROM generate_series(1, {self.plan.values})")
 
     def insert(self, name: str, _seed: int = 0) -> Metrics:

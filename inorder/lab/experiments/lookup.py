@@ -30,10 +30,10 @@ ANY = "any"
 COUNT_KEY = "count_key"
 
 LIMIT = 100  # rows of a page
-SAMPLES = 1000  # keys drawn of each table for look-ups, or as many as there are queries
-RECENT_SHARE = 0.01  # the newest rows: of all
+SAMPLES = 1000  # keys drawn from each table for look-ups, at most one per query
+RECENT_SHARE = 0.01  # share of the rows that count as the newest
 
-# What each looks up, and its query; {key} and {moment} are drawn from what the table has.
+# The rows that each query looks up, and its text; {key} and {moment} are replaced by values from the table.
 LOOKS = {
     NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
     "newest_created": (
@@ -51,13 +51,13 @@ LOOKS = {
         "Counting the newest hundredth by created_at", "SELECT count(*) FROM {table} WHERE created_at >= {moment}"
     ),
 }  # fmt: skip
-IN_TIME_ORDER = ("bigint", "xact", "v7")  # the greatest key is the newest row's
+IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key is the newest row's
 WITH_TIME = "v7"
 
-# EXPLAIN would plan a parallel count, whose processes it sums up, and compile it.
+# EXPLAIN would use a parallel plan for a count, summing up its processes, and would JIT-compile it.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
-# Heap of a row with 60 bytes besides, both indexes, and the WAL that is kept of the fill.
+# Heap of a row with 60 more bytes, both indexes, and the WAL kept from the fill.
 BYTES_PER_ROW = 450
 FILL_BATCH = 100_000
 
@@ -127,7 +127,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def fill(self, kind: str, _seed: int) -> Metrics:
-        """One table, vacuumed, so that counts need the index only; and draw what will be looked up."""
+        """Fill one table and vacuum it, for index-only counts; draw the keys to look up."""
         key, started = KEY_KINDS[kind], time.monotonic()
         with self.target.connect() as session:
             for low in range(0, self.plan.rows, FILL_BATCH):
@@ -137,7 +137,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
             self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
-            self.target.checkpoint(session)  # so that the stop has little left to write
+            self.target.checkpoint(session)  # leaves little to write when the server stops
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:
@@ -167,7 +167,7 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
-    """Rows at any place of any page: the first row of each would be so few that their index pages fit into memory."""
+    """Rows at any place of any page: the index pages of only the first rows would fit into memory."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
     lines = max(1, plan.rows // pages)

@@ -28,7 +28,7 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# What the column's default becomes once the table is full, and what it is called.
+# The column's default after the table was filled, and its label.
 GENERATORS = {
     "random": ("gen_random_uuid()", "random as before"),
     "v7": ("uuid_v7_nextval()", "version 7"),
@@ -37,7 +37,7 @@ GENERATORS = {
 }
 KINDS = {name: KeyKind(name, label, "uuid") for name, (_, label) in GENERATORS.items()}
 
-# In this order. After each the index is measured.
+# Steps run in this order. The index is measured after each.
 FILL = "fill"
 SWITCH = "switch"
 REINDEX = "reindex"
@@ -48,14 +48,14 @@ STEPS = {
     REINDEX: "REINDEX",
     AGAIN: "further inserts",
 }
-BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index an insert step starts from
+BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting point of an insert step
 
-# One table at a time: heap, index and the copy that REINDEX makes, and the WAL kept of it; full-page images included.
+# One table at a time: heap, index, the copy that REINDEX makes, and their WAL, including full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, so that a cancel is heard soon
+FILL_BATCH = 100_000  # rows of one INSERT while filling: about a second, after which a cancel request is noticed
 
-# Random keys that are the same in every table and every run: version and variant as gen_random_uuid() sets them.
+# Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """
 SELECT (substr(h, 1, 12) || '4' || substr(h, 14, 3)
         || translate(substr(h, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab') || substr(h, 18))::uuid
@@ -172,7 +172,7 @@ def growth_text(result: Result) -> str:
 
 
 def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
-    """Growth of an index in percent and in bytes for each new row, and density of the new pages; None: not known."""
+    """Growth of an index in percent and in bytes per new row, and the density of the new pages; None if unknown."""
     found: dict[str, list[float]] = {"percent": [], "bytes": [], "density": []}
     earlier, later = ({run.round: run.metrics for run in result.select(one, kind)} for one in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):

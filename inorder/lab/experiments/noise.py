@@ -1,4 +1,4 @@
-"""What this machine can resolve: equal tables compared with one another, where every difference is noise."""
+"""Resolution of this machine: equal tables are compared with one another, and every difference is noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ from inorder.units import MB
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan(setting.Plan):
-    """How many equal tables of each kind of key, and the measurements of the insert experiment.
+    """The number of equal tables of each kind of key, and the measurements of the insert experiment.
 
     Many short measurements: those of 3 s scattered hardly less than those of 1 s (paired ratios by 13 to 20 % and by
     15 to 25 %), and 99 rounds find a difference of 10 % in such noise 80 times in 100, also where measurements have two
@@ -124,7 +124,7 @@ def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
 
 
 def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Standard deviations in percent: of measurements about their round's mean, and of these means; None if too few."""
+    """Standard deviations in percent: within rounds, and of the rounds' means; None if there are too few values."""
     rounds, tables = values.shape
     if rounds < 2:
         return None, None

@@ -1,4 +1,4 @@
-"""The size of an index while rows come and as many go: which keys reuse emptied pages.
+"""The size of an index while as many rows are deleted as inserted: which keys reuse emptied pages.
 
 In each turn a tenth of the rows is inserted, as many are deleted, and VACUUM frees what it can. The age of the deleted
 rows decides which keys can use their space again: the oldest rows empty whole pages of an ordered index, rows of any
@@ -26,11 +26,11 @@ from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, single
 from inorder.units import MB
 
-KEPT = 1.3  # times as large as before: the new tenth is there before the old one is deleted, and leaves are not full
-BATCHES = 10  # turns until as many rows have come as there are
-BLOCKS = 64  # of the sequence-prefixed keys that wrap
+KEPT = 1.3  # growth of the table: a new tenth is inserted before the old one is deleted, and leaf pages are not full
+BATCHES = 10  # turns until all rows have been replaced
+BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows: over one, so that the oldest rows of a block are gone by then.
+# Values until a prefix wraps, as a multiple of the rows: above one, because the oldest rows of a block must be gone.
 WRAP = 1.6
 
 KINDS = {
@@ -43,25 +43,26 @@ KINDS = {
     "random": "random",
 }
 NEED_INORDER = ("xact", "v7", "time", "sequence", "sequence_on")
-DRAWN = {"sequence_on": "sequence dashed"}  # in the colour of the kind that wraps
+DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind that wraps
 
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, by number of arrival: the same of every kind of key. Both give exactly as many rows as a turn brings.
+# Rows to delete, by number of arrival: the same for every kind of key. Both delete exactly as many rows as a turn
+# inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
 
-# One table at a time, its index grown as ordered keys' does when rows of any age go, and the WAL kept of it.
+# One table at a time, with the index size of ordered keys when rows of any age are deleted, and its WAL.
 BYTES_PER_ROW = 800
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusePlan(setting.Plan):
-    """A turn of time-prefixed keys lasts ``pace`` seconds at least, since their blocks are of a second."""
+    """A turn of time-prefixed keys lasts at least ``pace`` seconds, because a block of these keys lasts a second."""
 
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys",
@@ -117,7 +118,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return plan.rows * BYTES_PER_ROW, what
 
     def prepare(self) -> None:
-        # Sizes, pages and WAL are counted and nothing is timed, so nothing needs flushing; full-page images count.
+        # Sizes, pages and WAL are counted and nothing is timed: flushing is not needed, full-page images are.
         self.target.serve(fill_settings(full_page_writes="on"))
         with self.target.connect() as session:
             self.target.create_schema(session)
@@ -157,18 +158,18 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return Measured(metrics | self.wraps(kind, elapsed), series)
 
     def create(self, session: Connection, key: KeyKind) -> None:
-        """An empty table: the key, and the number of arrival, which no index has. A sequence that begins anew."""
+        """Create an empty table with the key and an unindexed number of arrival, and restart the sequence."""
         sequence = f"{SCHEMA}.reuse_keys"
         execute(
             session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",
             f"CREATE SEQUENCE {sequence}",
-            # Whether autovacuum is on or not: the pages that it freed would not be counted.
+            # Autovacuum is off whatever the server's setting, because pages that it freed would not be counted.
             f"CREATE TABLE {key.table} (id {key.column} PRIMARY KEY, arrived bigint NOT NULL) "
             "WITH (autovacuum_enabled = off)",
         )  # fmt: skip
 
     def insert(self, session: Connection, key: KeyKind, place: int, started: float) -> None:
-        """The rows of a turn, in one transaction; time-prefixed keys wait until it may begin, the others do not."""
+        """Insert the rows of a turn in one transaction; time-prefixed keys first wait until the turn may begin."""
         if key.name == "time":
             time.sleep(max(0.0, started + place * self.plan.pace - time.monotonic()))
         low, high = place * self.plan.batch + 1, (place + 1) * self.plan.batch
@@ -196,7 +197,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     def delete(self, session: Connection, key: KeyKind, deleted: str, turn: int) -> None:
         batch = self.plan.batch
-        salt = self.plan.seed * 1_000_003 + turn  # another choice of rows in each turn
+        salt = self.plan.seed * 1_000_003 + turn  # a different choice of rows in each turn
         statement = DELETE[deleted].format(table=key.table, gone=turn * batch, batch=batch, salt=salt)
         gone = session.execute(statement.encode()).rowcount
         if gone != batch:

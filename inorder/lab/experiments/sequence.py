@@ -23,12 +23,12 @@ INSERT = "insert"
 BULK = "bulk"  # one INSERT … SELECT
 TABLE = f"{SCHEMA}.tb1"
 STATEMENTS = {SELECT: "SELECT {value};\n", INSERT: f"INSERT INTO {TABLE} VALUES ({{value}});\n"}
-CONSTANT = "constant"  # what the ratios are to: the same statement without nextval
+CONSTANT = "constant"  # the baseline of the ratios: the same statement without nextval
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """Six rounds in the short run, too, since fewer allow no difference; so fewer clients and sequences."""
+    """The short run also has six rounds, because fewer show no difference, but fewer clients and sequences."""
 
     clients: tuple[int, ...] = setting.counts(
         "Sessions of pgbench, several comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
@@ -63,9 +63,9 @@ def label(kind: str) -> str:
     return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
 
 
-SPARE_CONNECTIONS = 20  # beside the load's: this tool's own, and those the server reserves
+SPARE_CONNECTIONS = 20  # sessions besides those of the load: this tool's own, and those that the server reserves
 
-# A row of one bigint with its WAL; and how many of them a fast machine inserts in a second.
+# A row of one bigint with its WAL; and the number of rows that a fast machine inserts in a second.
 BYTES_PER_ROW = 140
 ROWS_PER_SECOND = 200_000
 
@@ -83,7 +83,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} at once"
 
     def prepare(self) -> None:
-        """The server as it comes, but with so many connections and no checkpoint by itself; one table, sequences."""
+        """Serve with default settings except for connections and checkpoints; create a table and sequences."""
         more = {"synchronous_commit": self.plan.synchronous_commit, "max_wal_size": "16GB", "checkpoint_timeout": "1d"}
         self.target.serve({"max_connections": str(max(self.plan.clients) + SPARE_CONNECTIONS)} | more)
         self.control = self.open_session()

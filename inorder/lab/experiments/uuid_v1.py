@@ -38,7 +38,7 @@ KINDS = {
     )
 }
 
-# In this order. SIZES and SIZES_AFTER read the size of the index; the others are timed and counted.
+# Steps run in this order. SIZES and SIZES_AFTER read the size of the index; the others are timed and counted.
 COPY_FROM = "copy_from"
 COPY_MORE = "copy_more"
 COPY_TO = "copy_to"
@@ -49,7 +49,7 @@ VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
 RECENT = "recent"
-STEPS = {  # what each is, and its name in tables, short enough for a terminal of 80 columns, with the unit behind
+STEPS = {  # description of each step, and its name in tables, which with its unit fits a terminal of 80 columns
     COPY_FROM: ("COPY FROM", "COPY FROM"),
     COPY_MORE: ("COPY FROM of the next 10 %", "next 10 %"),
     COPY_TO: ("COPY TO", "COPY TO"),
@@ -93,14 +93,14 @@ class UuidV1Plan(setting.Plan):
 
 STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
-# One process builds an index, and counts: what a session may set by itself.
+# Indexes are built, and rows counted, by one process; any session may set this.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
-# Beside the measuring settings: every kind makes its WAL files anew, instead of the later ones reusing those of the
-# first.
+# Settings in addition to those of every measurement: each kind creates its WAL files, because later kinds would
+# otherwise recycle those of the first.
 OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
-# The time of a key, and what a query by time compares: the key itself, or a column.
+# The time in a key, and the operand of a query by time: the key itself, or a column.
 CREATED_AT = "created_at >="
 TIMES = {
     "uuid_v1": ("uuid_v1_get_timestamp(id)", "id >=~"),
@@ -110,12 +110,12 @@ TIMES = {
 QUERIES = 5
 YEAR = 365 * 86_400  # seconds over which the keys are spread
 
-# The keys of a kind: uuid_v1 and uuid have the very same.
+# The keys of a kind: uuid_v1 and uuid have identical values.
 NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
-FILE_BYTES_PER_ROW = 37  # a line of a UUID; the keys of one kind at a time are in files
-BYTES_PER_ROW = 320  # these files, and the largest table with its indexes and its WAL: 302 with a million rows
+FILE_BYTES_PER_ROW = 37  # a line with a UUID; the keys of one kind at a time are in files
+BYTES_PER_ROW = 320  # these files, and the largest table with its indexes and WAL: 302 with a million rows
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -165,14 +165,14 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             write_keys(own(name, Path(plan.file), plan.total, plan.seed), plan.rows, self.files)
         else:
             write_keys(simulated(name, plan.total, YEAR, plan.nodes, plan.lag, plan.seed), plan.rows, self.files)
-        os.sync()  # or the files would be written back while COPY is measured
+        os.sync()  # otherwise the files would be written back while COPY is measured
 
     @property
     def files(self) -> tuple[Path, Path]:
         return self.folder / COPY_FROM, self.folder / COPY_MORE
 
     def create(self, kind: str) -> None:
-        """An empty table. Where autovacuum is on, too, only the VACUUM that is measured is to free pages."""
+        """Create an empty table without autovacuum, because only the measured VACUUM is to free pages."""
         self.write_keys(kind)
         key = KINDS[kind]
         execute(self.control, *key.statements(), f"ALTER TABLE {key.table} SET (autovacuum_enabled = off)")
@@ -203,7 +203,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return deleted | found
 
     def count_recent(self, kind: str) -> Metrics:
-        """By the key, or by a column with an index, whose making is not timed; the median of several queries."""
+        """Count by the key, or by an indexed column, whose creation is not timed; the median of several queries."""
         if kind not in TIMES:
             return {}
         table, (moment, compared), found = KINDS[kind].table, TIMES[kind], Metrics()
@@ -241,23 +241,24 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:
-            # A random tenth is by hash of the row's place, its number of arrival: the same rows of every uuid table.
+            # A random tenth is chosen by hash of the row's place, which is its number of arrival: all uuid tables lose
+            # the same rows.
             drawn = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
             chosen = self.oldest(session, key) if step == VACUUM_OLDEST else drawn
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
-        """The first tenth to arrive. COPY puts rows one behind the other, the same number on every page."""
+        """The first tenth to arrive. COPY stores rows in order, with the same number on every page."""
         (on_first_page,) = one_row(session, f"SELECT count(*) FROM {key.table} WHERE ctid < '(1,0)'")
         block, before = divmod(self.plan.total // 10 - 1, on_first_page)
         return f"ctid <= '({block},{before + 1})'"
 
 
-MOST_SHOWN = 1000  # a ratio above it means that the other has next to nothing
+MOST_SHOWN = 1000  # a higher ratio means that the divisor is next to nothing
 
 
 class Measure(NamedTuple):
-    """A metric of a step, in a unit; one that is ``inner`` belongs to the line above."""
+    """A metric of a step, with its unit; if ``inner``, it is a part of the line above."""
 
     metric: str
     unit: str
@@ -277,7 +278,7 @@ QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
-# In the table only where they matter; data has them all.
+# Counted metrics are in the table only for these steps; the data have them all.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
 
 MEANINGS = {

@@ -1,4 +1,4 @@
-"""Page splits after CREATE INDEX on random keys: when they come, and what they write.
+"""Page splits after CREATE INDEX on random keys: when they occur, and how much WAL they write.
 
 CREATE INDEX leaves all pages equally full, so that inserts of random keys fill and split all of them at about the same
 time, then not for long, then again: in waves. An index that has grown under the same keys has pages of every fill. Each
@@ -29,7 +29,8 @@ from inorder.lab.turn import Measured, Metrics, Series, Stage, every_round, sing
 
 WAVES = "waves"
 GROWN, ORDERED = "grown", "v7"
-FILLFACTORS = {"built100": 100, "built90": 90, "built70": 70, ORDERED: 90}  # of those that CREATE INDEX makes
+# fillfactors of the indexes that CREATE INDEX builds
+FILLFACTORS = {"built100": 100, "built90": 90, "built70": 70, ORDERED: 90}
 LABELS = {
     "built100": "built, fillfactor 100",
     "built90": "built, fillfactor 90",
@@ -39,13 +40,13 @@ LABELS = {
 }
 CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GROWN: "kind-random", ORDERED: "kind-v7"}
 
-STEPS_PER_ROWS = 50  # as many steps until as many rows have come as there were: one is 2 % of them
+STEPS_PER_ROWS = 50  # number of steps in which the rows double; each adds 2 %
 BATCH = 100_000
 PAGE = 8192
-PER = 1000  # rows that splits are given for
-WAVE = 3  # times the average: grown indexes of a million rows have half of that
+PER = 1000  # splits are reported per this number of rows
+WAVE = 3  # times the average splits; grown indexes of a million rows reach half of that
 
-# One table at a time, heap and index, up to six times its rows; and the WAL that is kept of it.
+# One table at a time, heap and index, up to six times its rows; and its WAL.
 BYTES_PER_ROW = 300
 
 

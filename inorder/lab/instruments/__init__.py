@@ -1,1 +1,1 @@
-"""What measures: programs of PostgreSQL, counters of the server and the kernel, clocks, limits."""
+"""Instruments: programs of PostgreSQL, counters of the server and the kernel, clocks, limits."""

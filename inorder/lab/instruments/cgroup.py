@@ -1,4 +1,4 @@
-"""A control group for a throw-away server: its memory with the page cache it uses, or what its device may do.
+"""A control group for a throw-away server, which limits its memory with page cache, or the I/O of its device.
 
 Version 1 (a hierarchy of its own for each controller) and version 2 (one for all) of the kernel's interface: admin-
 guide/cgroup-v1/memory and blkio-controller, admin-guide/cgroup-v2. Where the user may make none, that is no error:
@@ -19,10 +19,10 @@ NAME = "inorder-"
 PROBE = "probe-of-inorder-"
 PROCS = "cgroup.procs"
 
-# A server with 8 sessions needs so much beside shared buffers and page cache.
+# Memory that a server with 8 sessions needs besides shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
-# The controllers by their names in version 1 and 2, and the file of each that has its limit.
+# The names of the controllers in versions 1 and 2, and the file with the limit of each.
 MEMORY, IO = "memory", "io"
 CONTROLLERS = {
     (MEMORY, "v1"): ("memory", "memory.limit_in_bytes"), (MEMORY, "v2"): ("memory", "memory.max"),
@@ -47,7 +47,7 @@ class Parent:
 
 
 def mounted(mounts: str, controller: str) -> Iterator[tuple[str, Path]]:
-    """Version and folder of the hierarchies that have a controller, or may, from /proc/mounts.
+    """Version and folder of the hierarchies that have, or may have, a controller, from /proc/mounts.
 
     >>> mounts = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\\ncgroup2 /sys/fs/cgroup/two cgroup2 rw 0 0"
     >>> list(mounted(mounts, MEMORY))
@@ -84,7 +84,7 @@ def candidates(controller: str) -> Iterator[Parent]:
     for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
         for folder in [own, *own.parents]:
-            # In version 2 a folder that gives controllers to groups below has no processes of its own.
+            # In version 2 a group that enables controllers for its children cannot have processes of its own.
             if folder.is_relative_to(root) and folder.is_dir() and (
                 version == "v1" or CONTROLLERS[controller, version][0] in enabled_below(folder)
             ):  # fmt: skip
@@ -117,7 +117,7 @@ def parent(controller: str = MEMORY) -> Parent | None:
 
 
 class ControlGroup:
-    """A group with limits; ``take`` puts a server into it, ``close`` removes it once the server has ended.
+    """A group with limits; ``take`` moves a server into it, ``close`` removes it after the server has ended.
 
     ``memory_bytes``: the memory of all its processes, 0 without such a limit.
     """
@@ -130,7 +130,7 @@ class ControlGroup:
                     left.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
-        self.lifting: list[tuple[str, str]] = []  # what is written into which files to lift the limit
+        self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that lifts its limit
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
@@ -148,7 +148,7 @@ class ControlGroup:
 
     @property
     def kills(self) -> int:
-        """Processes of it that the kernel has killed, since together they needed more memory than it may have."""
+        """The number of its processes that the kernel has killed for exceeding the memory limit."""
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError):
                 found = dict(line.split() for line in (self.folder / name).read_text(encoding="ascii").splitlines())
@@ -168,7 +168,7 @@ class ControlGroup:
 def memory_limit(where: Parent, limit: int) -> ControlGroup:
     group = ControlGroup(where, limit)
     group.limit(where.limit_file, str(limit), f"memory to {limit:,} bytes")
-    # Otherwise what does not fit goes to swap, which may be memory again (zram).
+    # Otherwise the excess would go to swap, which may itself be in memory (zram).
     for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
         with suppress(OSError):
             (group.folder / name).write_text(value, encoding="ascii")
@@ -176,7 +176,7 @@ def memory_limit(where: Parent, limit: int) -> ControlGroup:
 
 
 def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
-    """A group for which each disk ("major:minor") does so many reads and as many writes a second."""
+    """A group that limits each disk ("major:minor") to so many reads and as many writes a second."""
     group = ControlGroup(where)
     for disk in disks:
         for file, value in iops_files(where.version, iops):
@@ -186,7 +186,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
 
 
 def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
-    """What is written into which files of a group, behind a disk; None for no limit.
+    """Pairs of a file and a limit, to be written after the number of a disk; None means no limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]

@@ -1,4 +1,4 @@
-"""The server's counters before and after a load, the sizes it leaves, and what VACUUM VERBOSE says of an index.
+"""The server's counters before and after a load, the sizes it leaves, and the output of VACUUM VERBOSE for an index.
 
 Exact numbers, not timings: they are the same however busy the machine is.
 """
@@ -14,19 +14,19 @@ from inorder.errors import InorderError
 from inorder.lab.instruments.timing import wait_until
 from inorder.lab.keys import KeyKind
 
-SESSION_SECONDS = 10  # within which a session of this run has ended
+SESSION_SECONDS = 10  # seconds after which a session of this run must have ended
 WAL = ("wal_bytes", "wal_records", "full_page_images")
 BLOCKS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
 
 
 def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
-    """The WAL of the whole server since its statistics began, once the other sessions have ended."""
+    """The WAL of the whole server since its statistics were reset, once the other sessions have ended."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "wal", WAL, {})
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The blocks of a table and its index, likewise. Before the WAL, or its reading would be in that."""
+    """The blocks of a table and its index, likewise. Read before the WAL, because reading them writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -34,7 +34,7 @@ def read_blocks(connection: Connection, kind: KeyKind, application: str = "") ->
 def read_numbers(
     connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
 ) -> dict[str, float]:
-    """The answer of a query of counters once it has been run before.
+    """The answer of a query of counters, which is run once before to warm up.
 
     With checksums the first reading after a checkpoint writes images of the catalog pages whose hint bits it sets:
     20 to 60 kB that the next reading would have, and this one not.
@@ -48,12 +48,12 @@ def read_numbers(
 
 
 def report_own(connection: Connection) -> None:
-    """A session adds its counters to the server's once a second, so that the next reading would have them; or now."""
+    """Report this session's counters now; by itself it would do so within a second, perhaps during a measurement."""
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 
 def wait_for_sessions(connection: Connection, application: str) -> None:
-    """Those of an application ("": any): a session adds its counters when it ends, after its client is gone."""
+    """Wait for sessions of an application ("": any): a session reports its counters only after its client is gone."""
     report_own(connection)
     pooled = "; is a connection pooler in between?" if application else ""
     wait_until(
@@ -64,7 +64,7 @@ def wait_for_sessions(connection: Connection, application: str) -> None:
 
 
 BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
-BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # by the oldest major version that has what it asks for
+BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # the oldest major version that has the columns -> query
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
@@ -97,20 +97,21 @@ def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
     try:
         row = one_row(connection, query("index_pages"), {"index": kind.index})
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
-        return {}  # pgstattuple is missing, or not granted to us: left out, and the report says so
+        return {}  # pgstattuple is missing, or not granted to this role: left out, which the report mentions
     density = {} if row[0] is None else {"leaf_density": float(row[0])}
     return density | {"leaf_pages": float(row[1])}
 
 
 def wal_place(connection: Connection) -> str:
     row = one_row(connection, query("wal_place"))
-    # Not before it is read: what the server itself logs in between, a snapshot every 15 s, would not be on disk.
+    # Flush after reading the position: WAL that the server itself writes in between (a snapshot every 15 s) must be on
+    # disk, too.
     connection.execute("SELECT inorder_internal.make_durable(false)")
     return str(row[0])
 
 
 class CheckpointMarks:
-    """In which seconds of a run a checkpoint ended: asked once a second, each time one more second has passed."""
+    """The seconds of a run in which a checkpoint ended; asked once a second, whenever another second has passed."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -129,10 +130,10 @@ class CheckpointMarks:
             self.seconds.append(float(self.now))
 
 
-# Of a table with one index, which it reports.
+# VACUUM of a table with one index, whose pages it reports.
 VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable')
-# Pages of the index: emptied by this VACUUM; deleted and not in use again; of these for anyone to use.
+# Pages of the index: emptied by this VACUUM; deleted and not yet reused; the part of these that is free for reuse.
 FREED = ("newly_deleted", "deleted", "reusable")
 
 

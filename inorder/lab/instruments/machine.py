@@ -1,7 +1,6 @@
-"""What a result was measured on: hardware, kernel, the tool's own commit; and what a block device did meanwhile.
+"""The environment of a result: hardware, kernel, the tool's own commit; and the activity of a block device.
 
-The kernel's documentation names the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same as %util
-and await.
+The kernel documents the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same as %util and await.
 """
 
 import os
@@ -59,7 +58,7 @@ SECTOR = 512  # bytes, on any device
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Totals since boot, and when.
+    """Totals since boot, and the time of reading.
 
     Requests, the writes among them and their bytes; milliseconds that all requests took together, that they were in the
     queue or served, and that the device was busy.
@@ -74,7 +73,7 @@ class DeviceTimes:
     seconds: float
 
     def since(self, before: "DeviceTimes") -> dict[str, float]:
-        """Requests; share of the time it was busy, writes and bytes per second, requests in the queue; ms a request.
+        """Requests; share of busy time; writes and bytes per second; requests in the queue; milliseconds per request.
 
         >>> DeviceTimes(30, 25, 8192, 90, 500, 600, 2.0).since(DeviceTimes(10, 5, 0, 30, 250, 100, 1.0))
         {'device_requests': 20, 'device_busy_percent': 50.0, 'device_writes_per_s': 20.0, \
@@ -95,7 +94,7 @@ class DeviceTimes:
 
 
 def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:
-    """One device's line; None where it has none, as what is not on a device.
+    """One device's line; None if it has none, because a file system need not be on a device.
 
     >>> parse(" 254 0 vda 10 0 80 5 20 0 160 15 0 12 21 0 0 0 0", 254, 0, 1.0)
     DeviceTimes(requests=30, writes=20, written_bytes=81920, request_ms=20, queue_ms=21, busy_ms=12, seconds=1.0)

@@ -1,4 +1,4 @@
-"""Drive pgbench: its command line, its progress, and what its output says."""
+"""Drive pgbench: its command line, its progress, and its output."""
 
 import re
 import subprocess
@@ -18,16 +18,16 @@ FACTS = {
     "latency_ms": re.compile(r"^latency average = ([\d.]+) ms", re.M),
     "tps": re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.M),
 }
-STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # of the report by statement: latency, failures, text
+STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # a line of the report by statement: latency, failures, text
 
-# The latency of one transaction in ten is logged: the log of all would be a load of its own.
+# The latency of one transaction in ten is logged, because logging all would be a load of its own.
 SAMPLED = 0.1
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 
 @dataclass(frozen=True)
 class Load:
-    """Either seconds or transactions per client; ``rate`` is of all clients, in transactions a second."""
+    """Either seconds or transactions per client; ``rate`` is that of all clients together, in transactions a second."""
 
     clients: int
     threads: int
@@ -37,7 +37,7 @@ class Load:
     rate: int | None = None
 
     def arguments(self) -> list[str]:
-        """As pgbench takes them.
+        """The load as options of pgbench.
 
         >>> Load(8, 2, seconds=3).arguments()
         ['-M', 'prepared', '-c', '8', '-j', '2', '-T', '3']
@@ -87,13 +87,14 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
     by_statement: bool = False, log: Path | None = None, database: str = "",
 ) -> PgbenchResult:  # fmt: skip
-    """pgbench never outlives this call. ``database``: "" for that of the environment; ``log``: begin of a file name."""
+    """Run pgbench, which never outlives this call. ``database``: "" for libpq's default; ``log``: file prefix."""
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
-    with TemporaryFile("w+", encoding="utf-8") as report:  # which may be longer than a pipe holds: it has the script
+    # the report contains the script, and may be longer than a pipe can hold
+    with TemporaryFile("w+", encoding="utf-8") as report:
         piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=report, stderr=subprocess.PIPE)
         with piped as process, on_error(process.kill):
             progress = follow(process, on_progress)
@@ -105,7 +106,7 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
-    """TPS of each second, until it ends; an error if it fails."""
+    """TPS of each second, until the process ends; an error if it fails."""
     assert process.stderr
     progress, messages = [], []
     for line in process.stderr:
@@ -134,7 +135,7 @@ def take_percentiles(log: Path) -> dict[str, float]:
 
 
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
-    """p50 to p99.9, in milliseconds; nothing of nothing, and no percentile above which no value lies.
+    """p50 to p99.9 in milliseconds; empty without values, and without percentiles that no value exceeds.
 
     None that lies among zeros either: pgbench reads its clock once for all it does in one go (pg_time_now_lazy,
     pgbench.c), so a transaction that is answered meanwhile has a time of 0. On a fast machine more than half were.

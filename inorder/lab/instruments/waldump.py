@@ -1,7 +1,7 @@
-"""What is in the WAL between two places: records and full-page images by size, and which blocks of an index changed.
+"""The WAL between two positions: sizes of records and full-page images, and the changed blocks of an index.
 
-From pg_waldump, which reads the files of a server on this machine. Exact: the same inserts give the same numbers
-however busy the machine is.
+Read by pg_waldump from the files of a server on this machine. The figures are exact: the same inserts give the same
+numbers however busy the machine is.
 """
 
 import re
@@ -80,7 +80,7 @@ def blocks_of(line: str, relation: str) -> list[int]:
 
 
 def by_relation(span: Span) -> dict[str, dict[str, float]]:
-    """WAL of each relation ("tablespace/database/file"; "" for what is of none): FIGURES.
+    """WAL of each relation ("tablespace/database/file"; "" for records without a relation): FIGURES.
 
     Bytes of a record with its images, images, page splits of a btree, distinct blocks changed. A record is of the
     relation of its first block.

@@ -10,14 +10,14 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-SCREEN, PHONE = 760, 330  # pixels of the whole drawing, for one that is shown in full size
-HEIGHT, TOP, BOTTOM = 260, 34, 44  # of the lines, and beside them
+SCREEN, PHONE = 760, 330  # width in pixels of a drawing that is shown in full size
+HEIGHT, TOP, BOTTOM = 260, 34, 44  # pixels of the plot, above and below it
 LEFT, RIGHT = 52, 24
-TICKS = 5  # of an axis, about
-CHARACTER = 7.5  # pixels of a character of a tick's name, rather too many
-MOST_DOTS = 40  # of a line; more would hide it
-MOST_VALUES = 8  # that are all named along an axis
-PERCENTILES_APART = 10.0  # largest to smallest latency from which the axis is logarithmic
+TICKS = 5  # approximate number of ticks on an axis
+CHARACTER = 7.5  # pixels per character of a tick's name, a little too many
+MOST_DOTS = 40  # a line with more points has no dots, which would hide it
+MOST_VALUES = 8  # an axis with at most so many values names them all
+PERCENTILES_APART = 10.0  # ratio of largest to smallest latency from which the axis is logarithmic
 
 
 def colour(css: str) -> str:
@@ -38,7 +38,7 @@ def short_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line through points (x, y), with a diamond on those of the ``moments`` among their x."""
+    """One line through points (x, y), with a diamond at points whose x is one of ``moments``."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """One side: its name, whether it is logarithmic, and names for 0, 1, 2 … in place of numbers."""
+    """One axis: its name, whether it is logarithmic, and names that replace the numbers 0, 1, and so on."""
 
     title: str
     logarithmic: bool = False
@@ -56,7 +56,7 @@ class Axis:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """Round numbers from the last before one to the first behind another.
+    """Round numbers, from the last before ``low`` to the first after ``high``.
 
     >>> round_numbers(0, 93), round_numbers(0, 0)
     ([0, 20, 40, 60, 80, 100], [0, 1])
@@ -67,7 +67,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def powers(low: float, high: float) -> list[float]:
-    """Powers of ten from the last before one to the first behind another; twice and five times as much of few.
+    """Powers of ten, from the last before ``low`` to the first after ``high``; with factors 2 and 5 if there are few.
 
     >>> powers(3, 4000), powers(20, 30), powers(5100, 22_000)
     ([1.0, 10.0, 100.0, 1000.0, 10000.0], [20.0, 50.0], [5000.0, 10000.0, 20000.0, 50000.0])
@@ -83,7 +83,7 @@ def powers(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the values of an axis lie, from one pixel to another; ``ticks`` are named."""
+    """Maps the values of an axis to pixels; ``ticks`` are named."""
 
     axis: Axis
     ticks: Sequence[float]
@@ -102,7 +102,7 @@ class Scale:
 
 
 def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
-    """From the first point to the last. The points themselves are named where they are few and round."""
+    """A scale from the first point to the last. If the points are few and round, they are the ticks."""
     pixels = (LEFT, width - RIGHT)
     if axis.names:
         return Scale(axis, range(len(axis.names)), -0.5, len(axis.names) - 0.5, pixels)
@@ -115,7 +115,7 @@ def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over one another. ``marks`` are moments, named once; ``steps``: a value holds until the next."""
+    """Overlaid lines. ``marks`` are points in time, named once; ``steps``: a value holds until the next."""
 
     caption: str
     x: Axis
@@ -130,7 +130,7 @@ class Chart:
 
     @property
     def drawn(self) -> list[Line]:
-        """The lines without the points that a logarithmic axis cannot have; in the order in which they end."""
+        """The lines without points that a logarithmic axis cannot show, in the order of their ends."""
         found = []
         for line in self.lines:
             points = tuple((x, y) for x, y in line.points
@@ -230,7 +230,7 @@ def line_chart(
 def percentile_chart(
     caption: str, y_title: str, names: Sequence[str], curves: Sequence[tuple[str, Sequence[float | None], str]]
 ) -> Chart:
-    """A line of latencies for each (label, values, css), over the percentiles' names; None is left out."""
+    """A line of latencies for each (label, values, css) over the names of percentiles; None is left out."""
     lines = [
         Line(label, tuple((float(n), value) for n, value in enumerate(values) if value is not None), css)
         for label, values, css in curves

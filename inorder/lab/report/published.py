@@ -1,4 +1,4 @@
-"""The figures of published studies, which are data (published.toml), each beside ours where that was measured."""
+"""The figures of published studies, read from published.toml, each next to ours if it was measured."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,15 @@ def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
 
 FILE = Path(__file__).with_suffix(".toml")
 STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
-SMALLEST = 10_000  # rows of a table here that may stand beside a study's empty one
+SMALLEST = 10_000  # a study's empty table is compared with a table here of at least so many rows
 RATIO = "ratio"
 
-Label = Callable[[str, str], str]  # of a step and a kind
+Label = Callable[[str, str], str]  # returns the label of a step and a kind
 
 
 @dataclass(frozen=True)
 class Published:
-    """A figure: where it stands in its study and in our measurements, its value, and what else is said of it."""
+    """A figure: its place in the study and in our measurements, its value, and further remarks of the study."""
 
     study: str
     table: Mapping[str, Any]
@@ -83,7 +83,7 @@ def of_table(study: str, name: str) -> list[Published]:
 
 
 def metric_of(words: str) -> Metric:
-    """A metric as the file has it.
+    """A metric as published.toml writes it.
 
     >>> run = Run("insert", "v7", 600, 1, {"hits": 3.0, "reads": 1.0, "seconds": 2.0})
     >>> [metric_of(words)(run) for words in ("hits", "hits/hits+reads*100", "rows/seconds", "hits/2", "lost/hits")]
@@ -120,7 +120,7 @@ class PublishedRow(Row):
 
 
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """As many rows as in the study; few for an empty table, a size for a word; None if they were not measured."""
+    """The measured number of rows that matches the study's; few for an empty table; None if there is none."""
     there = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
         return min((rows for rows in there if rows <= SMALLEST), default=None)
@@ -156,7 +156,7 @@ def published_sections(
     result: Result, label: Label, steps: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None, kinds: Callable[[str], str] = str,
 ) -> list[Section]:  # fmt: skip
-    """``steps``, ``sizes`` and ``kinds`` say what the result calls those of the file."""
+    """``steps``, ``sizes`` and ``kinds`` map names in the file to names in the result."""
     steps, sizes, found = steps or {}, sizes or {}, []
     for study, about in STUDIES.items():
         for one in about["tables"]:

@@ -1,7 +1,7 @@
-"""What every report is made of: sections of a table each, which any writer can show.
+"""The parts of every report: sections of one table each, which any writer can show.
 
-A section is pure: columns with their meaning, rows of values, charts of the same values. None is what was not
-measured, and is shown empty.
+A section is pure: columns with their meaning, rows of values, charts of the same values. None stands for a value that
+was not measured, and is shown as an empty cell.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # behind the point, or a format; of any number, or by its size
+Digits = int | Callable[[float], int | str]  # digits after the point, or a format; fixed, or depending on the number
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
@@ -50,7 +50,8 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
 
 
 interval_text = number(2, interval=True)
-# Three figures of numbers of very different size, or all that are whole; a tenth of a percent near the hundred.
+# Three significant figures for numbers of very different size, or all digits of integers; a tenth of a percent near
+# 100.
 figures = number(lambda size: 0 if size == 0 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0)
 percent = number(lambda size: int(99 < size < 99.95), "%")
 
@@ -70,7 +71,7 @@ def ratio(value: Value) -> str:
 
 
 def to_base(value: Value) -> str:
-    """How a column shows a ratio to a base that has a row of its own there, which is 1.
+    """How a column shows a ratio to a base that has its own row, where the ratio is 1.
 
     >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(1)
     ('0.50 [0.40–0.60]', '1', '1')
@@ -100,7 +101,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure(Column):
-    """A column with how its value is got from a line."""
+    """A column, and how its value is computed from a line."""
 
     value: Callable[[Any], Any]
 
@@ -131,7 +132,7 @@ class Section:
     main: bool = False
 
     def __post_init__(self) -> None:
-        """Two columns of one name would be one in the data, and the first would be lost.
+        """Refuse two columns of the same name: the data would contain only the last.
 
         >>> Section("s", "S", [Column("a", ""), Column("b", "", data="a")], [])
         Traceback (most recent call last):
@@ -142,7 +143,7 @@ class Section:
             raise ValueError(f"section {self.name} has more than one column {', '.join(twice)}")
 
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
-        """The columns that are wanted, without those that no row has a value of."""
+        """The section with the wanted columns, except columns without any value."""
         places = [
             place for place, column in enumerate(self.columns)
             if wanted(column) and (not self.rows or any(row[place] not in (None, "") for row in self.rows))
@@ -151,7 +152,7 @@ class Section:
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
-        """The cells; names in them may come from a server that is not trusted.
+        """The cells as text; names in them may come from an untrusted server.
 
         >>> Section("s", "S", [Column("a", "")], [["n\\x1b[2J"]]).shown()
         [['n\\\\x1b[2J']]

@@ -1,4 +1,4 @@
-"""The questions that a result answers, with the figures an answer rests on, and what would decide an open one. Pure.
+"""The questions that a result answers, the figures behind each answer, and what would decide an open one. Pure.
 
 An experiment states what it compared (``Compared``); the sentences are made here, and are the same for all experiments.
 """
@@ -18,13 +18,13 @@ from inorder.text import plural
 UNDECIDED = "Not decided"
 STEADIER = "longer measurements, or a machine with less other load."
 MOST_BARS = 3
-PLAIN = "series-1"  # the colour of a bar that has none of its own
-UNSTEADY = 0.2  # the loss that may stay possible where no difference was found; more decides nothing
+PLAIN = "series-1"  # the default colour of a bar
+UNSTEADY = 0.2  # the largest loss that may remain possible for "no difference"; if more is possible, nothing is decided
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar beside an answer, on the page; ``css`` is a colour of the style sheet."""
+    """A bar next to an answer on the page; ``css`` is a colour of the style sheet."""
 
     label: str
     value: float
@@ -33,7 +33,7 @@ class Bar:
 
 
 def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
-    """Bars by label, each with its style; what was not measured has none.
+    """Bars with labels and styles; values that were not measured have no bar.
 
     >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda one: "2")
     [Bar(label='a', value=2.0, text='2', css='x')]
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def decided(found: Estimate) -> bool:
-    """Whether a ratio answers something: it differs from 1, or no loss of a size that matters is left open."""
+    """True if a ratio answers a question: it differs from 1, or its interval excludes any loss that matters."""
     if found.rounds < LEAST_ROUNDS or found.low is None or found.high is None:
         return False
     return found.differs_from(1.0) or (found.low >= 1 - UNSTEADY and found.high <= 1 / (1 - UNSTEADY))
@@ -109,7 +109,7 @@ class Compared:
 
     @property
     def worse(self) -> bool:
-        """Whether it is decided, for the worse.
+        """True if the metric is decidedly worse than its base.
 
         >>> [Compared("WAL", "bigint", {1: ratio}, counted=True).worse for ratio in (1.05, 1.2)]
         [False, True]
@@ -124,7 +124,7 @@ class Compared:
 
     @property
     def words(self) -> str:
-        """The ratio in words: with its interval, or as a number of rounds too small for one.
+        """The ratio in words, with its interval, or with the number of rounds if these are too few for one.
 
         >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
@@ -152,7 +152,7 @@ class Compared:
 
     @property
     def possible(self) -> str:
-        """The most for the worse that the interval leaves open.
+        """The largest loss that the interval leaves possible.
 
         >>> Compared("time", "bigint", {place: 2.5 ** (-1) ** place for place in range(6)}).possible
         '2.5 times as much'
@@ -203,7 +203,7 @@ def costs(
 
 
 def to_decide(found: Estimate, ratios: Mapping[int, float]) -> str:
-    """How many rounds would find a difference of a tenth, from the scatter of the rounds there are.
+    """The number of rounds that would find a difference of a tenth, from the scatter of the present rounds.
 
     >>> to_decide(Estimate(0.9, 0.8, 0.99, 6), {})
     '6 rounds: an interval of 95 % or more.'
@@ -226,7 +226,8 @@ def how_sure(result: Result) -> str:
     if "rounds" not in result.plan or not result.runs:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
-    done = min((count for count in counts.values() if count > 1), default=1)  # sizes, for one, are taken once
+    # some steps, such as sizes, are measured only once
+    done = min((count for count in counts.values() if count > 1), default=1)
     if done == 1:
         return "One round: counts are exact, but no difference in time is claimed from one sample."
     if done < LEAST_ROUNDS:

@@ -25,18 +25,18 @@ from inorder.lab.instruments.cgroup import ControlGroup
 from inorder.lab.server.installation import private_installation
 from inorder.lab.server.temporary import claimed_folder, service_account, temporary_folder
 
-PORT = "5432"  # of the socket's name; there is no other
+PORT = "5432"  # part of the socket's name; the server has no TCP port
 START_SECONDS = 120
-STOP_SECONDS = 600  # a clean stop writes what is dirty
+STOP_SECONDS = 600  # a clean stop writes dirty buffers
 QUIT_SECONDS = 60
 LOG_LINES = 20
 
-# What a throw-away server differs in, whatever it is used for.
+# Settings of every throw-away server that differ from the defaults.
 BASE_SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
-    "autovacuum": "off",  # its WAL and reads would be counted as the load's
-    "restart_after_crash": "off",  # a crash is to be seen
+    "autovacuum": "off",  # its WAL and reads would count as the load's
+    "restart_after_crash": "off",  # a crash must be noticed
     "max_connections": "100",
     "log_min_messages": "warning",
     "jit": "off",
@@ -45,7 +45,7 @@ BASE_SETTINGS = {
 
 @contextmanager
 def without_libpq_environment() -> Iterator[None]:
-    """No PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS… of the caller's: they would lead to a server of the user's."""
+    """Hide PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS… of the caller, which would lead to a server of the user's."""
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG") and name != "PG_CONFIG"}
     try:
         yield
@@ -63,7 +63,7 @@ def open_umask() -> Iterator[None]:
 
 
 class Cluster:
-    """A server that lives as long as the ``with`` block; without the extension if there are None extra sources."""
+    """A server that lives as long as the ``with`` block; it has no extension if ``extra_sources`` is None."""
 
     def __init__(self, server: Installation, extra_sources: Sequence[Path] | None = ()) -> None:
         self.original = server
@@ -88,7 +88,7 @@ class Cluster:
         return self
 
     def _place(self) -> AbstractContextManager[Path]:
-        """The folder in which all of it is."""
+        """The folder that contains the whole server."""
         return claimed_folder(temporary_folder(self.account))
 
     def __exit__(
@@ -122,7 +122,7 @@ class Cluster:
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def outside(self, parent: Path) -> Path:
-        """A folder of the server's below one of the user's, for a tablespace; it is removed with the cluster."""
+        """A folder of the server's below one of the user's, for a tablespace; removed with the cluster."""
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
@@ -135,7 +135,7 @@ class Cluster:
         return inner
 
     def environment(self) -> dict[str, str]:
-        """An environment in which libpq programs reach this server, whatever the caller's says."""
+        """An environment in which libpq programs reach this server, whatever the caller's environment says."""
         with without_libpq_environment():
             rest = dict(os.environ)
         own = {"PGHOST": str(self.folder / "run"), "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "postgres"}
@@ -166,14 +166,14 @@ class Cluster:
 
     def start(self, settings: Mapping[str, str] | None = None, limit: ControlGroup | None = None) -> None:
         self.limit = limit
-        # Quoted: it is a list, in which a comma separates.
+        # Quoted, because the setting is a list, separated by commas.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
-        # The server gets SIGQUIT when this process ends, however it ends: its data are not needed.
+        # The server gets SIGQUIT when this process ends for any reason: its data are not needed any more.
         command: list[str | Path] = ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        self.log.touch(mode=0o600)  # errors show rows, which lab run like takes from a table of the user's
+        self.log.touch(mode=0o600)  # errors show rows, which lab run like copies from a table of the user's
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **self._identity()
@@ -197,7 +197,7 @@ class Cluster:
         raise InorderError(f"the server did not answer within {START_SECONDS} s: {reason}\n{self.log_tail()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT, seconds: int = STOP_SECONDS) -> None:
-        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. Too slow a stop is an error, and kills it."""
+        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. After a timeout it is killed: an error."""
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -214,7 +214,7 @@ class Cluster:
         try:
             process.wait(seconds)
         except BaseException as error:
-            with suppress(ProcessLookupError):  # it may have ended in this very moment
+            with suppress(ProcessLookupError):  # it may have ended at this moment
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""A private copy of a PostgreSQL installation with the extension in it.
+"""A private copy of a PostgreSQL installation that includes the extension.
 
 PostgreSQL finds its libraries and extensions relative to its own program, so a copy that keeps the layout below
 another root is an installation of its own: nothing is written into the system's folders, and every major version
@@ -14,13 +14,14 @@ from inorder.errors import InputError
 from inorder.extension.building import build_folder, build_into, checkout_folder, source_folder
 from inorder.installations import Installation
 
-# Parts that only a build needs, and that are large.
+# Large parts that only a build needs.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
 
-# Many files that nobody changes: half of the time that a copy takes.
+# Many files that never change, and would take half of the copying time.
 LINKED = ("timezone", "timezonesets", "tsearch_data")
 
-# What a private server runs; the folder may hold all programs of the system. Clients run from the original.
+# Programs that a private server runs; the original folder may contain all programs of the system. Clients run from
+# there.
 PROGRAMS = ("postgres", "initdb")
 
 
@@ -39,7 +40,7 @@ def may_be_linked(folder: Path) -> bool:
 
 
 def copy_server(server: Installation, root: Path) -> Installation:
-    """Copy programs, libraries and shared files below root; what nobody changes is linked."""
+    """Copy programs, libraries and shared files below root; files that never change are linked."""
     copy = relocate(server, root)
     copy.bindir.mkdir(parents=True)
     for name in PROGRAMS:
@@ -65,8 +66,8 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
                 f"the extension is not installed in {server.name}, and this tool does not carry its sources: "
                 "install it there, or run the tool from a checkout"
             )
-        return  # it was copied with the rest
-    # A checkout keeps the objects for the next run. Elsewhere they go with the server.
+        return  # it was copied with the other files
+    # A checkout keeps the objects for the next run; otherwise they are removed with the server.
     build = build_folder(server, source) if source == checkout_folder() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
@@ -81,7 +82,7 @@ def private_installation(server: Installation, root: Path, sources: Sequence[Pat
 
 
 def make_readable(folder: Path) -> None:
-    """For the server's account: the originals may have been made under a narrow umask."""
+    """Make files readable for the server's account: the originals may have been installed under a strict umask."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode

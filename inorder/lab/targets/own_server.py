@@ -23,23 +23,24 @@ from inorder.lab.server.temporary import claimed_folder, require_free, temporary
 from inorder.lab.targets.target import Target, release_tables, with_settings
 
 MARK = "inorder lab: made for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # of removing the schema: a dump may be reading it
+LOCK_TIMEOUT = "60s"  # for removing the schema, which a dump may be reading
 
 
 class OwnServer(Target):
-    """Its schema is there within the ``with`` block; settings, memory and extensions are the user's, and stay.
+    """A schema of its own within the ``with`` block; settings, memory and extensions of the server are left unchanged.
 
-    Programs are of an installation on this machine.
+    Programs come from an installation on this machine.
     """
 
     is_superuser = False
-    work_mem = "256MB"  # the server has other work, too
+    work_mem = "256MB"  # the server also has other work
 
     def __init__(self, dsn: str, programs: Installation | None) -> None:
         self.programs = programs
         self.application = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"
         parts = conninfo_to_dict(dsn)
-        # A password goes through the environment: arguments of a program are for everybody on the machine to see.
+        # A password is passed in the environment, because arguments of a program are visible to everybody on the
+        # machine.
         self.password = str(parts.pop("password", None) or "")
         if hidden := [key for key in SECRETS if key in parts]:
             raise InputError(
@@ -57,11 +58,11 @@ class OwnServer(Target):
 
     @property
     def database(self) -> str:
-        """The connection string, with the path that sessions here have."""
+        """The connection string, with the search_path of the sessions here."""
         return with_path(self.dsn, self.path)
 
     def connect(self, **settings: str) -> Connection:
-        """A session that finds the extensions, and nothing else of the user's by its bare name."""
+        """A session that finds the extensions, but no other object of the user's by its unqualified name."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
         with on_error(connection.close):
             connection.settings = None
@@ -89,7 +90,8 @@ class OwnServer(Target):
                     mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
                     connection.execute(mark)
                     (oid,) = one_row(connection, "SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,))
-                    # Before it is committed: an interrupt may come at any moment; removing nothing is no error.
+                    # Registered before the commit, because an interrupt may come at any moment; removing nothing is no
+                    # error.
                     stack.callback(self.remove, oid)
             except psycopg.errors.DuplicateSchema as error:
                 raise InputError(schema_exists(self.found.database, False)) from error
@@ -102,7 +104,7 @@ class OwnServer(Target):
         self.stack.close()
 
     def remove(self, schema: int) -> None:
-        """Remove the schema that this run has made, known by its number, and no other of that name."""
+        """Remove the schema that this run has created, identified by its OID, and no other schema of that name."""
         with uninterrupted():
             try:
                 with self.connect(lock_timeout=LOCK_TIMEOUT) as connection:
@@ -123,7 +125,7 @@ class OwnServer(Target):
         return self.programs.program(name)
 
     def environment(self) -> dict[str, str]:
-        """The caller's, with what this session was led to: pgbench itself would take another database for a service."""
+        """The caller's environment with this session's address: pgbench would take a service's database for another."""
         password = {"PGPASSWORD": self.password} if self.password else {}
         return os.environ | self.variables | password
 

@@ -1,4 +1,4 @@
-"""A server that experiments run on: what they may ask of it, a throw-away one or the user's own."""
+"""A server for experiments, and the operations they use: a throw-away server or the user's own."""
 
 import os
 import time
@@ -23,7 +23,7 @@ from inorder.lab.turn import Measured, Metrics
 
 Counts = Mapping[str, float]
 
-CHUNK = 2**18  # bytes of COPY at a time
+CHUNK = 2**18  # bytes of COPY read at a time
 
 
 def since(after: Counts, before: Counts) -> dict[str, float]:
@@ -31,7 +31,7 @@ def since(after: Counts, before: Counts) -> dict[str, float]:
 
 
 def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
-    """The connection, its session set so; closed if that fails."""
+    """The connection after applying settings; closed if that fails."""
     with on_error(connection.close):
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -39,7 +39,7 @@ def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connec
 
 
 def release_tables(connection: Connection, schema: str) -> None:
-    """Let inorder forget the tables of a schema, before they are dropped: their feeds, and that they can be read."""
+    """Let inorder forget the tables of a schema before they are dropped: their feeds, and that they can be read."""
     row = connection.execute(query("extension_schema")).fetchone()
     if row is None:
         return
@@ -48,7 +48,7 @@ def release_tables(connection: Connection, schema: str) -> None:
 
 
 class Target(ABC):
-    """One server. What it cannot show is missing from what it counts; what it may not do it leaves out.
+    """One server. Figures that it cannot show are missing in counts; actions that are not allowed are left out.
 
     ``folder`` is on this machine, for scripts and logs, and removed afterwards. ``is_superuser``: sessions may do all.
     ``work_mem`` is what one may take to sort or hash a million values. ``marks_checkpoints``: it reports when one ends.
@@ -58,12 +58,12 @@ class Target(ABC):
     is_superuser: bool
     work_mem: str
     marks_checkpoints: bool
-    application = ""  # by which this run knows its sessions; "" where all are
+    application = ""  # application_name of this run's sessions; "" if all sessions are its own
     sees_wal = True
 
     @property
     def database(self) -> str:
-        """The database argument of pgbench; "" where the environment says it all."""
+        """The database argument of pgbench; "" if the environment says it all."""
         return ""
 
     @abstractmethod
@@ -72,24 +72,24 @@ class Target(ABC):
 
     @abstractmethod
     def program(self, name: str) -> Path:
-        """One of PostgreSQL's programs."""
+        """The path of one of PostgreSQL's programs."""
 
     @abstractmethod
     def environment(self) -> dict[str, str]:
-        """The environment in which they reach this server."""
+        """The environment in which programs reach this server."""
 
     def pgbench(
         self, script: Path, load: pgbench.Load, seed: int, on_progress: Callable[[float], None] = lambda _tps: None,
         by_statement: bool = False, log: bool = False,
     ) -> pgbench.PgbenchResult:  # fmt: skip
-        """Run pgbench to its end, reporting TPS each second; with ``log``, with percentiles of latency."""
+        """Run pgbench to its end, reporting TPS each second; with ``log``, the result has percentiles of latency."""
         return pgbench.run(
             self.program("pgbench"), script, load, seed, self.environment(), on_progress, by_statement,
             self.folder / "latency" if log else None, self.database,
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """At the same time, as many as this machine has cores; an error of one ends all."""
+        """Run statements concurrently, as many as the machine has cores; an error of one ends all."""
         with ExitStack() as stack:
             connections = [stack.enter_context(self.connect()) for _ in statements]
             pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
@@ -107,40 +107,40 @@ class Target(ABC):
                 raise
 
     def serve(self, settings: Mapping[str, str]) -> None:
-        """Start the server anew with these settings, if it may be."""
+        """Restart the server with these settings, if allowed."""
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
-        """Start it anew with so much memory, durable, nothing of the tables in memory; if it may be."""
+        """Restart the server with this memory, durable, and without any table in memory, if allowed."""
         return
 
     def end_throttling(self) -> None:
         return
 
     def create_schema(self, connection: Connection) -> None:
-        """The lab's schema, and the extensions that it uses, if they are not there yet and may be made."""
+        """Create the lab's schema, and the extensions that it uses, if missing and allowed."""
         return
 
     def tablespace(self, connection: Connection, folder: str) -> str:
-        """A tablespace in a folder of this machine, quoted; "" where there can be none."""
+        """A tablespace in a folder of this machine, quoted; "" if it cannot be created."""
         return ""
 
     @abstractmethod
     def checkpoint(self, connection: Connection) -> None:
-        """Make a checkpoint, if that is allowed."""
+        """Make a checkpoint, if allowed."""
 
     @abstractmethod
     def note(self, result: Result) -> None:
-        """Note the server and its settings as they are now."""
+        """Record the server and its present settings in the result."""
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """A new folder for files that COPY writes and reads, of so many bytes in all."""
+        """A new folder for files that COPY writes and reads, with room for so many bytes in all."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
 
     def copy_out(self, session: Connection, what: str, file: Path | None) -> int:
-        """COPY a table or a (query) TO a file, or to nowhere; how many rows."""
+        """COPY a table or a (query) TO a file, or discard it; returns the number of rows."""
         with session.cursor() as cursor:
             target = file or Path(os.devnull)
             with cursor.copy(f"COPY {what} TO STDOUT".encode()) as copy, target.open("wb") as written:
@@ -149,7 +149,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def copy_in(self, session: Connection, table: str, file: Path) -> int:
-        """COPY a table FROM a file; how many rows."""
+        """COPY a table FROM a file; returns the number of rows."""
         with session.cursor() as cursor:
             with cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy, file.open("rb") as read:
                 while part := read.read(CHUNK):
@@ -157,7 +157,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The WAL counted so far, once this run's other sessions have ended; nothing where it cannot be seen."""
+        """The WAL counted so far, once this run's other sessions have ended; empty if it cannot be read."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
@@ -170,22 +170,22 @@ class Target(ABC):
         return {"seconds": time.perf_counter() - started}
 
     def ended_cpu(self, connection: Connection) -> float | None:
-        """CPU seconds of the sessions that have ended, all but this one, if they can be seen."""
+        """CPU seconds of all ended sessions, not counting this one, if the server shows them."""
         return None
 
     def device(self, folder: str = "") -> DeviceTimes | None:
         return None
 
     def wal_place(self, connection: Connection) -> str:
-        """Where the WAL ends; "" where its files cannot be read."""
+        """The end of the WAL; "" if its files cannot be read."""
         return ""
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """The WAL since a place: records and images, and the blocks of the index that they change."""
+        """The WAL since a position: records and images, and the blocks of the index that they change."""
         return Measured({})
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
-        """The WAL since a place by file of a relation: see waldump.by_relation."""
+        """The WAL since a position by file of a relation: see waldump.by_relation."""
         return {}
 
     def clock(self) -> Apart:
@@ -201,7 +201,7 @@ class Target(ABC):
 
     @contextmanager
     def from_checkpoint(self, connection: Connection, kind: KeyKind | None = None) -> Iterator[Metrics]:
-        """Count from a checkpoint on, so that each block's first change costs its full-page image."""
+        """Count from a checkpoint on, after which each block's first change costs a full-page image."""
         self.checkpoint(connection)
         with self.counted(connection, kind) as found:
             yield found

@@ -31,10 +31,10 @@ from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round, seed_of, single
 
 FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
-NEW_TRANSACTION = 10  # and afterwards
+NEW_TRANSACTION = 10  # rows of one transaction afterwards
 WRITTEN_TABLE = f"{SCHEMA}.written"
 
-# Two tables of 256 bytes a row with their indexes, what arrives later, and the WAL kept of it.
+# Two tables of 256 bytes a row with their indexes, rows that arrive later, and their WAL.
 BYTES_PER_ROW = 1200
 
 
@@ -55,7 +55,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
-        # The first transaction of the rows that are read, and of those that came last.
+        # The first transaction whose rows are read, and the first of the newest rows.
         self.read_from = self.new_from = "0"
         self.since = dict.fromkeys(tables.FORMS, 0)  # rows since the last fold
 
@@ -76,7 +76,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             raise InorderError(f"{what}: {self.value(query)} rows instead of {expected:,}")
 
     def fill(self) -> None:
-        """Both forms with all their rows. The plain table has twice those that are read, so that its index is used."""
+        """Fill both forms. The plain table gets twice the rows that are read, which makes the planner use its index."""
         self.progress.step(f"Filling {len(tables.FORMS)} tables to {self.plan.rows:,} rows")
         for kind in (*tables.FORMS, tables.WRITE_BASELINE):
             self.execute(*tables.WRITTEN[kind].statements(tables.log_table(kind)))
@@ -93,7 +93,7 @@ class FeedExperiment(Experiment[FeedPlan]):
             )
 
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
-        """Rows in transactions of so many, from one session a core; a last, smaller one brings the rest."""
+        """Insert rows in transactions of ``each``, in one session per core; the last transaction may be smaller."""
         workers = available_cores()
         transactions, rest = divmod(rows, each)
         calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)] + [(1, rest)]
@@ -151,7 +151,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return metrics
 
     def seek(self, form: str, number: str) -> None:
-        """Set a feed to where all transactions are read that have ended and come before this one."""
+        """Set a feed to the position after all ended transactions before this one."""
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
     def query_turn(self, number: int) -> Turn:
@@ -181,7 +181,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return Turn(places, in_order)
 
     def hold(self) -> None:
-        """The open transaction has written to both tables: it holds back its own rows, and must nothing else."""
+        """Keep a transaction open that has written to both tables: it must delay only its own rows."""
         self.holder = self.target.connect()
         self.holder.execute("BEGIN")
         for form in tables.FORMS:
@@ -222,7 +222,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return {"seconds": middle(seconds), "calls": len(seconds)}
 
 
-# What was aimed at: ratios to the baseline.
+# Targets, as ratios to the baseline.
 GUARDED_TARGETS = {tables.SINGLE: 1.1, tables.BATCH: 0.95}
 UNGUARDED_TARGETS = {tables.SINGLE: 1.0, tables.BATCH: 0.9}
 READ_TARGET = 1.1

@@ -1,4 +1,4 @@
-"""The tables of the feed experiment, how they are written and read, and what is asked of them."""
+"""The tables of the feed experiment, how they are written and read, and the queries on them."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table by its key; ``indexed``: with an index on its second column. Without a guard it is written only."""
+    """A log table by its key; ``indexed``: its second column has an index. An unguarded table is only written."""
 
     label: str
     key: str
@@ -40,7 +40,7 @@ WRITTEN = {
     NUMBER: LogForm("xact", BY_DEFAULT, indexed=True, guarded=True),
     "number_generated": LogForm("generated", BY_GENERATED, indexed=True, guarded=True),
 }
-FORMS = (UUID, NUMBER)  # the large tables, which are read, too
+FORMS = (UUID, NUMBER)  # the large tables, which are also read
 
 # Ways to read new rows into a summary, of which there are two.
 READ_SECONDS = "read_seconds"
@@ -58,14 +58,14 @@ READERS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a large table: the calls of a sample, its name, the milliseconds aimed at (20 million rows)."""
+    """A query of a large table: calls per sample, its name, the target in milliseconds (20 million rows)."""
 
     calls: int
     label: str
     target_ms: float | None = None
 
 
-# In this order: the counts let more and more rows arrive.
+# Queries run in this order, because the counts let more and more rows arrive.
 IDLE = "idle"
 PIECE = "piece"
 NEW = "new"
@@ -84,9 +84,9 @@ QUERIES = {
 }
 SINCE_FOLD = (COUNT, COUNT_FEW, COUNT_MANY)
 START = {IDLE: "now", PIECE: "beginning"}  # the position of a feed before the query
-OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # what must return the same
+OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # the query that must return the same number
 
-# Whether a transaction is in progress since before the new rows came.
+# States: a transaction older than the new rows is open, or all have ended.
 HELD = "held"
 ENDED = "ended"
 
@@ -101,7 +101,7 @@ def log_table(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table that rows are read into: its columns, the expressions over the rows, the number of rows it stands for."""
+    """A table into which rows are read: its columns, the expressions over the rows, the rows it represents."""
 
     columns: str
     selected: str

@@ -1,4 +1,4 @@
-"""What the insert experiment runs, and under which steps it is kept."""
+"""The plan of the insert experiment, and the steps under which its results are stored."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ P1_INDEXES = (
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan(setting.Plan):
-    """Rows are of each kind of key with each kind of index; ``dump_wal``: pg_waldump reads the WAL of each measurement.
+    """All kinds of key are combined with all kinds of index; ``dump_wal``: pg_waldump reads each measurement's WAL.
 
     99 rounds find a difference of 10 % in the noise of a shared machine 80 times in 100: see the noise experiment.
     """

@@ -1,4 +1,4 @@
-"""The insert experiment as sections: a table a size, and the sizes side by side; then what else was measured."""
+"""The insert experiment as sections: a table for each size, the sizes side by side, then other measurements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 @dataclass(frozen=True)
 class Modelled:
-    """All rounds of a kind together, since each begins with other rows, and with the sequence elsewhere in its block.
+    """All rounds of a kind together, because each begins with more rows and at another place of the sequence's block.
 
     ``few``: no round has, or should have, enough images for a percentage.
     """
@@ -119,7 +119,7 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
 
 __all__ = ["sections", "verdicts"]
 
-MOST_SECONDS = 600  # that are drawn one by one; of a longer run each point is the mean of several
+MOST_SECONDS = 600  # seconds drawn one by one; for a longer run each point is the mean of several
 LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -220,7 +220,7 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> S
 
 
 def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
-    """Second by second, with all checkpoints: one before each round, and those within; or a point a round."""
+    """Inserts per second over time, with checkpoints before and within each round; or a point per round."""
     caption = "Inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
     for kind in kinds:
@@ -229,7 +229,8 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    for _, by_kind in sorted(rounds.items()):  # as long as the longest in it, so that all begin together
+    # as long as the longest run of the round, which aligns the rounds of all kinds
+    for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():
             speeds[name] |= {start + second: tps for second, tps in enumerate(series.get("tps", []))}
@@ -276,7 +277,7 @@ def by_size(lines: Sequence[Sequence[KindRow]], memory_bytes: int) -> list[Chart
     ]  # fmt: skip
 
 
-# The names are as narrow as a terminal of 80 columns needs.
+# The names fit into a terminal of 80 columns.
 COLUMNS = (
     data_only("kind", attrgetter("kind")),
     LABEL,
@@ -301,9 +302,9 @@ COLUMNS = (
            "leaf_density", value=last("leaf_density", SIZES)),
 )  # fmt: skip
 
-UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes, no primary keys
+UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes instead of primary keys
 
-GROWN = 1.1  # growth of a table from round to round that is noted
+GROWN = 1.1  # growth of a table between rounds from which a note is shown
 
 
 def grown(result: Result, rows: int) -> str:
@@ -349,5 +350,5 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
     return [
         *by_rows,
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
-        *(replace(section, terminal=plan.dump_wal) for section in more),  # of the demo the page alone has them
+        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows them only on its page
     ]

@@ -1,6 +1,6 @@
-"""What the insert experiment answers: what random keys cost, which key to use, and whether it gets slower with size.
+"""Answers of the insert experiment: the cost of random keys, the key to use, and whether size slows inserts.
 
-The server counts WAL: where noise hides the speed, WAL decides.
+WAL is counted by the server: where noise hides a difference in speed, WAL decides.
 """
 
 import re
@@ -23,13 +23,13 @@ from inorder.lab.results import Result
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# Random keys in the tables of docs/like.md, whose figures these are, by what else there is to write.
+# WAL ratio of random keys in the tables of docs/like.md, by what else is written.
 LIKE = {"one index more, text keys": 3.17, "twelve partitions": 1.41, "five indexes more, half updates": 1.02}
 BESIDE = "Times the WAL of ordered keys in other tables: " + ", ".join(
     f"{factor} ({table})" for table, factor in LIKE.items()
 )
 OFFER = "For a table like yours: inorder lab run insert --like TABLE."
-# Of a table that is written all day, beside the much denser inserts of a measurement.
+# Assumed load of a table in daily use; a measurement inserts much faster.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
 
@@ -96,7 +96,7 @@ def loses(speed: Compared) -> bool:
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Of the kinds that do not surely lose TO_FIND of the speed, those with about the least WAL, the least first."""
+    """Kinds with about the least WAL that do not significantly lose TO_FIND of the speed, the least WAL first."""
 
     def wal(kind: KindRow) -> float:
         found = wal_of(result, kind).found
@@ -135,7 +135,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
 
 
 def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
-    """Whether the first of the kinds loses speed as its table grows; relative to bigint, since machines are noisy."""
+    """The change of speed of the first kind as its table grows, relative to bigint, because machines are noisy."""
     if len(sizes) < 2:
         return []
     base = f"a table of {sizes[0]:,} rows"

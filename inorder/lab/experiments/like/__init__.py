@@ -1,4 +1,4 @@
-"""What ordered keys would save in a table like yours, with its columns, indexes and load."""
+"""Measure the savings by ordered keys in a table like yours, with its columns, indexes and load."""
 
 import threading
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from inorder.lab.targets.target import Target
 from inorder.lab.turn import Measured, Metrics, Stage, every_round, single
 
 TABLE, TOAST, OTHER = "table", "TOAST", "other"
-SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
-# Each new row finds its sampled ones by their number; a hash of wide rows would not fit into work_mem.
+SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
+# Each new row finds its sampled rows by number; a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
@@ -69,7 +69,7 @@ class LikeTables(InsertTables):
         return batch
 
     def script(self, kind: KeyKind) -> Path:
-        """The load; what an update changes unless that is said: columns in no index."""
+        """Write the pgbench script of the load. By default an update changes columns without an index."""
         shape, file = self.found.shape, self.target.folder / f"like_{kind.name}.sql"
         indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
         free = [column.name for column in shape.sampled if column.name not in shape.dividing]
@@ -82,7 +82,7 @@ class LikeTables(InsertTables):
         return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
-        """Then as it would be after a VACUUM; no hint bit is to be set while measuring."""
+        """Fill a table, then VACUUM it: no hint bit is to be set while measuring."""
         found = super().fill_one(kind, rows, stop)
         if stop.is_set():
             return found
@@ -126,7 +126,7 @@ class LikeTables(InsertTables):
 
     def changes(self, kind: KeyKind) -> list[list[float]]:
         with self.target.connect() as connection:
-            self.target.wal(connection)  # once all sessions have reported
+            self.target.wal(connection)  # after all sessions have reported their statistics
             rows = connection.execute(query("like_rows"), {"table": kind.table}).fetchall()
         return [[float(value) for value in values] for values in zip(*rows, strict=True)]
 
@@ -147,7 +147,7 @@ class LikeTables(InsertTables):
 class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
-    role = "inorder_like"  # what makes its tables was written elsewhere
+    role = "inorder_like"  # the definitions of its tables come from another server
     own = OwnRun(unseen="what is in the WAL (pg_waldump)")
     reports: ClassVar = report
 
@@ -177,7 +177,7 @@ class LikeExperiment(Experiment[LikePlan]):
 
     @classmethod
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
-        """The server's WAL files are out of reach. What the server of the table returns must not reach others."""
+        """The server's WAL files are not readable. Values of the user's table must not be accessible to others."""
         if can.leaves_database:
             raise InputError(
                 f"--dsn: '{can.role}' may read files or run programs, and what the server of the table says of it runs "

@@ -1,4 +1,4 @@
-"""What the experiment on a table like another runs."""
+"""The plan of the experiment on a table like another."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What ordered keys would save: the kinds of key, the WAL of each part of the table, and what to do."""
+"""The savings by ordered keys: the kinds of key, the WAL of each part of the table, and the advice."""
 
 import re
 import statistics
@@ -37,7 +37,7 @@ def key_index(kind: str) -> str:
 
 
 def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
-    """Sum over partitions; a row that was updated not HOT adds an entry."""
+    """The sum over partitions; an update that is not HOT adds an index entry."""
     parts = [run.series.get(name, []) for name in BY_PARTITION]
     if run.kind not in USUAL_KINDS or not parts[0]:
         return None
@@ -105,7 +105,7 @@ def base_of(plan: LikePlan) -> str:
 
 def sections(result: Result, plan: LikePlan) -> list[Section]:
     measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
-    kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered ones first
+    kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered kinds first
     if not kinds:
         return []
     return [main_section(result, plan, kinds), *wal_sections(result, kinds), *model_sections(result, plan, kinds)]
@@ -166,7 +166,7 @@ def conditions(plan: LikePlan) -> str:
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
-# Of each part of a table: what pg_waldump counts, how it is shown, for so many transactions.
+# Counters of pg_waldump for each part of a table: how they are shown, per how many transactions.
 COUNTED = (
     ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
     ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),

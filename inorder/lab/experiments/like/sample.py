@@ -1,4 +1,4 @@
-"""Rows like those of a table: a sample of them, and what new rows take from it.
+"""Rows like those of a table: a sample of them, and how new rows are made from it.
 
 A new row has the values of one sampled row, so that widths, nulls and what belongs together are as they are. Columns
 that rise with the order of rows (times, numbers) rise here, too. Where the sample has fewer distinct values of an
@@ -20,11 +20,11 @@ from inorder.lab.keys import SCHEMA
 SAMPLE = f"{SCHEMA}.sample"
 N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
-ODD = 2654435761  # a prime, by which numbers are scattered
-RISING = 0.9  # correlation of a column with the order of rows, from which on it rises with it
-NEWEST = 0.01  # of a rising column new rows have the values of the newest hundredth
-FRACTION = 0.1  # of the rows: with more distinct values, their number grows with the table (as in ANALYZE)
-FIRST_NUMBER = 2**30  # of the rows of a load; those of the fill are below
+ODD = 2654435761  # a prime that scatters numbers
+RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
+NEWEST = 0.01  # share of the newest sampled rows whose values new rows get in a rising column
+FRACTION = 0.1  # share of the rows above which the number of distinct values grows with the table (as in ANALYZE)
+FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 
 WHOLE = ("smallint", "integer", "bigint", "numeric")
 TEXT = ("text", "character varying", "character")
@@ -47,7 +47,7 @@ def base_type(column: ShapeColumn) -> tuple[str, int]:
 
 
 def can_be_unique(column: ShapeColumn) -> bool:
-    """Whether each row can be given another value of its type.
+    """True if the type has a different value for each row.
 
     >>> [can_be_unique(ShapeColumn("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
     [True, False, True, False, False]
@@ -57,15 +57,15 @@ def can_be_unique(column: ShapeColumn) -> bool:
 
 
 def scrambled(number: str) -> str:
-    """SQL of another number for each below 2^31: of 31 bits, in no order."""
+    """SQL of a permutation of the numbers below 2^31, in no apparent order."""
     return f"(({number})::bigint * {ODD} & 2147483647)"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What the sample has of an indexed column: does it rise, values from and to, as how many each stands for.
+    """Facts about an indexed column of the sample: whether it rises, its range, and how many values each represents.
 
-    ``behind``: how many seconds the greatest time was behind the clock, None where new rows keep to sampled values.
+    ``behind``: seconds from the greatest time to the clock, None if new rows reuse sampled values.
     """
 
     rises: bool = False
@@ -82,7 +82,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Sample:
-    """The sample on the server that is measured, and what is known of its columns; ``plain``: no index is unique."""
+    """The sample on the measured server, and facts about its columns; ``plain``: unique indexes made plain."""
 
     shape: Shape
     rows: int
@@ -100,7 +100,7 @@ class Sample:
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
     def values(self, number: str, share: str = "") -> list[str]:
-        """SQL of a new row's values, of the sampled row s, rising ones of the row o; ``number`` is the new row's.
+        """SQL of a new row's values: from the sampled row s, rising values from the row o; ``number`` is the new row's.
 
         While filling, ``share`` is how far the row is from that row o to the next.
         """
@@ -123,12 +123,12 @@ class Sample:
 
 
 def beside(shape: Shape, column: ShapeColumn) -> str:
-    """The column of the sample that has the next value of a rising one; of others, the number of what is there once."""
+    """The sample's column with the next value of a rising column; for others, with the ordinal of single values."""
     return f"{N}_{shape.columns.index(column)}"
 
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
-    """SQL of another value of a column, unlike for unlike numbers; the value itself of a type that has none."""
+    """SQL of a value that differs for different numbers; the sampled value itself if its type has no others."""
     (kind, limit), other = base_type(column), scrambled(number)
     share, span = f"({other} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:
@@ -147,7 +147,7 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 
 
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
-    """SQL of a value between that of a column and the one ``after`` it; of a load the time goes on."""
+    """SQL of a value between that of a column and the one ``after`` it; in a load, times advance."""
     kind, name = base_type(column)[0], f"o.{identifier(column.name)}"
     if kind in TIMES and not share and spread.behind is not None:
         return moment(kind, f"extract(epoch FROM clock_timestamp())::float8 - {spread.behind!r}")
@@ -160,7 +160,7 @@ def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: s
 
 
 def moment(kind: str, seconds: str) -> str:
-    """SQL of a moment so many seconds after 1970; no text of a time, whose colons pgbench would take for variables."""
+    """SQL of a time in seconds after 1970; pgbench would take the colons in a time literal for variables."""
     text = f"to_timestamp({seconds})"
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
@@ -186,7 +186,7 @@ def take_sample(target: Connection, theirs: UserConnection, draw: Draw, found: S
 
 
 class RawSample:
-    """A sample as it was read, becoming one that new rows are made of. The table it is of has ``total`` rows."""
+    """A sample as it was read, to be transformed into one that makes new rows. Its table has ``total`` rows."""
 
     def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
         self.session, self.shape, self.total, self.rows = session, shape, total, rows
@@ -256,7 +256,7 @@ class RawSample:
 
 
 def each_stands_for(distinct: float, single: float, known: float, total: float, share: float) -> tuple[int, bool]:
-    """As how many distinct values each that the sample has once must count, and whether there are more in more rows.
+    """How many distinct values a value that occurs once represents, and whether more rows have more of them.
 
     Of so many sampled values that are known, of ``total`` in the table: the estimate of ANALYZE (Haas and Stokes).
     ``share``: how many times as large the new table is.
@@ -275,7 +275,7 @@ def each_stands_for(distinct: float, single: float, known: float, total: float, 
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
-    """The columns that get a value of their own in each row, for unique indexes; those indexes that cannot be so."""
+    """Columns that get a distinct value in each row, for unique indexes; and the unique indexes that become plain."""
     chosen: set[str] = set()
     plain = set()
     for index in shape.indexes:

@@ -1,6 +1,6 @@
-"""What a table is made of, read from the server where it is: columns, indexes, checks, partitions.
+"""The structure of a table, read from its server: columns, indexes, checks, partitions.
 
-One transaction, REPEATABLE READ and READ ONLY; nothing is locked beyond ACCESS SHARE, and nothing is written.
+Read in one transaction, REPEATABLE READ and READ ONLY, with no lock above ACCESS SHARE.
 """
 
 import re
@@ -29,12 +29,12 @@ SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL 
 SET LOCAL lock_timeout = '10s'"""
 NO_VIEWS = """SELECT set_config(name, 'view, foreign-table', true)
 FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
-BLOCKS = 5000  # that are read of a large table: 40 MB
+BLOCKS = 5000  # blocks read of a large table: 40 MB
 
 
 @dataclass(frozen=True)
 class ShapeColumn:
-    """A column. ``counts``: each row has the next number, by identity or a sequence; ``clock``: by default the time."""
+    """A column. ``counts``: numbered by identity or a sequence; ``clock``: its default is the current time."""
 
     name: str
     type: str
@@ -46,7 +46,7 @@ class ShapeColumn:
 
 @dataclass(frozen=True)
 class ShapeIndex:
-    """An index: what comes behind USING, key columns that are no expressions, all columns it mentions."""
+    """An index: its definition after USING, key columns that are not expressions, and all columns it mentions."""
 
     name: str
     definition: str
@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ShapePartition:
-    """A partition: the number of the one above, or -1; its bounds; how it is divided itself, by which columns."""
+    """A partition: the number of its parent, or -1; its bounds; its own partition key and the columns in it."""
 
     above: int
     bounds: str
@@ -73,7 +73,7 @@ class ShapePartition:
 
 @dataclass(frozen=True)
 class Shape:
-    """A table's structure. The first of its indexes is that of the key. ``partitions`` has the table itself, too."""
+    """A table's structure. The first index is that of the key. ``partitions`` includes the table itself."""
 
     key: str
     columns: tuple[ShapeColumn, ...]
@@ -97,7 +97,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Found:
-    """A table as it was found: structure; rows, about; bytes of a row, with indexes and without; counted changes."""
+    """Facts about a table: structure; approximate rows; bytes of a row, with and without indexes; counted changes."""
 
     shape: Shape
     rows: float
@@ -146,7 +146,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
     shown = one_line(str(qualified))
     if not may_read:
         raise InputError(f"the role '{connection.info.user}' has no SELECT privilege on {shown}")
-    if secured:  # its policies are functions of the owner's, which would run as the reader
+    if secured:  # policies call functions of the owner, which would run as the reader
         raise InputError(
             f"row security hides rows of {shown} from '{connection.info.user}'; HINT: Read it as its owner."
         )
@@ -163,7 +163,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
 
 @dataclass(frozen=True)
 class Draw:
-    """Rows drawn of a table: of all blocks, or of BLOCKS chosen at random."""
+    """Rows drawn from a table: from all blocks, or from BLOCKS chosen at random."""
 
     oid: int
     table: str
@@ -182,7 +182,7 @@ class Draw:
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
     def require_own(self, connection: UserConnection) -> None:
-        """An error if others could let its reader run code, or lead its name elsewhere."""
+        """Raise an error if others could let the reader run their code, or redirect the name."""
         if others := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
             raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(others)}, who"
                              " could let readers run code; HINT: Read it as its owner.")  # fmt: skip
@@ -240,7 +240,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """The single column of a primary key, but for those by which the table is partitioned."""
+    """The single column of a primary key, not counting those of the partition key."""
     left = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(left) != 1:
         has = f"its primary key is ({listed(primary)})" if primary else "it has no primary key"

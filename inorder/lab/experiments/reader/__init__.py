@@ -30,11 +30,11 @@ from inorder.lab.turn import Measured, Metrics, Place, Stage, Turn, every_round
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
-QUIET = 0.5  # seconds without anything new after which a reader has read all there is
-CLOCK_ERROR = 0.005  # seconds; by more, a wait of the usual 5 to 10 ms would mean nothing
+QUIET = 0.5  # seconds without a new row after which a reader is taken to be finished
+CLOCK_ERROR = 0.005  # seconds; with a larger error, the usual wait of 5 to 10 ms would be meaningless
 
-# The server as it comes, with commits that wait for the disk, but for the moment of each commit; and an index for each
-# reader: nothing ever analyzes the table.
+# Default settings, with commits that wait for the disk, plus track_commit_timestamp; and an index for each reader,
+# because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
@@ -46,9 +46,9 @@ TWO_CLOCKS = (
 
 @dataclass
 class Reading:
-    """What one reader was given: of each poll that found rows the moment, in seconds since 1970, and their ids.
+    """Rows that one reader was given: for each poll that found rows, its time in seconds since 1970 and their ids.
 
-    ``held`` are the rows that it had not been given in the end, but would be later.
+    ``held``: rows that the reader had not been given in the end, but would be given later.
     """
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
@@ -58,10 +58,10 @@ class Reading:
 
 
 def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True) -> Metrics:
-    """Count what a reader lost or was given twice, and how long it kept rows waiting after their commit.
+    """Count the rows that a reader lost or was given twice, and how long it kept rows waiting after their commit.
 
-    ``committed`` has the moment of commit of every row there is; a row's wait
-    ends with its first delivery. Without ``waits`` they are left out: the moments are of two clocks.
+    ``committed`` has the time of commit of every row; a row's wait ends with its first delivery. Without ``waits``,
+    waits are left out, because the times come from two clocks.
     """
     times = Counter(row for _, rows in reading.deliveries for row in rows)
     if not times.keys() <= committed.keys():
@@ -97,7 +97,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     @classmethod
     def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:
-        """No wait is known without the moments of commit; each reader has a session, too."""
+        """Leave out waits if commit times are not tracked; count a session for each reader."""
         if not can.tracks_commits:
             raise InputError(
                 "track_commit_timestamp is off on that server, so that it does not know when a row was committed; "
@@ -112,7 +112,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         readers = all_readers()
         self.readers = {name: readers[name] for name in self.plan.readers}
         self.rows_before = 0
-        self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # in the rounds before
+        self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # rows held in earlier rounds
         with self.connection() as connection:
             self.target.create_schema(connection)
             execute(connection, *setup(self.plan.readers))
@@ -126,7 +126,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return [Stage(every_round([Turn(places, self.measure, weight=self.plan.seconds)]), self.plan.rounds)]
 
     def measure(self, seed: int) -> Iterator[Measured]:
-        """Read while pgbench writes, and on until nothing new comes.
+        """Read while pgbench writes, then until no new rows come.
 
         An interrupt of the writers goes on when each reader's figures are handed over: of a shorter load, too.
         """
@@ -152,7 +152,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             raise interrupt
 
     def write(self, seed: int) -> None:
-        """The load, with a step of progress for each second but the last; all transactions have ended at its end."""
+        """Run the load, with a step of progress per second; all transactions have ended when it returns."""
         left = self.plan.seconds
 
         def second(tps: float) -> None:
@@ -172,7 +172,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             self.target.pgbench(script, load, seed, second)
 
     def judged(self, readings: Mapping[str, Reading], clocks: Apart, seconds: float) -> dict[str, Metrics]:
-        """Each reader's metrics; without waits where the clocks are too far from being known."""
+        """The metrics of each reader, without waits if the difference of the clocks is not known well enough."""
         committed = {row: moment - clocks.seconds for row, moment in self.committed().items()}
         more = {"seconds": seconds} | ({"clock_error_ms": MILLISECONDS * clocks.error} if clocks.error else {})
         for name, reading in readings.items():
@@ -254,7 +254,7 @@ def caption(runs: Sequence[Run]) -> str:
 
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
-    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # less after an interrupt
+    took = min(runs[0].metrics["seconds"], float(plan.seconds))  # fewer seconds after an interrupt
     which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     title = f"Losing rows: {plan.writers} writers, {took:.0f} s{which}"
     return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))
@@ -268,7 +268,7 @@ def sections(result: Result, plan: ReaderPlan) -> list[Section]:
 
 LOSING = "series-6"
 WAIT, LOSELESS = "longest_wait_ms", ("horizon", "feed")
-SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and what loses nothing
+SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and one that loses no rows
 
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:

@@ -1,4 +1,4 @@
-"""The readers that the experiment compares: each asks for the rows it has not seen and remembers how far it came.
+"""The readers that the experiment compares: each asks for the rows it has not seen, and remembers its position.
 
 None of them waits for anything; all read the same table by an index.
 """
@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, ServerRow
 from inorder.lab import setting
 from inorder.lab.keys import SCHEMA
 
-# Name -> how the reader keeps its place.
+# Name -> what the reader stores as its position.
 READERS = {
     "id": "where id > last",
     "created": "where created > last",
@@ -22,7 +22,7 @@ READERS = {
 NEED_INORDER = ("v7", "horizon", "feed")
 
 TABLE = f"{SCHEMA}.events"
-FEED_ROWS = 10_000  # of one batch, at most
+FEED_ROWS = 10_000  # most rows in one batch
 
 FEED = SCHEMA  # the name of the feed
 
@@ -48,15 +48,15 @@ def setup(readers: Iterable[str]) -> tuple[str, ...]:
 class Reader(ABC):
     @abstractmethod
     def poll(self, connection: Connection) -> list[int]:
-        """The ids of the rows that are new to it; its place moves on."""
+        """The ids of the rows that are new to the reader, whose position advances."""
 
     def held(self, connection: Connection) -> set[int]:
-        """The ids of the rows that are there and that it will only be given later."""
+        """The ids of committed rows that the reader will be given later."""
         return set()
 
 
 class Greatest(Reader):
-    """Its place is the greatest value of a column that it has seen: the usual way, and the wrong one."""
+    """A position that is the greatest value seen in a column: the usual way, and the wrong one."""
 
     def __init__(self, column: str, start: object) -> None:
         self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()
@@ -70,9 +70,9 @@ class Greatest(Reader):
 
 
 class Horizon(Reader):
-    """Its place is a transaction number below which every transaction on the server has ended."""
+    """A position that is a transaction ID below which all transactions on the server have ended."""
 
-    # In this order: whatever is below the horizon has ended before the rows are read.
+    # The order matters: all transactions below the horizon have ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
     ROWS = (
         f"SELECT id FROM {TABLE} "
@@ -90,17 +90,17 @@ class Horizon(Reader):
         return ids(rows)
 
     def held(self, connection: Connection) -> set[int]:
-        """Rows above the horizon while a transaction is open that began before them, anywhere on the server."""
+        """Rows above the horizon, while an older transaction is open anywhere on the server."""
         return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
 
 
 class Feed(Reader):
-    """Its place is the set of transactions it has read; the server moves it as this transaction commits."""
+    """A position that is the set of transactions read; the server advances it when this transaction commits."""
 
     ROWS = f"SELECT id FROM feed_read('{FEED}'::text, null::{TABLE}, {FEED_ROWS}::int, NULL::regrole)"
 
     def poll(self, connection: Connection) -> list[int]:
-        """The rows of transactions that have ended since, in one transaction with whatever would be done with them."""
+        """The rows of transactions that have ended since, in one transaction with the processing of the rows."""
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())
 

@@ -1,4 +1,4 @@
-"""Forms of writing a log: how their tables are made, what a writer's transaction is, where its rows are.
+"""Forms of writing a log: the tables, a writer's transaction, and where its rows are.
 
 Each writer of a form with tables or partitions of its own has the number that pgbench gives to it as :client_id, from
 0. One session that writes into several draws that number for each transaction.
@@ -14,10 +14,10 @@ from inorder.lab.log_tables import BY_UUID, COLUMNS, SERIAL, create, insert, val
 TABLE = f"{SCHEMA}.log"
 CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 
-# The writer's number beside the columns of the log table.
+# The columns of the log table, and the writer's number.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-# A number that nobody else is likely to take: advisory locks are the whole database's, and it may be the user's.
+# A number that others are unlikely to use: advisory locks are shared by the whole database, which may be the user's.
 LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
@@ -34,16 +34,16 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-# The statements of a transaction, by form; the forms without a name in it are one INSERT, or choose among several.
+# The statements of a transaction, by form; forms without a table name are one INSERT, or choose among several.
 STATEMENTS = {
     LOCK: ("lock", "discard", "insert", "unlock"),
     LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
     LOCK_KEPT: ("lock", "insert", "unlock"),
 }
-# One writer after the other in each table: there ids that are in order are safe to poll.
+# Forms in which the writers of a table take turns, which makes ordered ids safe to poll.
 TABLE_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER)  # a table for each writer
 SERIAL_FORMS = (*TABLE_FORMS, LOCK, LOCK_CACHED)
-ALONE_FORMS = (BASELINE, CACHED)  # the others are about several writers
+ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the others are about several
 
 
 def own(writer: int) -> str:
@@ -57,12 +57,13 @@ def own_tables(writers: int) -> list[str]:
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
-    cast = "::int" if isinstance(writer, str) else ""  # once: a prepared statement has at most 256 parameters there
+    # cast once: a prepared statement of pgbench has at most 256 parameters
+    cast = "::int" if isinstance(writer, str) else ""
     return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
 
 def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
-    """A script in which each writer has a statement of its own: pgbench puts no variable into the name of a table.
+    """A script with a separate statement for each writer, because pgbench cannot put variables into table names.
 
     It is found by halves, so that one of 512 costs pgbench nine comparisons.
     """
@@ -74,13 +75,13 @@ def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
 
 
 def any_writer(tables: int) -> str:
-    """What makes one session each of several writers in turn, at random."""
+    """A line of a pgbench script that picks one of several writers at random."""
     return f"\\set client_id random(0, {tables - 1})"
 
 
 @dataclass(frozen=True)
 class WriterForm:
-    """A form of writing. The functions take the number of writers; the script's, rows of a statement after it."""
+    """A form of writing. Functions take the number of writers; ``script`` also takes the rows per statement."""
 
     label: str
     setup: Callable[[int], list[str]]
@@ -91,7 +92,7 @@ class WriterForm:
 def one_table(
     label: str, *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = SERIAL
 ) -> WriterForm:
-    """All write into one table; ``after`` it is made come more statements, others stand before and behind an INSERT."""
+    """A form with one table for all writers; ``after`` runs at its creation, ``before`` and ``behind`` at an INSERT."""
     return WriterForm(
         label,
         lambda _writers: [create(TABLE, key), *after],
@@ -101,7 +102,7 @@ def one_table(
 
 
 def partitioned(writers: int) -> list[str]:
-    """A table with a partition for each writer; the key is on each partition, as on a table of its own."""
+    """A table with a partition for each writer; each partition has its own primary key, like a separate table."""
     made = [f"CREATE TABLE {TABLE} ({NUMBERED}) PARTITION BY LIST (writer)"]
     for writer in range(writers):
         made.append(f"CREATE TABLE {own(writer)} PARTITION OF {TABLE} (PRIMARY KEY (id)) FOR VALUES IN ({writer})")
@@ -109,7 +110,7 @@ def partitioned(writers: int) -> list[str]:
 
 
 def inherited(writers: int) -> list[str]:
-    """A table that stays empty, with a child for each writer, to which a trigger sends the rows."""
+    """A table that stays empty, with a child for each writer, to which a trigger redirects the rows."""
     cases = "\n".join(
         f"        WHEN {writer} THEN INSERT INTO {own(writer)} VALUES (NEW.*);" for writer in range(writers)
     )

@@ -1,0 +1,97 @@
+"""A comment is a sentence, or a noun phrase, that names its subject: it does not begin with a word that lacks one."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+# Folders whose comments have been rewritten; a folder is added when its last comment is.
+FINISHED = ("inorder",)
+SUFFIXES = (".py", ".c", ".h", ".sql", ".spec", ".toml", "")
+OPENING = re.compile(r"[\W\d_]*(or|not|and|also|of|by|what|whether|who)\b", re.IGNORECASE)
+C_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|/\*(.*?)\*/', re.DOTALL)
+SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|/\*(.*?)\*/|--([^\n]*)", re.DOTALL)
+HASH = re.compile(r"(?:^|(?<=\s))#(?=\s)(.*)", re.MULTILINE)
+
+Comment = tuple[int, int, str]  # line, column (-1 if the next comment cannot continue it), text
+
+
+def python_comments(text: str) -> Iterator[Comment]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield (*token.start, token.string.rpartition("# ")[2])
+
+
+def docstrings(text: str) -> Iterator[Comment]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield node.body[0].lineno, -1, docstring
+
+
+def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:
+    for match in pattern.finditer(text):
+        comment = next(filter(None, match.groups()), None)
+        if comment is not None:
+            before = text[: match.start()]
+            column = -1 if match[0].startswith("/*") else match.start() - before.rfind("\n") - 1
+            yield before.count("\n") + 1, column, comment
+
+
+def comments_of(path: Path) -> Iterator[Comment]:
+    """Comments as they begin: a line below another one, in the same column and without code, continues it."""
+    text = path.read_text()
+    if path.suffix == ".py" or (path.suffix == "" and "python" in text.partition("\n")[0]):
+        yield from docstrings(text)
+        found = python_comments(text)
+    elif path.suffix in (".c", ".h"):
+        found = matched_comments(C_TOKEN, text)
+    elif path.suffix == ".sql":
+        found = matched_comments(SQL_TOKEN, text)
+    else:
+        found = matched_comments(HASH, text)
+    lines, before = text.split("\n"), (0, -1)
+    for line, column, comment in found:
+        is_continued = column >= 0 and before == (line - 1, column) and not lines[line - 1][:column].strip()
+        if not is_continued:
+            yield line, column, comment
+        before = (line, column)
+
+
+def offences(folder: Path) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {' '.join(comment.split())[:80]}"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in SUFFIXES and "__pycache__" not in path.parts
+        for line, _, comment in comments_of(path)
+        if OPENING.match(comment)
+    ]
+
+
+@pytest.mark.parametrize("folder", FINISHED)
+def test_comments_name_their_subject(folder: str) -> None:
+    assert offences(ROOT / folder) == []
+
+
+CASES = {
+    "a.py": '"""Of one."""\nx = 1  # by one\n# A line,\n# or two.\ny = "# and"  # noqa: E1  # not it\n',
+    "a.c": '/*\n * Whether it is.\n */\nf("/* what */"); /* Also it. */ /* The rest. */\n',
+    "a.sql": "SELECT '-- or' -- What\n-- By whom.\n;\n--   Not it,\n--   or it.\n/* And it. */\n",
+    "a": '#!/bin/sh\n# Who it is.\necho "$#" # a number\n# --- what is left ---\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"), [("a.py", [1, 2, 5]), ("a.c", [1, 4]), ("a.sql", [1, 2, 4, 6]), ("a", [2, 4])]
+)
+def test_openings_are_found(name: str, lines: list[int], tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(CASES[name])
+    assert [line for line, _, comment in comments_of(path) if OPENING.match(comment)] == lines
