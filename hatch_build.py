@@ -1,4 +1,4 @@
-"""What hatchling adds to the wheel: the sources of the extension, which ``inorder extension build`` compiles."""
+"""Files that hatchling adds to the wheel: sources of the extension, which ``inorder extension build`` compiles."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ SOURCES = ("Makefile", "inorder.control", "src/**/*.[ch]", "sql/**/*.sql")
 
 
 class Hook(BuildHookInterface):
-    """Called before a build. An editable installation has the sources beside it."""
+    """Called before a build. An editable installation uses the sources next to it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Name the files to add, and where."""
+        """Name the files to add, and their places in the wheel."""
         if version == "standard":
             root = Path(self.root)
             found = (path.relative_to(root) for pattern in SOURCES for path in sorted(root.glob(pattern)))

@@ -28,10 +28,10 @@ from inorder.lab.turn import Metrics, Stage, every_round, single
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"
 TABLE, FEED = f"{SCHEMA}.signals", "inorder lab delivery"
-QUIET = 1.0  # seconds that are left to deliver the last rows
+QUIET = 1.0  # seconds in which the last rows can be delivered
 TARGETS_MS = {"p50_ms": 5, "p99_ms": 25}
 MOST_IDLE_PERCENT = 1
-LOOKS_MS = 5  # between two looks of feed_wait at the counter of transactions
+LOOKS_MS = 5  # interval at which feed_wait looks at the counter of transactions
 
 READ = f"SELECT n FROM feed_read('{FEED}', null::{TABLE}, 10000)".encode()
 WAITING = f"SELECT feed_wait('{FEED}')".encode()
@@ -50,7 +50,7 @@ class DeliveryPlan(setting.Plan):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Ways of waiting.
+        """The ways of waiting.
 
         >>> DeliveryPlan(intervals=(0.005,)).kinds
         ('wait', 'poll_5')
@@ -59,7 +59,7 @@ class DeliveryPlan(setting.Plan):
 
 
 def kind_of(interval: float) -> str:
-    """A poll at this interval.
+    """The name of polling at this interval.
 
     >>> kind_of(0.0005)
     'poll_0.5'
@@ -68,7 +68,7 @@ def kind_of(interval: float) -> str:
 
 
 def label_of(kind: str) -> str:
-    """In words.
+    """A way of waiting in words.
 
     >>> label_of("wait"), label_of("poll_5")
     ('feed_wait', 'every 5 ms')
@@ -84,7 +84,7 @@ def pause_of(kind: str, session: Connection) -> Callable[[], object]:
 
 @dataclass
 class Followed:
-    """What a reader was given: the moment of each read that found rows, and these; how often it read, and its CPU."""
+    """The rows given to a reader, with the time of each read that found some; the number of reads, and CPU time."""
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
     reads: int = 0
@@ -103,7 +103,7 @@ class Followed:
 
 
 def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
-    """Of each row the time from its commit to its delivery; an error if it was not delivered exactly once.
+    """The time of each row from commit to delivery; an error unless each was delivered exactly once.
 
     >>> delays_ms({1: 10.0, 2: 10.5}, [(10.5, [1]), (11.0, [2])])
     [500.0, 500.0]
@@ -149,12 +149,12 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @contextmanager
     def following(self, kind: str, found: Metrics) -> Iterator[Followed]:
-        """A reader that waits for what comes from now on; it has a second for the last rows."""
+        """A reader that waits for rows from now on; at the end it has a second for the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
         with self.target.connect() as session, ThreadPoolExecutor(1) as thread:
             pause = pause_of(kind, session)
-            for _ in range(2):  # the first ones of a session plan their queries
+            for _ in range(2):  # the first calls in a session plan their queries
                 session.execute(READ)
                 pause()
             job = thread.submit(self.target.timed, session, partial(reader.follow, session, pause, stopped))

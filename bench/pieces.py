@@ -1,4 +1,4 @@
-"""Reading a backlog piece by piece: whether the last piece takes as long as the first; order columns.
+"""Reading a backlog piece by piece: the cost of the last piece compared with the first; order columns.
 
 Two backlogs of each form of table: many transactions, and a single one. Of each piece the CPU time of the server's
 process is kept.
@@ -27,10 +27,10 @@ from inorder.lab.turn import Measured, Metrics, Stage, Turn, every_round, single
 
 MANY, ONE, LAST = "many", "one", "last"
 BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
-TRANSACTION = 100  # rows of one of many, and those of the last look
-LOOKS = 60  # of a measurement
+TRANSACTION = 100  # rows of each of many transactions, and of the last read
+LOOKS = 60  # calls of a measurement
 
-# A table with its numbers, as they are read.
+# The columns of a table with its numbers, as they are read.
 PLAIN, ORDERED = "uuid", "ordered"
 NUMBERED = "k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id()"
 FORMS = {
@@ -99,7 +99,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return str(one_row(self.session, query)[0])
 
     def fill(self) -> None:
-        self.last: dict[str, str] = {}  # by form, the number of the last of many transactions
+        self.last: dict[str, str] = {}  # number of the last of many transactions, by form
         for form in self.plan.forms:
             for step, words in BACKLOGS.items():
                 self.progress.step(f"Filling {self.plan.filled:,} rows: {FORMS[form][0]}, {words}")
@@ -133,7 +133,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return f"{metrics['seconds']:.2f} s" if "pieces" in metrics else f"{1000 * metrics['seconds']:.2f} ms"
 
     def read(self, step: str, form: str, _seed: int) -> Measured:
-        """All pieces, each in a transaction of its own; an error if one has other rows than it should."""
+        """Read all pieces, each in its own transaction; an error if a piece has other rows than expected."""
         table = table_of(step, form)
         self.execute(f"SELECT feed_seek('{table}', 'beginning')")
         found: list[Metrics] = []
@@ -164,7 +164,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
                 found.append(self.target.timed(self.session, ask))
             if ask.answer != str(TRANSACTION):
                 raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
-        times = {name: middle(one[name] for one in found[1:]) for name in found[0]}  # the first one plans
+        times = {name: middle(one[name] for one in found[1:]) for name in found[0]}  # the first call plans
         return times | {"calls": LOOKS}
 
 
@@ -182,13 +182,13 @@ def read_of(table: str, rows: int) -> str:
 
 
 def slopes(result: Result, step: str, form: str) -> dict[int, float]:
-    """The CPU time of a piece of the last tenth to that of the first, in each round."""
+    """The ratio of CPU time per piece, last tenth to first tenth, in each round."""
     runs = (run for run in result.select(step, form) if run.metrics.get("first_ms"))
     return {run.round: run.metrics["last_ms"] / run.metrics["first_ms"] for run in runs}
 
 
 def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
-    """The form whose last pieces take longest, to its first ones."""
+    """The form whose last pieces take longest compared with its first ones."""
     found = {form: slopes(result, step, form) for form in plan.forms}
     known = {form: ratios for form, ratios in found.items() if ratios}
     if not known:

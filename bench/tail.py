@@ -1,6 +1,6 @@
-"""Speed of inorder tail into a file in each format, beside what reads the same rows without it: COPY, or ADBC.
+"""The speed of inorder tail into a file in each format, compared with COPY or ADBC for the same rows.
 
-All are run as from a shell, start included. Starts are measured alone, too: runs that find no rows.
+All are run as from a shell, including their start. Starts are also measured alone, by runs that find no rows.
 """
 
 import os
@@ -28,31 +28,31 @@ from inorder.lab.server_settings import fill_settings
 from inorder.lab.turn import Metrics, Stage, every_round, single
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
-AS_STORED, SAME_ORDER = "as_stored", "same_order"  # what is compared with: the same rows, read without inorder
+AS_STORED, SAME_ORDER = "as_stored", "same_order"  # baselines: the same rows, read without inorder
 
 TABLE = f"{SCHEMA}.events"
-TRANSACTION = 100  # rows of one
+TRANSACTION = 100  # rows of one transaction
 
-# Of 60 bytes: the shorter the rows, the more their number counts.
+# Rows have 60 bytes: the shorter the rows, the more the cost per row matters.
 DEFINITION = f"""CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
     at timestamptz NOT NULL DEFAULT clock_timestamp(), n int NOT NULL,
     body text NOT NULL DEFAULT 'twenty bytes of text')"""
 ARRIVE = f"INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION})"
 NO_ROWS = f"(SELECT * FROM {TABLE} LIMIT 0)"
-# tail delivers in the order of the key, by its index. So COPY of the same query is that in the same order; COPY of the
-# table as it is stored shows what this order costs.
+# tail delivers rows in the order of the key, using its index. COPY of the same query has the same order; COPY of the
+# table as it is stored shows the cost of this order.
 ROWS = {AS_STORED: TABLE, SAME_ORDER: f"(SELECT * FROM {TABLE} ORDER BY id)"}
 ADBC = str(Path(__file__).with_name("programs") / "adbc.py")
 
 
 @dataclass(frozen=True)
 class Format:
-    """What reads rows in a format without inorder, by which query; which speed of tail to it is aimed at."""
+    """The program and query that read rows in a format without inorder; the target for tail's relative speed."""
 
     program: str
     query: str
     target: float
-    options: tuple[str, ...] = ()  # of tail
+    options: tuple[str, ...] = ()  # options of tail
 
 
 FORMATS = {
@@ -61,7 +61,7 @@ FORMATS = {
     PARQUET: Format("ADBC and pyarrow", "SELECT * FROM {rows} AS e", 0.8,
                     ("--directory", "{files}/parquet", "--target-file-size", "64MB")),
 }  # fmt: skip
-SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # of batches of so many rows
+SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # rows of a batch, and the target for such batches
 
 # Heap and index of a row, its WAL, and the largest output.
 BYTES_PER_ROW = 420
@@ -85,7 +85,7 @@ class TailPlan(setting.Plan):
 
 
 def kind_of(batch_rows: int) -> str:
-    """tail with batches of so many rows.
+    """The name of a run of tail with batches of so many rows.
 
     >>> kind_of(1000)
     'tail_1000'
@@ -105,7 +105,7 @@ def label_of(step: str, kind: str) -> str:
 
 
 def kinds_of(plan: TailPlan) -> list[str]:
-    """All of a run.
+    """All kinds of a run.
 
     >>> kinds_of(TailPlan(batch_rows=(50,)))
     ['as_stored', 'same_order', 'tail_50']
@@ -114,7 +114,7 @@ def kinds_of(plan: TailPlan) -> list[str]:
 
 
 def start_of(step: str) -> str:
-    """The step of runs that find no rows."""
+    """The step for runs that find no rows."""
     return f"{step}_start"
 
 
@@ -155,7 +155,7 @@ class TailExperiment(Experiment[TailPlan]):
         return [Stage(every_round([*turns, *starts]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
-        """All rows into a new file; an error unless each is a line of it, if it has lines."""
+        """Write all rows to a new file; an error unless each is a line of it, if the format has lines."""
         with self.emptied():
             found = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
             found |= {"bytes": sum(file.stat().st_size for file in self.written())}
@@ -165,7 +165,7 @@ class TailExperiment(Experiment[TailPlan]):
             return found
 
     def find_nothing(self, step: str, kind: str, _seed: int) -> Metrics:
-        """The start alone."""
+        """Measure the start alone."""
         with self.emptied():
             if kind in ROWS:
                 return self.timed(self.without(step, NO_ROWS))
@@ -208,14 +208,14 @@ class TailExperiment(Experiment[TailPlan]):
 
 
 def timed_command(command: Sequence[str], environment: Mapping[str, str], output: Path) -> dict[str, float]:
-    """Wall-clock and CPU seconds of a command that appends to a file; it never outlives this call."""
+    """Wall-clock and CPU seconds of a command that appends to a file; the command never outlives this call."""
     started = time.perf_counter()
     with output.open("ab") as file, subprocess.Popen(
         list(command), env=dict(environment), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            said = process.stderr.read()  # until it ends: nobody else has it
+            said = process.stderr.read()  # until the program ends, which has the only other end
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
@@ -253,7 +253,7 @@ def rate(metric: str) -> Metric:
 
 
 def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
-    """The seconds of each round without those of a start in the same round."""
+    """The seconds of each round, without those of a start in the same round."""
     starts = {
         run.round: run.metrics["seconds"]
         for run in result.select(start_of(step)) if (run.kind in ROWS) == (kind in ROWS)
@@ -263,7 +263,7 @@ def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
 
 
 def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
-    """The ratio of speeds in each round, both without the time of a start; none of what is compared with itself."""
+    """The ratio of speeds in each round, both without the time of a start; empty for the base itself."""
     ours, others = work_of(result, step, kind), work_of(result, step, base)
     return {} if kind == base else {n: others[n] / ours[n] for n in ours.keys() & others.keys()}
 

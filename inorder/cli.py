@@ -187,8 +187,7 @@ def run() -> NoReturn:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, terminate)
     try:
-        # "python -m inorder" as the name would not match the shell completion
-        cli(prog_name="inorder", standalone_mode=False)
+        cli(prog_name="inorder", standalone_mode=False)  # shell completion uses this name
     except InorderError as error:
         click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(error.exit_code)

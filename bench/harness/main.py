@@ -1,4 +1,4 @@
-"""inorder as a queue, for the harness hardbyte/postgresql-job-queue-benchmarking: an adapter as its guide asks for.
+"""inorder as a queue for hardbyte/postgresql-job-queue-benchmarking: an adapter according to its guide.
 
 A producer inserts jobs into a table, workers share a feed of it. Environment in, JSON Lines out, until SIGTERM.
 """
@@ -26,13 +26,13 @@ INSERT = "INSERT INTO jobs (made, padding) SELECT %s, %s FROM generate_series(1,
 TAKE = "SELECT number, token FROM feed_take_batch('jobs', %s, %s)"
 ROWS = "SELECT made FROM feed_batch_rows('jobs', %s, null::jobs)"
 FINISH = "SELECT feed_finish_batch('jobs', %s, %s)"
-WINDOW = 30  # seconds of a percentile
-PATIENCE = 0.2  # seconds between two tries to connect
+WINDOW = 30  # seconds covered by a percentile
+PATIENCE = 0.2  # seconds between two attempts to connect
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Settings:
-    """What the harness says in the environment."""
+    """The settings that the harness passes in the environment."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         def number(name: str, default: int) -> int:
@@ -54,7 +54,7 @@ class Settings:
         self.instance = number("BENCH_INSTANCE_ID", 0)
 
     def rate_now(self) -> float:
-        """A phase changes the rate by a file."""
+        """The present rate, which a phase may change by a file."""
         try:
             return float(Path(self.rate_file).read_text()) if self.rate_file else self.rate
         except (OSError, ValueError):
@@ -62,7 +62,7 @@ class Settings:
 
 
 class Latencies:
-    """Milliseconds of the last samples, counted by three significant figures, so that memory is bounded."""
+    """Milliseconds of the latest samples, rounded to three significant figures, which bounds the memory."""
 
     def __init__(self, ticks: int) -> None:
         self.ticks = deque([Counter[float]()], maxlen=ticks)
@@ -74,7 +74,7 @@ class Latencies:
             self.ticks[-1][round(found, 2 - math.floor(math.log10(found)))] += times
 
     def turn(self, *parts: float) -> list[float]:
-        """The quantiles of the window, which then goes on by one tick."""
+        """The quantiles of the window, which then advances by one tick."""
         with self.lock:
             counts = sum(self.ticks, Counter[float]())
             self.ticks.append(Counter())
@@ -82,7 +82,7 @@ class Latencies:
 
 
 def quantile(counts: Counter[float], part: float) -> float:
-    """The value that so large a part does not exceed.
+    """The value that the given share of the samples does not exceed.
 
     >>> quantile(Counter({1.0: 98, 7.0: 2}), 0.5), quantile(Counter({1.0: 98, 7.0: 2}), 0.99), quantile(Counter(), 0.5)
     (1.0, 7.0, 0.0)
@@ -96,7 +96,7 @@ def quantile(counts: Counter[float], part: float) -> float:
 
 
 class Adapter:
-    """The process: its threads, and what they count."""
+    """The process: its threads, and their counters."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -117,7 +117,7 @@ class Adapter:
         sys.stdout.flush()
 
     def connected(self, work: Callable[[Connection], None]) -> None:
-        """Work with a connection, and with another one whenever the server is away, until the end."""
+        """Work with a connection until the end, and with a new one whenever the server was away."""
         while not self.stop.is_set():
             try:
                 with psycopg.connect(self.settings.dsn, autocommit=True) as connection:
@@ -128,7 +128,7 @@ class Adapter:
                 self.stop.wait(PATIENCE)
 
     def prepare(self) -> str:
-        """Table and feed, which the first replica makes. The version of the extension."""
+        """Create table and feed, unless another replica has done it; return the version of the extension."""
         with psycopg.connect(self.settings.dsn) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('jobs'))")
             if connection.execute("SELECT to_regclass('jobs')").fetchone() == (None,):
@@ -138,14 +138,14 @@ class Adapter:
         return str(row and row[0])
 
     def listen(self) -> None:
-        """The harness says on stdin how many jobs are due."""
+        """Read the number of jobs that are due, which the harness writes to stdin."""
         for line in sys.stdin:
             what, _, amount = line.partition(" ")
             if what == "ENQUEUE":
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
-        """How many jobs are to be inserted: waits until there is one, or for a moment."""
+        """The number of jobs to insert: waits until there is one, or for a moment."""
         if self.settings.is_paced:
             try:
                 return credit + self.tokens.get(timeout=0.5)
@@ -193,7 +193,7 @@ class Adapter:
         self.connected(work)
 
     def waiting(self) -> int:
-        """Jobs of this replica that no worker has."""
+        """Jobs of this replica that no worker has claimed."""
         return self.counts["enqueued"] - self.counts["claimed"]
 
     def sample(self, before: Counter[str], seconds: float) -> None:

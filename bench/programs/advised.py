@@ -1,4 +1,4 @@
-"""Advice followed, then measured, on a throw-away server: WAL, and the size of the index. Run by script/advised."""
+"""Advice followed and then measured on a throw-away server: WAL and size of the index. Run by script/advised."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
 TOLERATED = 0.2
 DAY = 86_400
 
-# Three unlike tables: a bare one, one with text as its key, one with two more indexes.
+# Three different tables: a bare one, one with a text key, one with two more indexes.
 UNLIKE = {
     "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
     "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
@@ -27,7 +27,7 @@ UNLIKE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was advised, and what was measured: bytes of WAL that are saved, or of the index."""
+    """A figure of an advice, and its measured value: bytes of WAL saved, or size of the index."""
 
     what: str
     said: float
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def inserted(admin: Connection, count: int) -> float:
-    """Bytes of WAL of so many transactions of a row each, after a checkpoint."""
+    """Bytes of WAL of ``count`` transactions with one row each, after a checkpoint."""
     execute(admin, "VACUUM ANALYZE followed", "CHECKPOINT", "SELECT pg_stat_force_next_flush()")
     execute(admin, "SELECT pg_stat_reset()")
     (start,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
@@ -50,7 +50,7 @@ def inserted(admin: Connection, count: int) -> float:
 
 
 def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Outcome]:
-    """A table in a database of its own: inserts, advice, its remedy, as many inserts.
+    """A table in its own database: inserts, advice, its remedy, as many inserts again.
 
     The counters are those of one checkpoint interval, so this is that of the model, too.
     """

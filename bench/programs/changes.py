@@ -1,8 +1,8 @@
-"""What writers pay for a log of changes: in the C extension and in the SQL edition, against a table without one.
+"""Writers' cost of a log of changes, in the C extension and in the SQL edition, against a table without one.
 
-Run by script/price --changes. CPU time of the server process, in rounds: in each every statement runs on every table,
-in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows. Tables by
-partitions are compared with one by partitions.
+Run by script/price --changes. Measures CPU time of the server process in rounds, each of which runs every statement on
+every table in random order; WAL and HOT updates of all rounds; and once the temporary files of an UPDATE of all rows.
+Partitioned tables are compared with a partitioned one.
 """
 
 import random
@@ -18,7 +18,7 @@ from inorder.lab.server.cluster import Cluster
 
 from sql_edition import create
 
-# Full-page images would be those of the checkpoints.
+# Full-page images would depend on the checkpoints.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS |= {"full_page_writes": "off", "autovacuum": "off"}
 ROWS, MANY = 60_000, 600
@@ -35,7 +35,7 @@ LOG = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
 )
-# Of each: the edition, if there is a log; the statements before changes_enable(); what it is compared with.
+# For each side: the edition, if there is a log; the statements before changes_enable(); its baseline.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no log": ("", TABLE, ""),
     "C extension": ("c", TABLE, "no log"),
@@ -45,7 +45,7 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "the same, C extension": ("c", PARTED, "table by partitions, no log"),
     "the same, SQL edition": ("sql", PARTED, "table by partitions, no log"),
 }
-# Of each: how many calls are one sample, rows of a call, the statement; %s is a number that grows.
+# For each statement: calls per sample, rows per call, the statement; %s is a number that grows.
 STATEMENTS = {
     "UPDATE of no row": (200, 0, "UPDATE t SET n = n + 1 WHERE id = -%s::int"),
     "UPDATE of one row": (200, 1, f"UPDATE t SET n = n + 1 WHERE id = %s::int * 7919 %% {ROWS} + 1"),

@@ -1,6 +1,6 @@
-"""What masks cost as docs/mask.md has them: by a constant, by a view, by its function. Run by script/price --masks.
+"""The cost of masks as in docs/mask.md: by a constant, by a view, by a function. Run by script/price --masks.
 
-CPU time of the server process above that of the same query without a mask, in rounds: in each everything is measured
+CPU time of the server process above that of the same query without a mask, in rounds; each round measures everything
 once, in random order.
 """
 
@@ -28,7 +28,7 @@ WORK = {
 
 
 def example() -> str:
-    """What the page makes, with more rows."""
+    """The objects that the page creates, with more rows."""
     made = [block.text for block in blocks("docs/mask.md") if "CREATE TABLE" in block.text]
     return "\n".join(made).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
 

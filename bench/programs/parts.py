@@ -1,7 +1,8 @@
-"""What parts gain where a transformation costs CPU: by script/engines. Printed, not asserted.
+"""The gain by parts for a transformation that costs CPU. Run by script/engines; printed, not asserted.
 
 Each round reads all rows in one part and in four, in a Spark with two cores. The CPU time is that of Spark, its Python
-workers and the server. Two cores cannot be faster than half of it: what is left of the gain, parts would have to save.
+workers and the server. With two cores at most half of the time can be saved by parallelism; a further gain would have
+to come from the parts themselves.
 """
 
 import os
@@ -28,14 +29,14 @@ COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # rows, and steps o
 
 @dataclass(frozen=True)
 class Run:
-    """What reading and transforming all rows took, in seconds."""
+    """Seconds for reading and transforming all rows."""
 
     wall: float
     cpu: float
 
 
 def cpu_of(roots: list[int]) -> float:
-    """Seconds of CPU of processes and of all below them, those that have ended included."""
+    """CPU seconds of processes and all their descendants, including those that have ended."""
     times, parents = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -47,7 +48,7 @@ def cpu_of(roots: list[int]) -> float:
 
 
 def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
-    """Whether a process is one of some, or descends from one.
+    """True if a process is one of the roots, or a descendant of one.
 
     >>> [is_below(pid, [2], {1: 0, 2: 1, 3: 2}) for pid in (1, 2, 3)]
     [False, True, True]

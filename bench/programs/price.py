@@ -1,7 +1,7 @@
-"""What keys, guards, reads and counts cost: in the C extension, in the SQL edition, and without inorder.
+"""The cost of keys, guards, reads and counts: in the C extension, in the SQL edition, and without inorder.
 
-Run by script/price. CPU time of the server process, and once time until a commit, in rounds: in each everything is
-measured once, in random order.
+Run by script/price. CPU time of the server process, and one wall-clock time until a commit, in rounds; each round
+measures everything once, in random order.
 """
 
 import argparse
@@ -41,12 +41,12 @@ EDITIONS = {NONE: ("bigserial",), C: tuple(LABELS), SQL: tuple(LABELS)}
 READ_ROWS = 10_000
 CALLS = 10
 
-Samples = dict[str, dict[str, dict[str, list[float]]]]  # of a measurement, a kind of key, an edition: µs, in rounds
+Samples = dict[str, dict[str, dict[str, list[float]]]]  # measurement -> kind of key -> edition -> µs in each round
 
 
 @dataclass(frozen=True)
 class Side:
-    """A table of a kind in the database of an edition: the session that is measured, and another one."""
+    """A table of a kind in the database of an edition: the measured session, and a second one."""
 
     edition: str
     kind: str

@@ -1,6 +1,6 @@
-"""What reads cost as a table grows: counters and CPU time, on a throw-away server. Run by script/scale.
+"""The cost of reads as a table grows: counters and CPU time, on a throw-away server. Run by script/scale.
 
-And how many pages a table and its index have, computed, also where they are too large to be made here.
+It also computes the pages of a table and its index, even for tables too large to create here.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def show(connection: Connection, what: str, make: Callable[[], None]) -> None:
 
 
 def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
-    """A table of so many rows, 76 bytes each with the key; then its index and its feeds."""
+    """Create a table with ``rows`` rows of 76 bytes including the key, then its index and its feeds."""
     columns = "(id uuid NOT NULL DEFAULT uuid_xact_nextval(), part int NOT NULL DEFAULT 0, body text NOT NULL)"
     execute(
         connection,
@@ -106,7 +106,7 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
 
 
 def fill_tall(connection: Connection) -> None:
-    """As the table of a billion rows at its beginning and its end; between them the leaves of the index are sparse."""
+    """Create the beginning and the end of a table of a billion rows; in between, the leaves of the index are sparse."""
     connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), part int, body text NOT NULL)")
     load(connection, 0, USUAL_ROWS)
     execute(connection, "ALTER TABLE events ADD PRIMARY KEY (id)", "ALTER INDEX events_pkey SET (fillfactor = 10)")
@@ -128,7 +128,7 @@ def insert(connection: Connection, transactions: int, rows: int) -> None:
 
 
 def measured(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    """What is done: its name, CPU time of a call, and pages that it accesses; sizes have no time."""
+    """The operations: name, CPU time per call, and pages accessed; sizes have no time."""
     for name, pages in sizes(connection):
         yield name, math.nan, pages
     wrote_elsewhere = partial(execute, connection, "SELECT pg_current_xact_id()")
@@ -159,7 +159,7 @@ def number(connection: Connection, expression: str) -> float:
 
 @contextmanager
 def opened(connection: Connection) -> Iterator[None]:
-    """A count that was folded, and rows since."""
+    """A count that was folded, with rows since then."""
     connection.execute("SELECT exact_count_fold('events')")
     insert(connection, 10, 100)
     yield
@@ -168,7 +168,7 @@ def opened(connection: Connection) -> Iterator[None]:
 def cost(
     connection: Connection, statement: str, before: Callable[[], None] = lambda: None, calls: int = CALLS
 ) -> tuple[float, float]:
-    """Medians of some calls, after one more: milliseconds of CPU time, and pages found in memory or read."""
+    """Medians of ``calls`` calls, after one more: milliseconds of CPU time, and pages found in memory or read."""
     process = ServerProcess(connection)
     times, pages = [], []
     for number in range(-1, calls):

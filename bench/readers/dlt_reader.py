@@ -18,7 +18,7 @@ LAG = 5  # seconds that are read again
 
 
 class Pipeline:
-    """One for each table: a reader that was killed goes on with it."""
+    """One pipeline per table: a reader that was killed continues with it."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events_{self.made()}"
@@ -26,7 +26,7 @@ class Pipeline:
         self.pipeline = dlt.pipeline(name, str(folder), destination=self.loaded, dataset_name="loaded")
 
     def made(self) -> str:
-        """The number of the table and of the server."""
+        """The OID of the table, and the system identifier of the server."""
         with psycopg.connect() as connection:
             row = connection.execute("SELECT 'events'::regclass::oid, system_identifier FROM pg_control_system()")
             return "_".join(map(str, row.fetchone() or ()))
@@ -48,7 +48,7 @@ class Pipeline:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print
+    os.dup2(2, 1)  # libraries print to stdout
     pipeline = Pipeline(Path(os.environ["READERS"]))
     for line in sys.stdin:
         seen = Counter(json.loads(line)["last"] or ())

@@ -28,7 +28,7 @@ DESCRIBED = ("reader", "title", "project", "version", "source", "run", "note")
 
 
 def ways() -> list[Way]:
-    """Those built in, and those that projects document, each followed by the library of its project."""
+    """The built-in ways, and those that projects document, each followed by the library of its project."""
     documented, libraries = (ways_in((READERS / name).read_text()) for name in ("documented.toml", "ways.toml"))
     return [
         each
@@ -61,7 +61,7 @@ def row(one: dict[str, Any]) -> list[str]:
 
 
 def verdict(one: dict[str, Any], name: str) -> str:
-    """Of a reader that keeps a copy, in one case."""
+    """The result of a reader that keeps a copy, in one case."""
     (case,) = [case for case in one["cases"] if case["case"] == name]
     return "**differs**" if case["faults"] else "equal" if case["schedules"] or name == LOAD else "-"
 
@@ -92,7 +92,7 @@ def kept() -> list[dict[str, Any]]:
 
 
 def keep(files: list[str]) -> None:
-    """What was found, with how the readers are described now, in the order of their files."""
+    """Keep new results, with the present descriptions of the readers, in the order of their files."""
     found = {one["reader"]: one for one in kept()}
     found |= {one["reader"]: one for file in files for one in json.loads(Path(file).read_bytes())}
     records = [found[way.name] | described(way) for way in ways()]

@@ -1,4 +1,4 @@
-"""What the five studies claim, and how a measured figure answers it: of docs/results."""
+"""Claims of the five studies, and the functions that answer them from the figures in docs/results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from inorder.lab.results import Result, Run
 from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "asked there")
-NEAR = (0.8, 1.25)  # a ratio within it is no difference that matters
+NEAR = (0.8, 1.25)  # a ratio in this range is no difference that matters
 
 Figure = Callable[[Result], Estimate | None]
 
@@ -43,11 +43,11 @@ class Claim:
 
     @property
     def has_figure(self) -> bool:
-        """The study has a figure or a word for it; else only a question, or nothing."""
+        """True if the study has a figure or a word for it, rather than only a question."""
         return self.published not in NO_FIGURE
 
     def answer(self, found: Estimate | None) -> Answer:
-        """Of one run. Too few rounds decide nothing, nor does another regime that a claim does not hold."""
+        """The answer of one run, undecided after too few rounds, or a failure under other conditions than there."""
         if found is None or (found.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
         if found.rounds < LEAST_ROUNDS:
@@ -58,7 +58,7 @@ class Claim:
 
 
 def overall(answers: Sequence[Answer]) -> Answer:
-    """Of all runs of a claim; one that decides nothing does not count.
+    """The answer of all runs of a claim; undecided runs do not count.
 
     >>> overall([Answer.HOLDS, Answer.OPEN]), overall([Answer.HOLDS, Answer.NOT]), overall([])
     (<Answer.HOLDS: 'holds'>, <Answer.IN_PART: 'holds in part'>, <Answer.OPEN: 'not shown here'>)
@@ -85,7 +85,7 @@ def near(found: Estimate) -> Answer:
 
 
 def kept(found: Estimate) -> Answer:
-    """A speed is not less by a loss that matters.
+    """The speed is not reduced by a loss that matters.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -97,7 +97,7 @@ def kept(found: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """Less than 1, as published: the interval reaches that figure. In part: less than 1, but not as much.
+    """Less than 1, as published, if the interval reaches that figure. In part: less than 1, but not as much.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -129,9 +129,9 @@ def above(published: float) -> Callable[[Estimate], Answer]:
 
 
 def disturbed(_found: Estimate) -> Answer:
-    """Nothing: other programs used nearly all of the processors' time while this was measured.
+    """Undecided: other programs used nearly all of the CPU time during the measurement.
 
-    Or rounds were so short that two runs contradict each other.
+    The same answer is given for rounds so short that two runs contradict each other.
     """
     return Answer.OPEN
 
@@ -165,9 +165,9 @@ def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None,
 
 
 def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> Figure:
-    """TPS to those of ``base`` in the same round, at one size to at another, which is measured at another time.
+    """The ratio of TPS to those of ``base`` at one size, relative to another size, measured at another time.
 
-    Without a base the TPS themselves; what else the machine does differs between the two.
+    Without a base, the ratio of TPS, which includes differences of the machine between the two times.
     """
 
     def figure(result: Result) -> Estimate | None:
@@ -202,7 +202,7 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """A counter to that of another kind, both over all rounds: where a round may have none."""
+    """The ratio of a counter to that of another kind, summed over all rounds, because single rounds may have none."""
 
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(metric, result.select(step, one))) for one in (kind, base)]
@@ -212,7 +212,7 @@ def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
 
 
 def total(step: str, kind: str, metric: str) -> Figure:
-    """A counter, over all rounds: the one value, without an interval."""
+    """A counter summed over all rounds: a single value without an interval."""
 
     def figure(result: Result) -> Estimate | None:
         values = result.metric(metric, result.select(step, kind))

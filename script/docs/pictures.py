@@ -1,4 +1,4 @@
-"""The pictures of README, light and dark, of runs in docs/results.
+"""The pictures of README, light and dark, drawn from runs in docs/results.
 
 ``python script/docs/results_page.py`` writes them.
 """
@@ -21,7 +21,7 @@ FONT = "font-family: system-ui, sans-serif"
 
 
 def colours(theme: str) -> dict[str, str]:
-    """The variables of the page's style sheet, as they are in a theme: light or dark.
+    """The variables of the page's style sheet in a theme: light or dark.
 
     >>> colours("light")["text"] != colours("dark")["text"], colours("dark")["kind-v7"]
     (True, 'var(--v7)')
@@ -34,7 +34,7 @@ def colours(theme: str) -> dict[str, str]:
 
 
 def coloured(svg: str, theme: str) -> str:
-    """A drawing with colours in the place of variables: where it is shown there is no style sheet."""
+    """A drawing with colours in place of variables, because it is shown without the style sheet."""
     known = colours(theme)
     variable = re.compile(r"var\(--([a-z0-9-]+)(?:, (var\([^()]*\)))?\)")
     while variable.search(svg):
@@ -43,7 +43,7 @@ def coloured(svg: str, theme: str) -> str:
 
 
 def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int = 90) -> str:
-    """Bars from zero: a label, a value, its text and its colour each; ``right``: room for the texts."""
+    """Bars from zero, each with a label, a value, its text and its colour; ``right`` is the space for the texts."""
     longest, height, parts = max(value for _, value, _, _ in rows), STEP * len(rows), []
     for place, (label, value, text, css) in enumerate(rows):
         y, width = STEP * place + 4, (WIDTH - LEFT - right) * value / longest
@@ -80,7 +80,8 @@ def lost(result: Result) -> str:
     return bars_svg("Rows lost by kind of reader", rows, right=230)
 
 
-PICTURES = {"inserts": ("insert-18-iops", inserts), "lost": ("reader-18", lost)}  # of which run
+# the run and the function that draws it
+PICTURES = {"inserts": ("insert-18-iops", inserts), "lost": ("reader-18", lost)}
 
 
 def picture(name: str, results: Mapping[str, Result], theme: str) -> str:

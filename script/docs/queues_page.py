@@ -37,11 +37,11 @@ CURVES = {
     "cpu": ("CPU of the server", "% of a core"),
     "load": ("Load of the machine", "processes"),
 }
-SUMS = {"n_dead_tup": "dead", "total_relation_size_mb": "size"}  # over the tables of a system
+SUMS = {"n_dead_tup": "dead", "total_relation_size_mb": "size"}  # summed over the tables of a system
 DRAWN = ("completion_rate", "claim_p50_ms", "cpu", "dead")
 HELD = "idle-in-tx"
 LAST = 12  # samples at the end of a phase: a minute
-Systems = Mapping[str, Any]  # what is kept of each
+Systems = Mapping[str, Any]  # the kept data of each system
 
 
 def keep(folder: Path) -> None:
@@ -62,7 +62,7 @@ def keep(folder: Path) -> None:
 
 
 def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float]]:
-    """Kind, begin and end of each."""
+    """Kind, begin and end of each phase."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         found[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
@@ -70,7 +70,7 @@ def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float
 
 
 def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, float]]]:
-    """Of the adapter as they are, of the tables in sum."""
+    """Samples of the adapter as they are, and those of tables as sums."""
     found: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         curve = SUMS.get(row["metric"], row["metric"])
@@ -84,7 +84,7 @@ def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, fl
 def machine(
     rows: Sequence[Mapping[str, str]], loads: Sequence[tuple[float, float, float]]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Its load, and how much of a core the server had, by the seconds of the run."""
+    """The load of the machine, and the share of a core that the server used, by second of the run."""
     last = float(rows[-1]["elapsed_s"])
     start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - last
     found: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
@@ -105,7 +105,7 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """A line for each phase of each system: medians of all of it → of its last minute."""
+    """A line for each phase of each system: medians of the whole phase → of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":
@@ -137,7 +137,7 @@ def parts(run: Systems) -> dict[str, str]:
 
 
 def chart(curve: str, run: Systems) -> Chart:
-    """A line for each system, over its own minutes."""
+    """A line for each system, by its own minutes."""
     lines = [
         Line(name, tuple((at / MINUTE, value) for at, value in means(system["samples"][curve])), f"series-{number}")
         for number, (name, system) in enumerate(run.items(), 1)
@@ -149,7 +149,7 @@ def chart(curve: str, run: Systems) -> Chart:
 
 
 def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:
-    """Medians of stretches of so many seconds."""
+    """Medians of intervals of so many seconds."""
     places = sorted({at // seconds for at, _ in points})
     for place, after in pairwise([*places, float("inf")]):
         found = [value for at, value in points if place <= at / seconds < min(after, place + 1)]

@@ -1,4 +1,4 @@
-"""docs/reference.md: what users call, from the comments in the database. ``script/reference`` writes it."""
+"""docs/reference.md: objects that users call, by their comments in the database. Run by ``script/reference``."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ The comments of the extension's objects, as psql shows them by `\\df+` and `\\dd
 `script/reference`. Privileges: [security.md](security.md). What differs in the SQL edition:
 [hosted.md](hosted.md#what-does-it-lack).
 """
-# The files of sql/ that have what users call, in the order of the page, and what it is about there.
+# The files of sql/ with objects for users, in the order of the page, and their headings.
 SECTIONS = {
     "keys": "Keys",
     "after_random": "Keys for tables full of random ones",
@@ -43,7 +43,7 @@ SECTIONS = {
 }
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
-# What the server shows of a default that the reader need not see: '10'::integer, NULL::text.
+# Casts in defaults as the server shows them, which readers need not see: '10'::integer, NULL::text.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
 SELECT d.classid::regclass::text, coalesce(p.proname, t.typname, c.relname),
@@ -75,7 +75,7 @@ WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 
 def is_for_users(comment: str | None) -> bool:
-    """Whether users call it themselves.
+    """True if users call the object themselves.
 
     >>> is_for_users("implementation of <~ operator"), is_for_users("A new key.")
     (False, True)
@@ -84,7 +84,7 @@ def is_for_users(comment: str | None) -> bool:
 
 
 def described_in(name: str) -> list[str]:
-    """The objects that a file of sql/ comments on, in its order."""
+    """The objects that a file of sql/ comments on, in order."""
     text = sql_file(name).read_text()
     return list(dict.fromkeys(re.findall(r"COMMENT ON (?:FUNCTION|TYPE|VIEW) @extschema@\.(\w+)", text)))
 

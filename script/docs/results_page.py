@@ -30,9 +30,9 @@ RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PAGE = RESULTS / "README.md"
 ENDING = ".jsonl.gz"
 NAME = re.compile(rf"(?P<run>.+?)-(?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))}){re.escape(ENDING)}")
-MODEL_RUN = "insert-18"  # whose largest table stands beside the model
+MODEL_RUN = "insert-18"  # the run whose largest table is compared with the model
 
-ENDED_EARLY = ", ended early"  # a run that was interrupted, and what it measured before
+ENDED_EARLY = ", ended early"  # a run that was interrupted, with its results so far
 
 
 def read_results() -> dict[str, Result]:
@@ -53,7 +53,7 @@ def inserts_text(result: Result, rows: int) -> str:
 
 
 def command(result: Result) -> str:
-    """What was called: every option whose value is not that of the usual run."""
+    """The command of a run, with every option that differs from the usual run."""
     kind: type[Experiment[Any]] = all_experiments()[result.experiment]
     plan, usual = kind.plan_in(result), kind.Plan()
     options = [
@@ -90,7 +90,7 @@ def machine_text(results: Results) -> str:
 
 
 def summary(results: Results) -> str:
-    """How many claims got which answer, by study; those without a figure of the study counted apart."""
+    """The number of claims by study and answer; claims without a figure of the study are counted separately."""
     rows = []
     for study, group in groupby(CLAIMS, key=lambda claim: claim.study):
         claims = list(group)

@@ -25,7 +25,7 @@ PAGE, KEPT = RESULTS / "soak.md", RESULTS / "soak.json.gz"
 DRAWN = ("delay", "pages", "state", "cpu", "memory")
 STEP = 18  # pixels of a line of the legend
 MINUTE = 60
-Soak = dict[str, Any]  # what soak.json has, and its samples
+Soak = dict[str, Any]  # the content of soak.json, and its samples
 
 
 def keep(folder: Path) -> None:
@@ -58,7 +58,7 @@ def began(soak: Soak) -> str:
 
 
 def longest() -> Sequence[Sample]:
-    """The samples that are drawn."""
+    """The samples to draw."""
     samples: Sequence[Sample] = max(kept(), key=lambda soak: soak["seconds"])["samples"]
     return samples
 
@@ -121,7 +121,7 @@ def parts(soaks: Sequence[Soak]) -> dict[str, str]:
 
 
 def curves(soaks: Sequence[Soak]) -> str:
-    """How each curve went in each soak."""
+    """The course of each curve in each soak."""
     found = [{(one.curve, one.line): one for one in trends(soak["samples"])} for soak in soaks]
     rows = []
     for curve, line in dict.fromkeys(key for one in found for key in one):

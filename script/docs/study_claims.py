@@ -28,14 +28,14 @@ from claims import (
 
 SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
 P1_LOADED, P1_BUILT = 50_000_000, 3_000_000
-P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # of the run that has a page cache: what fits into it, and what does not
+P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # sizes in the run with a page cache: one fits into it, the other does not
 WAL = per_insert("wal_bytes")
 RECORDS = per("wal_records", "written")
 WAL_PER_TX = per("wal_bytes", "transactions")
 
 
 def many_tables(form: str, rows: int) -> Figure:
-    """Rows a second of one session that writes into 512 tables, to those with two."""
+    """Rows a second of one session that writes into 512 tables, relative to two tables."""
     return to("tables@512", form, form, "rows_per_second", rows, "tables@2")
 
 

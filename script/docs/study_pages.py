@@ -1,4 +1,4 @@
-"""docs/results/p1.md to p5.md: what each study claims and prints, and what was measured here."""
+"""docs/results/p1.md to p5.md: claims and figures of each study, and our measurements."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from claims import Answer, Claim, overall
 from study_claims import CLAIMS
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
-DISTURBED = {  # runs whose times are not used, and why
+DISTURBED = {  # runs whose times are not used, with the reason
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
     "steps, with equal WAL, pages and reads. Its times show nothing; its counters are exact."
 }
@@ -34,18 +34,18 @@ LABELS: dict[str, Callable[[str, str], str]] = {
     "writers": writers.words_of,
 }
 
-Results = Mapping[str, Result]  # by the name of the file, without its ending
+Results = Mapping[str, Result]  # name of the file, without its suffix -> result
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table without the columns that no row has a value of."""
+    """A table without the columns that are empty in all rows."""
     places = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     lines = [[line[place] for place in places] for line in (heads, ["---"] * len(heads), *rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def with_parts(page: str, parts: Mapping[str, str]) -> str:
-    """A page with its generated parts: what is between <!-- NAME --> and <!-- /NAME -->."""
+    """A page with its generated parts, which are between <!-- NAME --> and <!-- /NAME -->."""
     for name, part in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, _, rest = page.partition(begin)
@@ -56,7 +56,7 @@ def with_parts(page: str, parts: Mapping[str, str]) -> str:
 
 
 def with_interval(found: Estimate) -> str:
-    """A figure with its interval, or how often it was measured if that is too seldom for one.
+    """A figure with its interval, or with the number of measurements if these are too few.
 
     >>> with_interval(Estimate(0.5, 0.4, 0.6, 6)), with_interval(Estimate(1234.0, 1000.0, 1300.0, 3))
     ('0.50 [0.40–0.60]', '1,234, 3 rounds')
@@ -89,13 +89,13 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def linked(run: str, results: Results) -> str:
-    """A run, with its page, which has its command; or its name alone."""
+    """A run, linked to its page, which shows its command; or just its name."""
     places = [place for place in PLACES if f"{run}-{place}" in results]
     return f"[{run}]({run}-{places[0]}.md)" if places else f"`{run}`"
 
 
 def folded(title: str, *parts: str) -> Iterator[str]:
-    """So that a page is a page until its details are asked for."""
+    """Details that are folded until the reader opens them."""
     yield from (f"<details>\n<summary>{title}</summary>", *parts, "</details>")
 
 
@@ -109,7 +109,7 @@ def claims_part(study: str, results: Results) -> Iterator[str]:
 
 
 def published_rows(results: Results, one: Mapping[str, Any]) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
-    """What each kept run has beside a table of a study: by its name, then by label, rows and detail."""
+    """The figures of each kept run for a table of a study: by run, then by label, rows and detail."""
     found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
     for name, result in results.items():
         used = result.experiment == one["experiment"] and name not in DISTURBED
@@ -135,7 +135,7 @@ def there(cell: Published) -> str:
 
 
 def here(row: Mapping[str, Any], rows: int | str) -> str:
-    """A figure of ours, with its ratio, and the rows of its table where the study's has another number of them."""
+    """A figure of ours with its ratio, and the rows of its table if the study's has another number."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
     other = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
@@ -144,9 +144,9 @@ def here(row: Mapping[str, Any], rows: int | str) -> str:
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
-    """Every figure that the study prints, beside those of the runs that have it; a table for each experiment.
+    """Every figure that the study prints, next to those of the runs that measured it; a table for each experiment.
 
-    The sizes of one figure are a line.
+    The sizes of one figure share a line.
     """
     for experiment, group in groupby(STUDIES[study]["tables"], key=lambda one: one["experiment"]):
         tables = list(group)
@@ -169,7 +169,7 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
 
 
 def by_size(cells: Sequence[Published]) -> list[list[Published]]:
-    """Cells of one figure: together if each is of another size of table, else each by itself."""
+    """Cells of one figure: together if each has another table size, otherwise separate."""
     sizes = [cell.rows for cell in cells]
     return [list(cells)] if len(set(sizes)) == len(sizes) else [[cell] for cell in cells]
 
@@ -189,7 +189,7 @@ def line_of(label: str, cells: Sequence[Published], found: Mapping[str, Any], ru
 
 
 def size_text(rows: int | str) -> str:
-    """Rows, shorter where they are millions.
+    """Rows, written shorter for millions.
 
     >>> size_text(50_000_000), size_text(600), size_text("small")
     ('50 M', '600', 'small')
