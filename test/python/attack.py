@@ -1,7 +1,7 @@
-"""What the tests of attacks share: a database with a role that owns nothing but its malice.
+"""Shared code of the tests of attacks: a database with a role that owns nothing but its malice.
 
-Each piece of code that mallory plants calls his function attack(), which makes him a superuser if the role that runs
-it may do that. A test ends as mallory, who must still have no right that he did not begin with.
+Every piece of code planted by mallory calls his function attack(), which makes him a superuser if the role that runs it
+may do that. A test ends as mallory, who must still have only the rights that he began with.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
     "aggregate transition data type cannot be", "return type of transition function", "has pseudo-type anyarray",
 )  # fmt: skip
-# Of each two of these an operator that the server does not have, for each of these names.
+# For each pair of these types, and each of these names, an operator that the server does not have.
 TYPES = (
     '"char"', "name", "text", "varchar", "bool", "int2", "int4", "int8", "numeric", "float8", "oid", "xid", "xid8",
     "regclass", "regproc", "regprocedure", "regtype", "regrole", "regnamespace", "uuid", "pg_lsn", "timestamptz",

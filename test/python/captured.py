@@ -92,9 +92,9 @@ FAIL = """
 SELECT inorder.feed_fail_batch('{feed}'::pg_catalog.text, {number}::pg_catalog.int8, {token}::pg_catalog.int8,
     'no'::pg_catalog.text, '0'::pg_catalog.interval, NULL::pg_catalog.regrole)
 """
-# No such function or operator, or several that fit as well: what a name that would be captured may lead to, too.
+# Error codes for a missing or ambiguous function or operator: the result of a name that is captured.
 UNRESOLVED = ("42883", "42725")
-# What a feed is like when functions are called: nobody has taken a batch, a worker has one, or has given one up.
+# States of a feed when functions are called: no batch is taken, a worker has one, or a worker has given one up.
 STATES = ("free", "taken", "failed")
 
 

@@ -1,4 +1,4 @@
-"""What Spark does with the shards of a table that Citus has distributed, without Spark."""
+"""The calls that Spark makes for the shards of a table that Citus has distributed, without Spark."""
 
 import itertools
 import json

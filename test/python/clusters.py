@@ -20,11 +20,11 @@ from inorder.lab.server.installation import private_installation, relocate
 
 INITDB = Cluster._initdb
 LARGEST_CONTROL_FILE = 512
-# Of the first page of a segment of WAL: the identifier of the server, after the header that each page has.
+# Offset in the first page of a WAL segment: the system identifier follows the header that each page has.
 IDENTIFIER_IN_WAL = 24
 CASTAGNOLI = 0x82F63B78
 
-# Names the folder of what is copied, which all processes of a run share.
+# The environment variable with the folder of templates, which all processes of a run share.
 KEPT = "INORDER_TEST_KEPT"
 
 

@@ -27,11 +27,11 @@ from ground import Place, run
 from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 
-# Runs of the tool get these from the tests; under nohup or in the background they would inherit that these are ignored,
-# until the tool has loaded.
+# Runs of the tool inherit these from the tests; under nohup or in the background the tool would inherit that they are
+# ignored, until it has set its own handlers.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# What collecting the tests makes stays until the end: it is looked through never instead of again and again.
+# Objects made while tests are collected live until the end: garbage collection would only scan them repeatedly.
 gc.disable()
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
 # Set by script/test --long: the tests that long.txt lists, and every point where others are taken at intervals.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
-# By file, the lines that say which tests are long: whether they take a test back, and its name or that with parameters.
+# Lines that mark tests as long, by file: whether they exclude a test, and its name, with or without parameters.
 LONG_FILE = Path(__file__).with_name("long.txt")
 LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
@@ -145,7 +145,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def edition_name(request: pytest.FixtureRequest) -> str:
-    """What a database gets: the extension, or the SQL edition."""
+    """The edition that a database gets: the C extension or the SQL edition."""
     return str(getattr(request, "param", sql_edition.TESTED))
 
 
@@ -160,7 +160,7 @@ def install_edition(name: str, server: Installation, cluster: Cluster, database:
 
 
 def make_template(name: str, server: Installation, cluster: Cluster) -> str:
-    """A database with an edition, to be copied: half of the time of making both."""
+    """A template database with an edition: copying it takes half the time of creating a database and installing."""
     database = f"template_inorder_{name}"
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {database}".encode())

@@ -17,9 +17,9 @@ from conftest import ROOT, scalar, text
 from waiting import PATIENCE, wait_for
 
 FOLDER = ROOT / "docs" / "clients"
-BUILT = ROOT / "build" / "clients"  # by script/clients
+BUILT = ROOT / "build" / "clients"  # built by script/clients
 WRITERS = 2
-POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; one that lets the sink fail
+POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; a row that makes the sink fail
 REFUSING = f"""
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refused''; END';
 CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()

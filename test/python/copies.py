@@ -19,14 +19,14 @@ Change = tuple[str, int, object, Key]  # op, version, row, key
 
 @dataclass
 class Copy:
-    """What a sink has of a table: a row for each key."""
+    """The sink's copy of a table: a row for each key."""
 
     table: str = "t"
     feed: str = "copy"
     keys: tuple[str, ...] = ("id",)
     rows: dict[Key, object] = field(default_factory=dict)
     versions: dict[Key, int] = field(default_factory=dict)
-    floor: int = 0  # version of the last time that all rows came
+    floor: int = 0  # version at which all rows last arrived
 
     def changes(self, connection: Connection, number: object) -> list[Change]:
         keys = f"ARRAY[{', '.join(f'(changed).{key}::text' for key in self.keys)}]"

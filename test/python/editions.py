@@ -54,7 +54,7 @@ class Tool:
         return preloaded.run(arguments, self.folder, self.environment, PATIENCE)
 
     def install(self, *arguments: str, code: int = 0) -> str:
-        """What inorder install printed: to stdout if all went well, else to stderr."""
+        """The output of inorder install: of stdout after success, otherwise of stderr."""
         done = self.run("install", *arguments)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
@@ -62,7 +62,7 @@ class Tool:
 
 
 def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
-    """What differs between the objects of an installation and those of a new one; empty if nothing does."""
+    """Differences between the objects of an installation and those of a new one; empty if there are none."""
     with database(cluster) as fresh:
         Tool(cluster, folder, fresh).install("--edition", edition)
         return difference(*(installed(cluster, one, edition) for one in (name, fresh.info.dbname)))

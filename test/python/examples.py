@@ -80,7 +80,7 @@ def comparable(text: str) -> str:
 
 
 def is_printed(expected: str, printed: str) -> bool:
-    """Whether that is what the page shows.
+    """True if the output matches the one that the page shows.
 
     >>> is_printed("  n | at\\n----+----\\n  1 | …", " n  |  at\\n----+------\\n 1  | x"), is_printed("1", "2")
     (True, False)

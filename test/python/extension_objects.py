@@ -35,7 +35,7 @@ def dumped(cluster: Cluster, database: str, *options: str) -> str:
 
 
 def entries(dump: str) -> dict[str, str]:
-    """By name, type and schema: definition, owner, privileges and comment are entries of their own.
+    """A dump as entries by type, schema and name: definition, owner, privileges and comment.
 
     Operators of one name are one entry.
 
@@ -65,14 +65,14 @@ def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
 
 
 def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
-    """What an installation has made there, in schema inorder; not the tables of users."""
+    """Objects of an installation, in schema inorder, without the tables of users."""
     if edition != C:
         return objects_of_edition(cluster, database)
     return {key: text for key, text in objects(cluster, database).items() if OURS.search(key)}
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
-    """What differs, line by line below the name of each object; empty if nothing does."""
+    """A diff of two installations, with the name of each object that differs; empty if none does."""
     found = []
     for key in sorted(left.keys() | right.keys()):
         lines = difflib.unified_diff(left.get(key, "").splitlines(), right.get(key, "").splitlines(), n=0, lineterm="")

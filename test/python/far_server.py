@@ -15,11 +15,11 @@ import pytest
 from inorder.lab.server.cluster import Cluster
 
 PORT = 5432
-RESET = struct.pack("ii", 1, 0)  # of SO_LINGER: a relay that is killed leaves nothing that would speak for it
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a killed relay resets its connections instead of closing them
 
 
 class FarServer:
-    """What runs in the namespace has the server at 127.0.0.1."""
+    """A network namespace whose programs reach the server at 127.0.0.1."""
 
     def __init__(self, process: int, path: str) -> None:
         self.inside = ["nsenter", f"--net=/proc/{process}/ns/net"]

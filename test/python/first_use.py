@@ -1,6 +1,6 @@
-"""What every way of installing must end with: a key made, a feed read, a count right."""
+"""The proof of every way of installing: a key is made, a feed is read, a count is right."""
 
-# Each statement with what psql -XAtq prints for it, if anything.
+# Statements, with the output of psql -XAtq for each, or None if it is not compared.
 STATEMENTS: dict[str, str | None] = {
     "SET client_min_messages = warning": None,
     "CREATE EXTENSION inorder": None,

@@ -1,4 +1,4 @@
-"""What reads of a table depend on: tables, reads and a schema for each test."""
+"""Conditions on which reads of a table depend: tables, reads, and a schema for each test."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +12,8 @@ from sql_edition import TESTED
 
 run, state = attack.execute, attack.refusal
 
-SNAPSHOT = "40001"  # serialization_failure: try again
-GROUND = "55000"  # object_not_in_prerequisite_state: somebody has to act
+SNAPSHOT = "40001"  # serialization_failure: retry
+GROUND = "55000"  # object_not_in_prerequisite_state: a user has to act
 # Rows with numbers of transactions that feeds have passed, and a statement that switches the guard of {0}: {1}.
 FORGED = "SELECT uuid_xact_floor(i), 1 FROM generate_series(1, 5) AS i"
 SWITCH = """
@@ -85,7 +85,8 @@ def roles(connection: Connection, *names: str) -> Iterator[None]:
         run(connection, "RESET ROLE", f"DROP OWNED BY {every} CASCADE", f"DROP ROLE {every}")
 
 
-# What a session has prepared of the extension stays, as in one that is used for long: most of the time of a new one.
+# Statements prepared by the extension are kept, as in a long-lived session: preparing them takes most of the time of a
+# new one.
 FORGET = (
     "ROLLBACK", "CLOSE ALL", "UNLISTEN *", "SET SESSION AUTHORIZATION DEFAULT", "RESET ALL",
     "SELECT pg_advisory_unlock_all()", "DISCARD SEQUENCES", "DISCARD TEMP",

@@ -38,12 +38,12 @@ OPTIONS = [
     "--trace-children=yes", "--vgdb=no", f"--error-markers={BEGIN},{END}",
 ]  # fmt: skip
 
-# A frame in a source of ours, or in a library of ours without its source. PostgreSQL has an xact.c, too.
+# A frame in our sources, or in our library without its source. PostgreSQL also has an xact.c.
 OWN = re.compile(rf"\({re.escape(str(ROOT))}/(?:src|test/module)/[^)]*:\d+\)|\(in [^)]*/inorder\w*\.so\)")
 MOST_SHOWN = 5
 MOST_SAID = 1000
 
-# Who calls these counts no calls: input and output of types, indexes, sorts and the planner.
+# Calls from these places are not counted: input and output of types, indexes, sorts and the planner.
 NEVER_CALLED = """
     SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
     WHERE p.probin = '$libdir/inorder' AND s.funcid IS NULL AND NOT 'internal'::regtype = ANY (p.proargtypes)

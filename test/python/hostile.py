@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-ESCAPE = b"\x1b]0;taken\x07\x1b[2J\r\nHINT:  \xc2\x9b31m"  # what a terminal obeys, and what looks like a line of ours
+# a terminal escape sequence, and text that imitates a line of the tool
+ESCAPE = b"\x1b]0;taken\x07\x1b[2J\r\nHINT:  \xc2\x9b31m"
 VALUES = (
     ESCAPE, b"\xff\xfe\x80", b"", b"9" * 5000, b"-1", b"NaN", b"{" * 3000, b"[" * 100_000, b"{}", b"null", b"1e999",
     b'{"transactions": "{[0,9)}"}', b"../../x", b"x" * 3_000_000, b"infinity", b"t", b"{1,2}",
@@ -56,14 +57,14 @@ class Liar:
         self.is_over = False  # the connection ends
 
     def changed(self, kind: bytes, content: bytes) -> bytes | None:
-        """What the client gets instead; None for the end of the connection."""
+        """The message that the client gets instead; None ends the connection."""
         if self.chance.randrange(self.rarity):
             return framed(kind, content)
         lie = self.chance.choice([*LIES.get(kind, ()), *ANYWHERE])
         self.told.append(f"{kind.decode()} {lie}")
         return getattr(self, lie)(kind, content)  # type: ignore[no-any-return]
 
-    # --- of any message ---
+    # --- lies about any message ---
 
     def ends(self, _kind: bytes, _content: bytes) -> None:
         return None
@@ -89,7 +90,7 @@ class Liar:
     def garbage(self, kind: bytes, content: bytes) -> bytes:
         return framed(self.chance.choice([b"?", b"\xff", b"R", b"K", b"1", b"s", b"A"]), ESCAPE) + framed(kind, content)
 
-    # --- of some ---
+    # --- lies about some messages ---
 
     def types(self, kind: bytes, content: bytes) -> bytes:
         place, changed = 2, bytearray(content)

@@ -14,9 +14,9 @@ PUBLIC = "_extschema_"
 INTERNAL = "inorder_internal"
 TEXT = "inorder_text"
 
-# What comes before a statement and is counted to it by the parser.
+# Text before a statement that the parser counts as a part of it.
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)
-# A variable of a composite type of ours: the parser, which knows no catalog, takes it for a scalar without fields.
+# A variable of a composite type of ours: without a catalog, the parser takes it for a scalar without fields.
 COMPOSITE_VARIABLE = re.compile(rf'(\s*"?\w+"?\s+)(?:{PUBLIC}|{INTERNAL})\.\w+(?=\s*(?:;|:=|DEFAULT\b))')
 ASSIGNED = re.compile(r"^.*?:?=", re.S)
 KEYWORD_OF_PARSE_MODE = {0: "", 2: "SELECT ", 3: "SELECT ", 4: "SELECT ", 5: "SELECT "}
@@ -31,7 +31,7 @@ class Statement:
 
     @property
     def subject(self) -> str:
-        """What to call it in a message: the object that it makes, or the first that a DO block makes."""
+        """The name of the statement in messages: the object that it creates, or the first that a DO block creates."""
         if isinstance(self.node, ast.DoStmt):
             made = (name for piece in in_body(self) if (name := made_by(piece.node)))
             return f"DO {next(made, '')}".strip()
@@ -79,7 +79,7 @@ def walk(value: Any) -> Iterator[Any]:
 
 
 def option(node: Any, name: str) -> Any:
-    """What an option of CREATE FUNCTION or DO is set to; None if it is not given."""
+    """The value of an option of CREATE FUNCTION or DO; None if it is not given."""
     given = node.args if isinstance(node, ast.DoStmt) else node.options
     return next((each.arg for each in given or () if each.defname == name), None)
 
@@ -92,7 +92,7 @@ def language(node: Any) -> str:
 
 
 def text_body(node: Any) -> str | None:
-    """The body of a function or DO block that is kept as text and parsed when it runs; None for any other node."""
+    """The body of a function or DO block that is stored as text and parsed when it runs; None for other nodes."""
     if language(node) not in {"sql", "plpgsql"}:
         return None
     given = option(node, "as")

@@ -7,7 +7,7 @@ from inorder.connection.database import Connection
 from conftest import scalar
 from waiting import wait_for
 
-# Of which rows survive an update as they are.
+# Tables whose rows an update must not change.
 STATE_TABLES = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part")
 MADE = """
 CREATE TABLE events (

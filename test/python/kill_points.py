@@ -83,8 +83,8 @@ def known_output(position: str) -> bytes | None:
 
 
 def points(kind: str, every: int, arguments: list[str]) -> int:
-    assert cli.commands[arguments[0]]  # loaded here, once, and not by each fork
-    # What a run loads if it is not there; the driver takes longer than all that is tested here.
+    assert cli.commands[arguments[0]]  # loaded here once rather than in each fork
+    # Modules that a run loads on demand; loading the driver takes longer than all that is tested here.
     for late in ("importlib.readers", "inorder.tail.run"):
         import_module(late)
     chance = random.Random(1)
@@ -99,9 +99,9 @@ def points(kind: str, every: int, arguments: list[str]) -> int:
         assert code in (0, -signal.SIGKILL, IN_USE), code
         deadline = time.monotonic() + PATIENCE
         while (code := ran(kind, name, named, None)) == IN_USE and time.monotonic() < deadline:
-            time.sleep(PAUSE)  # what was left working has the lock
+            time.sleep(PAUSE)  # a process that was left working holds the lock
         assert code == 0, code
-        if earlier:  # a crash of the host may bring it back
+        if earlier:  # a crash of the host may restore it
             Path(f"p{number}").write_bytes(earlier)
             assert (code := ran(kind, name, named, None)) == 0, code
     raise AssertionError

@@ -46,7 +46,7 @@ CHANGES = (
     ),
     ("sql/ports/position.sql", "RETURN 1;\n", "RETURN 2;\n"),
 )  # fmt: skip
-# What makes a value of such a type.
+# Expressions that make a value of such a type.
 MADE = re.compile(r"\)(\s*::@extschema@\.feed_(?:order|position|batch)\b)")
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
 

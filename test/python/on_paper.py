@@ -14,7 +14,7 @@ from inorder.lab.turn import Progress
 
 from replay import Nowhere
 
-# What two servers of the user's own allow: little, and all.
+# Capabilities of two servers of the user's own: the least, and all.
 BARE = Capabilities(
     version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
     may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,

@@ -9,7 +9,7 @@ from inorder.connection.database import Connection
 from inorder.installations import Installation, buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
 
-# What a private server does not have otherwise.
+# Programs that a private server otherwise lacks.
 PROGRAMS = (
     "pg_ctl", "pg_controldata", "pg_resetwal", "pg_dump", "pg_dumpall", "pg_restore", "psql", "vacuumdb", "pg_upgrade",
 )  # fmt: skip

@@ -160,11 +160,12 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
         import_module(module)
     if not modules:
         load_all()
-    # A child that has just been forked would forget an interrupt; blocked, it waits for the tool.
+    # A child that was just forked would lose an interrupt; while blocked, the signal waits for the tool.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     gc.collect()
     gc.freeze()
-    runs: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its number, and where its end is reported
+    # descriptor of a process -> its number, and the descriptor to which its end is reported
+    runs: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     while True:

@@ -1,4 +1,4 @@
-"""What providers of hosted servers are documented to take away from roles: test/providers.csv, each with its source."""
+"""Privileges that providers of hosted servers are documented to revoke: test/providers.csv, with a source for each."""
 
 import csv
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from inorder.connection.database import Connection
 
 LIST = Path(__file__).resolve().parents[1] / "providers.csv"
-# Of functions, and of tables and views.
+# The types of the objects in GRANT and as regtype: functions; tables and views.
 KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass")}
 
 

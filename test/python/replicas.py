@@ -58,7 +58,7 @@ class Pair:
         options = ("--schema-only", "--no-publications", "--no-toast-compression")
         dumped = run(self.subscriber, "pg_dump", *options, "-d", self.source)
         assert dumped.returncode == 0, dumped.stderr
-        # What 15.20 stores for each column is unknown to 18.6.
+        # Version 15.20 stores an option for each column that 18.6 does not know.
         script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
         done = run(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
         assert done.returncode == 0, done.stderr

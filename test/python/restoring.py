@@ -28,14 +28,15 @@ CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_create('gone', 'gone');
 DROP TABLE gone;
 """
-# What is said of another transaction's row that is there: the SQL edition's guard fires after its key was checked.
+# Part of the error about another transaction's row that exists: the SQL edition's guard fires after the check of the
+# key.
 FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate key"
-# Name of the feed, and its table.
+# Feeds, and their tables.
 KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
 ALL = KEPT | {"made": "made"}
 
 
-# A feed on a table t that is divided by n: what a worker takes goes into the table got, in this order.
+# A feed on a table t that is divided by n: the rows that a worker takes go into the table got, in this order.
 TAKE_SHARE = (
     "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
     "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"

@@ -1,8 +1,8 @@
-"""What is searched for in the install script: each rule a function over a script's text that returns what it finds.
+"""Rules for the install script: each is a function that returns its findings in a script's text.
 
-The script runs as a superuser in a schema that others may have filled, so nothing in it may be looked up where they
-could have put something of their own. That it names what is ours with its schema, the server itself demands under this
-path, and plpgsql_check. What a rule cannot see: the text of queries that a function builds.
+The script runs as a superuser in a schema that others may have filled. Therefore no name in it may be looked up where
+others could have created an object. Names of our own objects are schema-qualified, as the server itself requires under
+this path, and plpgsql_check. No rule can see the text of queries that a function builds.
 """
 
 import re
@@ -94,7 +94,7 @@ def functions(script: str) -> Iterator[Statement]:
 
 
 def pinned_functions(script: str) -> Found:
-    """What a text body names is looked up whenever it runs, under its caller's path if it has none of its own."""
+    """The names in a text body are looked up whenever it runs, under the caller's path if the function sets none."""
     for statement in functions(script):
         settings = [each.arg for each in statement.node.options if each.defname == "set"]
         if text_body(statement.node) is not None and not any(is_pinned(each) for each in settings):
@@ -102,28 +102,28 @@ def pinned_functions(script: str) -> Found:
 
 
 def no_schema_in_text(script: str) -> Found:
-    """A text body keeps the name that the schema had; after a rename anybody may have one of that name."""
+    """A text body keeps the former name of a renamed schema, which anybody could then create."""
     for statement in statements(script):
         if PUBLIC in (text_body(statement.node) or ""):
             yield statement.line, statement.subject, "@extschema@ in a text body"
 
 
 def made_anew(script: str) -> Found:
-    """What exists already is somebody else's: OR REPLACE and IF NOT EXISTS would take it for ours."""
+    """An object that exists already is somebody else's: OR REPLACE and IF NOT EXISTS would take it for ours."""
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):
         yield 1 + plain.count("\n", 0, match.start()), "", " ".join(match[0].split())
 
 
 def no_backslashes(script: str) -> Found:
-    """Without standard_conforming_strings, '\\' in a plain literal is no backslash."""
+    """Without standard_conforming_strings, '\\' in a plain literal is not a backslash."""
     for literal, line in literals(as_parsed(script)):
         if BACKSLASH.match(literal) or literal[:2].upper() == "U&":
             yield line, "", f"backslash in {literal[:60]}"
 
 
 def invokers_rights(script: str) -> Found:
-    """No function has the rights of the superuser who made the extension, and no table is read by them in a view."""
+    """No function has the rights of the superuser who created the extension, and no view reads tables with them."""
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.DefElem) and node.defname == "security" and node.arg.boolval:
@@ -191,12 +191,12 @@ class Collector(Counter):  # type: ignore[misc]
         self.found.append(Finding(self.line, code, context, "pgspot"))
 
     def unknown(self, message: str) -> None:
-        """What it cannot judge."""
+        """Record a statement that cannot be judged."""
         self.found.append(Finding(self.line, "unknown", message, "pgspot"))
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's own, which stops at a function in SQL's own syntax: such a body is judged as the script around it is."""
+    """pgspot's visitor, which skips functions with a SQL-standard body: that is judged like the script itself."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:
@@ -204,7 +204,7 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
 
 
 def state_in_body(state: Any, node: Any) -> Any:
-    """Which path a PL/pgSQL body runs under: its function's, or that of the script."""
+    """The state, with the path under which a PL/pgSQL body runs: that of its function, or of the script."""
     if isinstance(node, ast.DoStmt):
         return state
     inner = State(state.counter)
@@ -214,7 +214,7 @@ def state_in_body(state: Any, node: Any) -> Any:
 
 
 def spotted(script: str) -> list[Finding]:
-    """What pgspot finds. It has PL/pgSQL read for it, whose ELSIF, CASE and RETURN QUERY it passes over."""
+    """Findings of pgspot. PL/pgSQL is parsed for it, because it skips ELSIF, CASE and RETURN QUERY."""
     collector = Collector()
     state = State(collector)
     for statement in statements(script):
@@ -224,7 +224,7 @@ def spotted(script: str) -> list[Finding]:
             for piece in in_body(statement) if language(statement.node) == "plpgsql" else ():
                 collector.line = piece.line
                 Spotter(state_in_body(state, statement.node))(piece.node)
-        except Exception as error:  # whatever it may be: what cannot be judged is a finding
+        except Exception as error:  # any exception: a statement that cannot be judged is a finding
             collector.unknown(f"{made_by(statement.node) or 'DO'}: {error}")
     return collector.found
 

@@ -6,9 +6,9 @@ from inorder.install.edition import listed
 
 ROOT = Path(__file__).resolve().parents[2]
 C_FILES = sorted((ROOT / "src").rglob("*.[ch]"))
-# In the order in which make joins them.
+# Files in the order in which make joins them.
 SQL_FILES = [ROOT / "sql" / f"{name}.sql" for name in listed(ROOT)]
-# Of the SQL edition only.
+# Files that only the SQL edition has.
 PLAIN_FILES = sorted((ROOT / "sql" / "plain").glob("*.sql"))
 
 

@@ -23,7 +23,7 @@ TEST = ROOT / "test"
 DIFFERENCES = TEST / "sql_edition"
 # Set by script/hosted: the edition of the tests in Python that do not choose one.
 TESTED = os.environ.get("INORDER_TEST_EDITION", "c")
-# What is built for a server of a test: the C extension alone, or nothing.
+# Extensions built for a test's server: the C extension alone, or none.
 BUILT: tuple[Path, ...] | None = () if TESTED == "c" else None
 
 REGRESS = (
@@ -39,7 +39,7 @@ ONCE_OF_SESSIONS = {
     "feed_gap_default", "feed_gap_generated", "feed_worker_order", "feed_worker_levels",
     "feed_roles", "feed_failing_consumer", "feed_order_of_cause", "feed_nobody_waits",
 }  # fmt: skip
-# Of what the SQL edition does not have.
+# Tests of features that the SQL edition does not have.
 NOT_RUN = {
     "install": "the extension: its members, and which function may run in a parallel worker",
     "after_random": "uuid_after_random_nextval",
@@ -156,7 +156,7 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
         connection.execute(
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION inorder SCHEMA "{schema}"'.encode()
         )
-    # Not for who only has the rights of an installer.
+    # Skipped for a role that only has the rights of an installer.
     if connection.execute("SELECT current_user").fetchall() == [("postgres",)]:
         number_from_one(connection, name or TESTED)
 
@@ -228,9 +228,9 @@ def difference(expected: Path, found: Path) -> str:
 
 
 def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
-    """What differs for each test, on a database with the SQL edition."""
+    """The differences of each test on a database with the SQL edition."""
     database = f"sql_edition_{kind}"
-    # As pg_regress makes one.
+    # A database like the one that pg_regress creates.
     with connect(cluster.dsn) as admin:
         admin.execute(f"DROP DATABASE IF EXISTS {database}".encode())
         admin.execute(f"CREATE DATABASE {database} TEMPLATE template0".encode())
@@ -238,7 +238,7 @@ def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: 
             admin.execute(f"ALTER DATABASE {database} SET {setting}".encode())
     install(server, cluster, write_edition(folder), database)
     source = prepare(folder / "input", kind)
-    # Its own verdict is that of the C extension.
+    # The exit code is ignored, because it judges by the output of the C extension.
     done = subprocess.run(
         [program(server, kind), f"--inputdir={source}", f"--outputdir={folder / 'output'}",
          f"--bindir={server.bindir}", f"--dbname={database}", "--use-existing", *(["helpers"] if kind == "sql" else []),

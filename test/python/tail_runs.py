@@ -39,15 +39,15 @@ class Tail:
         self.environment = environment(cluster, database)
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Run to the end; what it wrote: to stdout if all went well, else to stderr."""
+        """Run to the end; returns the output: of stdout after success, otherwise of stderr."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
-        out, err = done.stdout.decode(), done.stderr.decode()  # by hand: line ends stay as they are
+        out, err = done.stdout.decode(), done.stderr.decode()  # decoded here, because text mode would change line ends
         assert done.returncode == code and "Traceback" not in err, err
         assert (out if code else err) == ""
         return err if code else out
 
     def written(self, *arguments: str) -> bytes:
-        """What a run wrote to stdout, which need not be text."""
+        """The bytes that a run writes to stdout, which need not be text."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
         assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
         return done.stdout
@@ -61,7 +61,7 @@ class Tail:
         held_after: Sequence[int] = (),
         room: int | None = None,
     ) -> Iterator[preloaded.Run]:
-        """Start it, into a file or into a pipe; killed at the end if it is still there.
+        """Start a run with a file or a pipe as output; it is killed at the end if it is still running.
 
         It stops after each of some numbers of bytes, until it gets SIGCONT or SIGKILL; here until the first one.
         """
@@ -82,7 +82,7 @@ class Tail:
                     stream.close()
 
     def without_room(self, room: int, *arguments: str, to: str | None = None) -> str:
-        """What a run says that fails since no file can have more bytes."""
+        """The error of a run that fails because of the limit on file sizes."""
         with self.started(*arguments, to=to, room=room) as running:
             assert running.wait(PATIENCE) in (1, 2) and running.stderr
             said = running.stderr.read().decode()

@@ -176,7 +176,7 @@ def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
         execute(admin, "DROP DATABASE cured")
 
 
-# What a role sees that is no superuser: of keys the defaults, of statements those that it may.
+# Findings of a role that is no superuser: it sees the defaults of keys, and its own statements.
 SEEN = {
     "watcher": {"random-key", "polling-reader", "cached-sequence", "count-all"},
     "plain": {"random-key"},
@@ -213,7 +213,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             assert pairs(after) - {("random-key", made)} == EXPECTED
             judged = [{one["table"] for one in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}
-            for name in ('"app"."foreign"', '"hers"."ours"'):  # of another role, or in its schema
+            for name in ('"app"."foreign"', '"hers"."ours"'):  # owned by another role, or in its schema
                 assert any(name in one for one in after["not_seen"])
         finally:
             execute(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
@@ -243,7 +243,7 @@ WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 
 @pytest.mark.server
 def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
-    """By as many statements as anywhere, and a hundred blocks for each table."""
+    """The number of statements is as for few tables, with at most a hundred blocks for each table."""
     with advised.session("bare") as admin:
         execute(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
@@ -309,7 +309,7 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
     [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
 )
 def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
-    """What its transactions lock until they end: only the catalogue, and with --sample the table that it reads."""
+    """Only the catalog is locked until a transaction ends and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
         execute(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
@@ -468,7 +468,7 @@ def test_each_finding_has_its_words_and_its_section() -> None:
     assert [one for one in sections if one in IDS] == list(IDS)
 
 
-# What a statement may consist of that is matched slowly, if anything of it is tried twice.
+# Parts of statements that a regular expression with backtracking would match slowly.
 REPEATED = (" ", "a", '"', "a.", "a . ", "(", "(a,", "(a,) > ", "from  ", "order by (  ", "as  ", '"a" ')
 MATCH = """
 import sys
@@ -482,17 +482,17 @@ for part in sys.argv[1:]:
 
 
 def test_no_statement_is_matched_for_long() -> None:
-    """Anybody writes them. In a time that grows with the square of their length it would take hours."""
+    """Anybody can write statements. In a time that grows with the square of their length it would take hours."""
     subprocess.run([sys.executable, "-c", MATCH, *REPEATED], check=True, timeout=PATIENCE)
 
 
-# --- what the model says of a table ----------------------------------------------
+# --- predictions of the model for a table ----------------------------------------
 
 BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 
 def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
-    """Of inserts alone most of the WAL; beside five more indexes and as many updates of any rows, next to nothing."""
+    """The key's share of the WAL: most for inserts alone, almost none with five more indexes and as many updates."""
     others = (Other(50_000, 50_000),) * 5
     busy = replace(BARE, updates=100, entries=100, others=others)
     loads = (BARE, replace(BARE, others=others[:1]), replace(BARE, others=others), busy)

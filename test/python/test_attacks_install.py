@@ -182,7 +182,7 @@ def test_the_name_of_the_schema_ends_no_statement(mallory: Connection) -> None:
     assert compared in (True, False)
 
 
-# What an owner of the schema or its functions could do.
+# Changes that an owner of the schema or its functions could make.
 MEDDLING = (
     "CREATE TABLE inorder_internal.t ()",
     "CREATE FUNCTION inorder_internal.one(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -204,7 +204,7 @@ MEDDLING = (
     "CREATE OR REPLACE VIEW evil.feeds AS SELECT evil.attack()",
     "CREATE OR REPLACE FUNCTION evil.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'",
 )
-# And of its tables.
+# Changes to its tables.
 MEDDLING_WITH_TABLES = (
     "CREATE TRIGGER t BEFORE INSERT ON inorder_internal.{table} FOR EACH ROW EXECUTE FUNCTION evil.feed_guard()",
     "CREATE RULE r AS ON UPDATE TO inorder_internal.{table} DO ALSO SELECT evil.attack()",
@@ -232,7 +232,7 @@ def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Co
     of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
     for statement in (*MEDDLING, *of_tables):
         assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
-    # Of these there is a warning, and nothing is granted.
+    # GRANT only gives a warning for these, and grants nothing.
     execute(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
     assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
     assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
@@ -258,7 +258,7 @@ def test_a_planted_internal_schema_makes_the_installation_fail(dsn: str, mallory
         assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
 
 
-# What a call that waits would go on with, if it looked for it by name when it is let in.
+# Objects that a waiting call would use, if it looked them up by name once it gets its lock.
 IMPOSTORS = """
 CREATE SCHEMA inorder_internal;
 GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;

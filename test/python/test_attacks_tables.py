@@ -25,7 +25,7 @@ from waiting import blocked
 pytestmark = pytest.mark.server
 
 TRIED = ("c", "sql") if TESTED == "c" else ("sql",)
-# Who sees feeds of others: in the SQL edition pg_monitor does not.
+# Roles that see feeds of others: in the SQL edition, pg_monitor does not.
 MONITORS = ("monitor",) if TESTED == "c" else ()
 CREATE = "GRANT CREATE ON DATABASE {database} TO mallory"
 EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
@@ -33,7 +33,7 @@ EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), 
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """A server of its own, since roles are the whole server's."""
+    """A separate server, because roles belong to the whole server."""
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         with connect(running.dsn) as admin:
@@ -52,7 +52,7 @@ def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
         yield made
 
 
-# What a superuser does who administers the feeds of others.
+# Calls by a superuser who administers the feeds of others.
 READS = (
     "SELECT * FROM feeds",
     "SELECT * FROM feed_holders('{table}')",
@@ -231,8 +231,8 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
-# What the server simplifies when it loads an expression of a table, in whatever session that first does it. The
-# function that is given a constant is called then.
+# Expressions of a table that the server simplifies on loading, in whatever session loads them first. A function with
+# constant arguments is then called.
 ONE = """CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN 1; END'"""
 PARTITIONS = """DO $$ BEGIN FOR i IN 0..39 LOOP EXECUTE format('CREATE TABLE evil.p%1$s PARTITION OF evil.t '
@@ -268,8 +268,8 @@ def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, mad
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
 
-# What a table may be attached to: constants in the partition key are simplified by whoever loads it. That is also who
-# plans a SELECT of the table, if it has partitions.
+# Partition keys to attach a table to: the role that loads a key simplifies its constants. The same role plans a SELECT
+# of the table, if it has partitions.
 ABOVE = {
     "LIST ((n + evil.who(1)))": "DEFAULT",
     "RANGE (n, (n + evil.who(1)))": "DEFAULT",
@@ -373,8 +373,8 @@ def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
             execute(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
-# What has the name of the table when the text is run, and attacks by a condition on the key: as its reader plans it, or
-# runs it.
+# Objects that have the name of the table when the text is run, and attack by a condition on the key, when the reader
+# plans or runs it.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN n; END'"""
 CASTS = (
@@ -401,7 +401,7 @@ IMPOSTORS = {
         "ALTER TABLE back.t ENABLE ROW LEVEL SECURITY",
     ),
     "a view": ("CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1 AS n, 0::oid AS tableoid WHERE evil.attack()",),
-    # Of another column: what the reader itself does with the rows.
+    # The attack is in another column: it runs when the reader processes the rows.
     "a cast to text": (*CASTS, "CREATE TABLE back.t (id uuid PRIMARY KEY, n back.e)"),
 }
 VECTOR = "CREATE FUNCTION evil.vector() RETURNS tsvector LANGUAGE sql AS 'SELECT evil.attack()::text::tsvector'"
@@ -423,7 +423,7 @@ OTHERS = {
 
 
 def by_the_tool(oid: object, schema: str) -> Iterator[str]:
-    """What the tool asks of a table by its name, too; by functions in this schema."""
+    """The tool's questions about a table by name, by functions in this schema."""
     table, name = sql.SQL(str(oid)), sql.Identifier("front", "t")
     parts = {"inorder": sql.Identifier("public"), "inorder_text": sql.Identifier(schema), "table": table, "name": name,
              "key": sql.SQL("e.id"), "column": sql.Identifier("n"), "keys": sql.SQL("'{}'"),
@@ -434,7 +434,7 @@ def by_the_tool(oid: object, schema: str) -> Iterator[str]:
 
 
 def by_number(oid: object, schema: str) -> tuple[str, ...]:
-    """Calls that are given the table by its number, or know it by their feed."""
+    """Calls that take the table's OID, or find it by its feed."""
     start = f"reader_start({oid})"
     return (
         f"SELECT exact_count({oid})",
@@ -519,7 +519,7 @@ def make_impostor(mallory: Connection, impostor: str) -> None:
 
 
 def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
-    """Whether a statement about the impostor attacks its reader; afterwards nothing is left of that."""
+    """True if a statement about the impostor attacks its reader; the effect is undone afterwards."""
     execute(mallory, SWAP.format("front", "back"))
     refusal(reader, statement)
     execute(mallory, SWAP.format("front", "back"))
@@ -548,7 +548,7 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
                 text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
                 execute(reader, "SAVEPOINT s")
                 execute(mallory, SWAP.format("front", "back"))
-                # By a type of the server for which there is no function, or by the row type.
+                # The statement uses a type of the server for which there is no function, or the row type.
                 assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
                 execute(reader, "ROLLBACK TO s")
                 execute(mallory, SWAP.format("front", "back"))
@@ -558,7 +558,7 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
 
 @pytest.mark.parametrize("superuser", [False, True])
 def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
-    """Of the function by which a text looks at its table: for this table it would be a better match."""
+    """An overload of the function by which a text checks its table: for this table it would be a better match."""
     text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         execute(admin, "GRANT CREATE ON SCHEMA public TO mallory")
@@ -915,7 +915,7 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
         ):
             execute(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
             execute(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
-            # What is left of a table that was dropped is removed by the next caller.
+            # The next caller removes the state of a table that was dropped.
             execute(
                 mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')"
             )

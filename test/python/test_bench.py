@@ -1,4 +1,4 @@
-"""What is in bench/: what its experiments do to a server, the adapter for a harness, pages that are of kept runs."""
+"""Tests of bench/: actions of its experiments on a server, the adapter for a harness, pages made from kept runs."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ RUNS = {
 
 
 def with_benchmarks(*arguments: str, folder: Path, server: Installation | None = None) -> str:
-    """What Python prints that has the laboratory with the benchmarks."""
+    """The output of Python with the laboratory and the benchmarks."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE
@@ -272,7 +272,7 @@ def test_the_table_is_of_the_kept_samples() -> None:
 
 @pytest.mark.server
 def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the view and the function that docs/mask.md makes."""
+    """The masks are the view and the function that docs/mask.md creates."""
     monkeypatch.setattr(masks, "ROWS", 2000)
     try:
         masks.print_masks(2)

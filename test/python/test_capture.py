@@ -70,8 +70,8 @@ COMMANDS = {
     "lab run generators --dsn dbname={d} --values 1k --rows 1k --rounds 1 --out {p}l": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
-LEAST_CALLED = 0.85  # of the public functions, with success: the arguments of the others are none that they take
-# What prepare begins with, which would wait for the writer.
+LEAST_CALLED = 0.85  # share of the public functions that must be called with success; the others get no valid arguments
+# The first statement of prepare, which would wait for the writer.
 ADD_COLUMN = (
     "ALTER TABLE app.old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT inorder.xact_id()"
 )
@@ -79,7 +79,7 @@ ADD_COLUMN = (
 
 @pytest.fixture(scope="module")
 def traps(cluster: Cluster) -> str:
-    """A database to be copied, with the schemas, and nothing of inorder."""
+    """A template database with the schemas, without inorder."""
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE capturing")
     with connect(f"{cluster.dsn} dbname=capturing") as admin:
@@ -143,7 +143,7 @@ def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_spark(world: World, role: str) -> None:
-    """What driver and executors do."""
+    """The work of driver and executors."""
     rows = pytest.importorskip("inorder.spark.rows", reason="the extra 'spark' is not installed")
     dsn = f"{world.dsn} user={role}"
     with Driver(parsed({"dsn": dsn, "table": "app.events"})) as plan:

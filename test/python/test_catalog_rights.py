@@ -1,6 +1,6 @@
-"""What the catalog says of rights after all has been made that this makes: nothing of it lends a right to anybody.
+"""Privileges in the catalog, after every kind of object has been made: none of them lends rights to anybody.
 
-The default privileges of all who make something give everything to everybody, as after a careless administrator.
+The default privileges of all roles that create objects give everything to everybody, as after a careless administrator.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ MAKES = (
 
 @pytest.fixture(scope="module")
 def made(server: Installation) -> Iterator[dict[str, Connection]]:
-    """Of each edition a session in a database in which all was made."""
+    """For each edition, a session in a database with all objects."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:
@@ -158,7 +158,7 @@ def test_default_privileges_give_a_stranger_nothing_of_ours(catalog: Connection)
 
 
 def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) -> None:
-    """Of the SQL edition row security says which rows; nobody may make triggers of it, or refer to it."""
+    """In the SQL edition row security selects the rows; nobody may create triggers on the state, or refer to it."""
     found = {name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))}
     if not is_sql(catalog):
         assert found == {"schema USAGE", "function EXECUTE"}
@@ -170,7 +170,8 @@ def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) 
                          "column UPDATE"}  # fmt: skip
 
 
-# Whatever on the state would run, count or lock for others. Of each its table, its name and what it calls or refers to.
+# Objects on the state that would run code, count or lock for others. Each is shown with its table, its name and its
+# target.
 ATTACHED = f"""
     SELECT concat('trigger ', g.tgname) FROM pg_trigger AS g JOIN pg_class AS c ON c.oid = g.tgrelid
     JOIN pg_proc AS p ON p.oid = g.tgfoid
@@ -241,7 +242,7 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
             assert not [found for found in names(catalog, OF_OUR_NAMES) if "theirs" in found], name
         run(catalog, "ROLLBACK")
     assert ends == dict.fromkeys(TAKEN, "")
-    # Of a partition that came later nothing is dropped first.
+    # Triggers of a partition that was added later are not dropped first.
     partition = "CREATE TABLE app.p_2 PARTITION OF app.p FOR VALUES IN (2)"
     made = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"
     run(catalog, "BEGIN", "SET ROLE made_owner", partition, "SET ROLE made_stranger", made, "SET ROLE made_owner")

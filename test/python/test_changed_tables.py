@@ -43,7 +43,7 @@ def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change
     here = scalar(fresh, SEEK, position)
     assert scalar(fresh, SEEK, here) == here
     assert scalar(fresh, ROWS, scalar(fresh, NEXT, here)) == [3]
-    # What its batch says is read, not more.
+    # Only the rows of its batch are read.
     assert scalar(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
                   "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
 
@@ -88,7 +88,7 @@ READ = "SELECT reader_next_batch('t', reader_start('t'))"
 @pytest.mark.editions
 @pytest.mark.parametrize("index", ["(xact other_btree)", "USING brin (xact)", "(xact) WHERE xact >= 0"])
 def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: str) -> None:
-    """What is said leads out."""
+    """The hint of the error solves the problem."""
     run(fresh, CLASS, TABLE[0], f"CREATE INDEX of_others ON t {index}")
     for _ in range(2):
         with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
@@ -96,7 +96,7 @@ def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: s
         statement = str(caught.value.diag.message_hint).partition("is needed: ")[2].rstrip(".")
         assert "CREATE INDEX" in str(scalar(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
         run(fresh, statement, AGAIN, READ)
-        # Dropped later: refused by both, and the way is the same.
+        # An index that is dropped later is refused by both, with the same remedy.
         run(fresh, "DROP INDEX t_xact_idx")
         hint = str(refused(fresh, READ).message_hint)
         assert hint == "CREATE INDEX ON public.t (xact). Let the owner call feed_enable('public.t')."

@@ -45,7 +45,7 @@ WRITES = (
     "DELETE FROM t WHERE id IN (3, 21)",
     "INSERT INTO t VALUES (3, 'again')",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7",
-    # Of a row that MERGE moves to another partition no trigger for its statement has anything, without other actions.
+    # A row that MERGE moves to another partition appears in no statement trigger, unless there are other actions.
     "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
@@ -166,7 +166,7 @@ HARMLESS = (
 def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
     copy = followed(fresh, *PARTS)
     run(fresh, *statements)
-    # Whether or not anything is in the log.
+    # The result is the same whether or not the log has rows.
     assert state(fresh, READ) == GROUND
     if "PRIMARY KEY" in statements[-1]:
         assert state(fresh, "SELECT changes_resync('t')") == GROUND
@@ -188,7 +188,7 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
 
 
 def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
-    """What applies them fires no statement trigger. The publisher is not there: the catalog says what it would."""
+    """The apply worker fires no statement triggers. There is no publisher: the catalog is changed as it would be."""
     copy = followed(fresh, *PARTS)
     run(fresh, "SET client_min_messages = error",
         "CREATE SUBSCRIPTION of_changes CONNECTION 'dbname=none' PUBLICATION p "
@@ -205,7 +205,7 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
-    """What was the key when a feed began is logged, whatever is the key when a row changes."""
+    """The key at the creation of a feed is logged, whatever the key is when a row changes."""
     run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
         "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "other"))
@@ -758,7 +758,7 @@ ODD_LOGS = (
 
 @pytest.mark.parametrize("odd", ODD_LOGS)
 def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_name: str) -> None:
-    """What the owner has added there is not passed over, and runs as the role that writes."""
+    """Objects that the owner has added to the log are not bypassed, and run as the role that writes."""
     if "ROW LEVEL" in odd and edition_name == "sql":
         odd += "; CREATE POLICY p ON t_changes FOR INSERT WITH CHECK (true)"
     with roles(fresh, "writer_of_t"):
@@ -820,7 +820,7 @@ MALLORY = "'mallory_of_logs'"
 
 
 def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
-    """Who reads the changes would run the owner's casts and comparisons."""
+    """Otherwise a role that reads the changes would run the owner's casts and comparisons."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
             "CREATE TABLE hers.t (id int PRIMARY KEY)", "SELECT changes_enable('hers.t')",
@@ -1021,7 +1021,7 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
 def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connection, locked: str) -> None:
-    """Also where nothing is new: otherwise it would be judged by what it was before."""
+    """The lock is awaited even if there is nothing new: otherwise the table would be judged by its former state."""
     followed(fresh, *PARTS)
     run(other, "BEGIN", f"LOCK TABLE {locked}")
     run(fresh, "SET lock_timeout = '100ms'")
@@ -1088,7 +1088,7 @@ def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, o
 
 
 def test_a_row_from_before_a_truncate_that_committed_first(fresh: Connection, other: Connection) -> None:
-    """What was inserted after a TRUNCATE by a transaction with a lower number is read before its marker."""
+    """Rows inserted after a TRUNCATE by a transaction with a lower ID are read before its marker."""
     copy = followed(fresh)
     run(other, "BEGIN", "SELECT pg_current_xact_id()")
     run(fresh, "TRUNCATE t")

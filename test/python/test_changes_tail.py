@@ -171,7 +171,7 @@ def test_a_lake_takes_equal_keys(
 
 @pytest.mark.editions
 def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
-    """Also where a type of the user's is written as text, whose columns are listed."""
+    """The same holds if a type of the user's is written as text, for which columns are listed."""
     run(fresh, "CREATE TYPE mood AS ENUM ('good', 'bad')", "CREATE TABLE u (op int PRIMARY KEY, version mood, op_ int)",
         "INSERT INTO u VALUES (1, 'bad', 7)", "SELECT changes_enable('u')")  # fmt: skip
     (marker, row) = map(json.loads, tail("u", "--changes", "--position", "u").splitlines())

@@ -14,7 +14,7 @@ from conftest import scalar
 
 pytestmark = MARKS
 
-# Of a row in a shard: the transaction that inserted it there, as the header of the row says.
+# Rows in a shard with another number than the transaction that inserted them there, which is in the row header.
 WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
 TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
 

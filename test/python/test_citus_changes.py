@@ -1,7 +1,7 @@
-"""What becomes of a cluster of Citus while Spark and the tool read its shards.
+"""Changes of a Citus cluster while Spark and the tool read its shards.
 
-Nodes come and go, tables are made anew, shards come back, and many move at once. script/citus runs these where
-script/engines has installed Spark; elsewhere they are skipped.
+Nodes come and go, tables are recreated, shards return, and many move at once. script/citus runs these tests if
+script/engines has installed Spark; otherwise they are skipped.
 """
 
 import itertools
@@ -198,7 +198,7 @@ def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
             allow_output_plugin(connection)
         where = (host(cluster), int(PORT))
         coordinator.execute("SELECT citus_add_node(%s, %s)", where)
-        run(coordinator, "SELECT replicate_reference_tables('block_writes')")  # of other tests
+        run(coordinator, "SELECT replicate_reference_tables('block_writes')")  # tables of other tests
         try:
             yield Nodes(nodes.coordinator, (*nodes.workers, cluster))
         finally:
@@ -252,10 +252,10 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         read = pool.submit(query.delivered)
         time.sleep(2)
         assert not read.done()
-        start(nodes.workers[0])  # by this thread: with that which starts it the server ends
+        start(nodes.workers[0])  # in this thread: the server ends with the thread that starts it
         found = read.result()
     query.run()
-    with connect(nodes.dsn) as again:  # the other one still has sessions with the node as it was
+    with connect(nodes.dsn) as again:  # the other session still has connections to the former node
         insert(again, query.table, "b")
         query.run()
         assert found < query.delivered() == stored(again, query.table)

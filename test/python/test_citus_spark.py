@@ -71,7 +71,7 @@ def test_a_query_goes_on_elsewhere(
     assert query.delivered() == stored(coordinator, query.table)
     with pytest.raises(InputError, match="was moved or split between these offsets"):
         query.batch(query.offsets[0], query.offsets[-1])
-    # What was handed over is complete also when the old place has gone.
+    # A batch that was handed over stays complete after the old shard is gone.
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     (handover,) = [ends for ends in itertools.pairwise(query.offsets) if ends[0].keys() != ends[1].keys()]
     query.restart()
@@ -133,11 +133,11 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Quer
 def test_the_old_place_is_kept_until_it_is_read(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
-    """Citus, which would remove it, waits for a query that runs."""
+    """Citus, which would remove the shard, waits for a running query."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     move(coordinator, query.table)
-    query.run(max_rows=20)  # not handed over: the new place is not readable
+    query.run(max_rows=20)  # the new shard is not readable yet, thus there is no handover
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     prepare(nodes, tmp_path, query.table)
     query.run()

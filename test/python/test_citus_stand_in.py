@@ -305,7 +305,7 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
 def test_a_shard_is_followed_when_its_old_place_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
 ) -> None:
-    """What is too early is reported once by a run that stays, and ends another; then it is no error any more."""
+    """A premature handover is reported once by a run that stays, and ends other runs; later it succeeds."""
     was, new = Shard(1, "public.t_1", 1, "w", 5432), Shard(1, "public.t_1", 2, "v", 5432)
 
     def handed_over(*_: object) -> list[dict[str, object]]:

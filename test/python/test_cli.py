@@ -110,7 +110,7 @@ def test_the_hint_brings_an_extra_from_where_the_tool_came(
 
 def test_documents_name_options_that_exist() -> None:
     groups: list[click.Command] = [cli]
-    options = {"--no-locale", "--relation", "--stats", "--help"}  # of initdb, pg_waldump and every command
+    options = {"--no-locale", "--relation", "--stats", "--help"}  # options of initdb, pg_waldump and every command
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
     while groups:
         command = groups.pop()
@@ -184,7 +184,7 @@ def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, cod
 
 @pytest.mark.parametrize("rows", [LEAST_ROWS, 10_000, 16_000, MOST_ROWS])
 def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
-    """What the options of the demo allow, those of the experiments allow, too: a plan that they refuse is damaged."""
+    """The experiments allow all values of the demo's options: otherwise its plan would count as damaged."""
     for others in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
         for plan in plans(rows, *others):
             kept = type(plan).read(plan.as_dict())
@@ -199,7 +199,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_from_start_to_end(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each measurement is of some inserts instead of a second, which would take all there is of the processors."""
+    """Measurements have some inserts instead of a second, which would take all of the processors' time."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, there in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, there)

@@ -137,7 +137,7 @@ def check(shop: Shop, consumer: Consumer, *others: Callable[[Shop, Consumer], No
 
 
 def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -> None:
-    """Not at the commit, by which the rest of the batch would be lost with it."""
+    """The row is refused before the commit, which would lose the rest of the batch with it."""
     shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
     rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
     assert scalar(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
@@ -282,7 +282,7 @@ def test_a_consumer_is_short(path: Path) -> None:
 
 
 LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
-# What notices a server that is gone without a word, by the suffix of a program.
+# The settings that notice a server that vanished silently, by the suffix of a program.
 NOTICED = {
     ".py": LIBPQ,
     ".go": ("Timeout:  ", "KeepAliveConfig{", "IPPROTO_TCP, 18, 20000"),
@@ -351,7 +351,7 @@ def of_far_server(server: FarServer, language: str, folder: Path) -> Consumer:
 
 
 def has_stored(shop: Shop, consumer: Consumer) -> bool:
-    """Whether it stores what is there now: one batch more than before."""
+    """Insert a row; True if the consumer stores one more batch."""
     stored = consumer.log.read_text().count("stored") if consumer.log.exists() else 0
     shop.insert(shop.source, ["for anybody"])
     time.sleep(0.05)

@@ -145,7 +145,7 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
         assert scalar(fresh, polled) is True, distance
 
 
-# Who reads the clock that somebody may set, and why that may be.
+# Files that read the clock, which somebody may set, and the reason why they may.
 IN_C = {
     "src/keys/sequential.c": "the time is part of the key",
     "src/types/uuid_v1.c": "the time is part of the key",

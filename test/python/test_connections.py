@@ -18,7 +18,7 @@ from conftest import scalar
 from sources import ROOT
 
 PACKAGE = ROOT / "inorder"
-# What connects, by whatever driver, and where it may stand: of the user's servers the first three.
+# Calls that connect, with any driver, and the places where they may be: the first three are for the user's servers.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {
     ("connection/database.py", "connect_as_user"): "pinned in each transaction",

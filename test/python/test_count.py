@@ -84,7 +84,7 @@ def test_bad_input_is_one_clear_sentence(count: Tail, fresh: Connection) -> None
     assert [one for one in said if one[1] not in one[2]] == []
 
 
-FILES_OF_ONE_TRANSACTION = {  # and the partition that is in them
+FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that give it new files
     "p_new": ("CREATE TABLE p_new (LIKE parts INCLUDING ALL)", "INSERT INTO p_new (id, n) SELECT id, n - 10 FROM p_old",
               "ALTER TABLE parts ATTACH PARTITION p_new FOR VALUES FROM (20) TO (30)"),
     "p_old": ("SAVEPOINT s", "ALTER TABLE p_old ADD COLUMN z float DEFAULT random()",

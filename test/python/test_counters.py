@@ -76,7 +76,7 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """Or pg_waldump could not read it: also what others log meanwhile."""
+    """Otherwise pg_waldump could not read it; this includes WAL that others write at the same time."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What is drawn while an experiment runs."""
+"""The display while an experiment runs."""
 
 import io
 

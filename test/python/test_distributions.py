@@ -1,4 +1,4 @@
-"""What script/packages writes: the same bytes each time, and all that belongs into it. test_packages.py installs it."""
+"""The output of script/packages: reproducible and complete. test_packages.py installs it."""
 
 import hashlib
 import json

@@ -187,7 +187,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
 def test_a_batch_without_rows_is_passed_over(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What made the run look further was committed after it had begun: the next run delivers it."""
+    """Rows that made the run look further were committed after it had begun: the next run delivers them."""
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
 
@@ -250,7 +250,7 @@ STEPS = (
 
 
 def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    """By few rows at a time; the whole table, which comes alone, takes the place of what was there."""
+    """Changes come few rows at a time; the whole table comes alone, and replaces the old rows."""
     run(fresh, "CREATE TABLE t (id int, version int, note text, PRIMARY KEY (id) INCLUDE (note))",
         "INSERT INTO t SELECT n, 0, 'x' FROM generate_series(1, 5) AS n", "SELECT changes_enable('t')")  # fmt: skip
     lake = f"{tmp_path}/lake.duckdb"
@@ -260,7 +260,7 @@ def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     for statements in STEPS:
         run(fresh, *statements)
-        for _ in range(2):  # a run ends before the whole table, and after it
+        for _ in range(2):  # one run ends before the whole table, the other after it
             pipeline.run(source.feed_table(dsn, "t", changes=True, max_rows=4))
         with duckdb.connect(lake) as loaded:
             found = loaded.execute("SELECT id, version, note FROM shop.t ORDER BY id").fetchall()

@@ -1,6 +1,6 @@
-"""What leaves the database survives a crash: rows as they were read, also where they were updated since the batch.
+"""Rows that leave the database survive a crash, as they were read, even if they were updated after the batch.
 
-Writers commit asynchronously, and nobody else takes what they commit to the disk.
+Writers commit asynchronously, and no other session flushes their commits.
 """
 
 from collections.abc import Iterator

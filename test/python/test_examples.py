@@ -21,10 +21,11 @@ from examples_not_run import NOT_RUN
 from waiting import PATIENCE
 
 ALL = {document: blocks(document) for document in documents()}
-# Also on the servers of the system: the embedded one is built without OpenSSL.
+# Run on the servers of the system, too: the embedded one is built without OpenSSL.
 ON_EACH_SERVER = ("docs/mask.md",)
-SERVICES = ("prod", "shop")  # which examples connect to
-# Without --follow it ends when there is nothing new. What folds until it is stopped is stopped as by Ctrl-C.
+SERVICES = ("prod", "shop")  # services to which examples connect
+# Without --follow, tail ends when there is nothing new. A command that folds until it is stopped is stopped as by
+# Ctrl-C.
 TOOL = """#!/bin/bash
 for word; do
     shift

@@ -1,6 +1,6 @@
-"""What holds for every experiment: plan and options, turns, resuming, progress, and the report of any part of it.
+"""Properties of every experiment: plan and options, turns, resuming, progress, and the report of any part of it.
 
-The measurements are those of the recorded results: a new experiment records one (test/python/recorded), and is tested.
+Measurements come from the recorded results: a new experiment is tested once it has recorded one (test/python/recorded).
 """
 
 import csv
@@ -34,7 +34,7 @@ from on_paper import BARE, FULLY, empty_result
 from replay import Key, Replay, emptied, keys, recorded, recorded_names
 
 KINDS = all_experiments()
-STOPS = 25 if LONG_RUN else 10  # of a run, about
+STOPS = 25 if LONG_RUN else 10  # approximate number of places where a run is interrupted
 
 
 @cache
@@ -50,7 +50,7 @@ def kind_of(name: str) -> type[Experiment[Any]]:
 
 
 def test_each_is_recorded() -> None:
-    """Or it would not be tested here."""
+    """An experiment without a recorded result would not be tested here."""
     assert {source(name).experiment for name in SOURCES} == set(KINDS)
 
 
@@ -104,7 +104,7 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
 
 
 def awkward(one: Setting[object], option: str, folder: Path) -> list[str]:
-    """What one might type for a setting: its bounds, what has no round number, names in another order."""
+    """Unusual input for a setting: its bounds, values that are not round, names in another order."""
     (folder / "a, ü").touch()
     if of_type := {
         "FILE": [str(folder / "a, ü")], "DIRECTORY": [str(folder)], "COLUMN": ["a, ü"], "COLUMN,…": ["b,a,ü ü"],
@@ -127,7 +127,7 @@ def awkward(one: Setting[object], option: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path: Path) -> None:
-    """And may be typed as it is shown, so that a run goes on whatever it was asked for."""
+    """A setting can be typed as it is shown, which makes any run resumable."""
     kind = KINDS[name]
     command = cli.commands["lab"].commands["run"].commands[name]  # type: ignore[attr-defined]
     for field, one in settings_of(kind.Plan).items():
@@ -196,7 +196,7 @@ def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_rounds_differ_in_their_order(name: str) -> None:
-    """Or what comes first in all would have an advantage in all. Steps of one kind keep theirs."""
+    """Otherwise the first measurement would have an advantage in all rounds. Steps of one kind keep their order."""
     replay = Replay(kind_of(name), source(name))
     replay.run(emptied(source(name)))
     orders: dict[int, list[tuple[str, str, int]]] = {}
@@ -209,7 +209,7 @@ def test_rounds_differ_in_their_order(name: str) -> None:
 
 
 def stops(total: int) -> list[int]:
-    """Where to interrupt a run of so many measurements: everywhere, or at some places."""
+    """Places to interrupt a run of so many measurements: all, or some."""
     step = max(1, total // STOPS)
     return list(range(0, total + 1, step))
 

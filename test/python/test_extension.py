@@ -34,7 +34,7 @@ def bare_installation(server: Installation, root: Path, sources: object = ()) ->
 @pytest.fixture
 def bare(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(cluster_module, "private_installation", bare_installation)
-    monkeypatch.setenv("COPT", "-O0")  # what is compiled here is installed and used a little
+    monkeypatch.setenv("COPT", "-O0")  # compiled only to be installed and used a little
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running
@@ -177,7 +177,7 @@ def test_files_of_a_package_are_left_alone(
 
 
 def test_nothing_else_is_placed(stage: Path, tmp_path: Path) -> None:
-    """Who runs it may write to any folder, and the files may come from another machine."""
+    """A user who may write to any folder runs it, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()
     for name in ("inorder", "inorder.sh", "other.control"):

@@ -101,7 +101,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
         assert scalar(pair.old, FINISH, feed, 1) is True
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
-    # What the sinks get of these, and what they know by their numbers.
+    # The sinks' rows of these feeds, and the batch numbers that they know.
     known = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
     assert scalar(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
@@ -155,14 +155,15 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
 
 @pytest.mark.parametrize("shares", [None, 2])
 def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
-    """What the standby knows of their batches stays; what it does not know comes again, under numbers of its own."""
+    """Batches of workers that the standby knows stay; other batches come again, with new numbers."""
     divided = "" if shares is None else f", partition_by => 'n', shares => {shares}"
     pair.old.execute("ALTER TABLE events ALTER n SET NOT NULL")
     pair.old.execute(f"SELECT feed_create('w', 'events'{divided})".encode())
     insert(pair.old, *range(1, 9))
     kept = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
     pair.cut_off()
-    # Of these the standby hears nothing: one is finished, one returned and finished by another, and two are new.
+    # The standby does not receive these changes: one batch is finished, one returned and finished by another, two are
+    # new.
     assert scalar(pair.old, DONE, "w", *kept["a"][:2]) is True
     pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", kept["b"][:2])
     again = given(pair.old, "w", "c")

@@ -23,17 +23,17 @@ NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 
-# What a client outside the database relies on: the number of a batch, and until when it is the worker's.
+# Functions whose result is used outside the database: the number of a batch, and the end of its lease.
 HANDED_OUT = {
     "feed_take_batch('one', 'w', 1)": "",
     "feed_take_batch('two', 'w', 1)": "SELECT feed_take_batch('two', 'w', 1)",
     "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
-# What a reader relies on that keeps the position itself: the rows that came before.
+# Functions for a reader that keeps the position itself: it relies on the rows delivered before.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
-# Around a call that is made by a function with or without a setting of its own.
+# Settings around a call made by a function, which may have a setting of its own.
 OFF = "SET LOCAL synchronous_commit = off"
 NOT_FLUSHED = (
     (OFF, "plain", ""), ("", "async", ""), ("", "plain", OFF), (OFF, "sync", ""), (OFF, "sync", OFF),
@@ -237,7 +237,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 @pytest.mark.editions
 @pytest.mark.parametrize("then", ["", "SET CONSTRAINTS ALL IMMEDIATE;"])
 def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
-    """By the commit, however the caller sets synchronous_commit: the number must not come again with other rows."""
+    """The commit flushes it, whatever synchronous_commit is: the number must not come again with other rows."""
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
     for name in ("one", "two", "three"):
         fresh.execute("SELECT feed_create(%s, 'events')", [name])
@@ -255,7 +255,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 @pytest.mark.editions
 def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
-    """By the commit, which covers the transactions of the batch, too; now and then the server does so before."""
+    """The commit flushes the batch and its transactions; sometimes the server has done so before."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
     with connect(fresh.info.dsn) as writer:

@@ -114,7 +114,7 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
 
 
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
-    """Not by another one, which its parts would not know of."""
+    """Another key is not used, because the parts would not know it."""
     make(fresh, "")
     batch = scalar(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
     split = (
@@ -169,7 +169,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
 
 
 def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:
-    """What was proved of the column is kept, and its sequence is not locked."""
+    """The proof about the column is kept, but its sequence is not locked."""
     make_ordered(fresh)
     read = "SELECT n FROM feed_read('z', null::t, 2)"
     run(fresh, read, "BEGIN", read, read)
@@ -181,7 +181,7 @@ def test_a_sequence_that_another_session_changes(fresh: Connection, other: Conne
 
 
 def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
-    """A batch ends after the last row that was read: by the columns of the table as they are now."""
+    """A batch ends after the last row that was read, according to the present columns of the table."""
     fresh.execute(WITH_DROPPED_COLUMNS.encode())
     for first in (0, 20):
         values = f"SELECT '2020-06-20'::date + g, g + 0.10, g FROM generate_series({first}, {first + 19}) AS g"

@@ -1,4 +1,4 @@
-"""What the owner of a database puts into the state, as a restore does: checked when it is used, never executed."""
+"""State inserted by the owner of a database, as a restore does, is checked when used, and never executed."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -20,8 +20,8 @@ from sql_edition import BUILT, TESTED, create
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-# Who inserts into the state: the owner of the database. Into that of the SQL edition every role may, what is of its own
-# tables and feeds.
+# The role that inserts into the state is the owner of the database. In the SQL edition every role may insert state of
+# its own tables and feeds.
 IS_SQL = TESTED == "sql"
 OWNER = "mallory" if IS_SQL else "alice"
 OWNERS = ("mallory",) if IS_SQL else READERS
@@ -99,16 +99,14 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """ + ("GRANT SELECT ON alice.t TO mallory;" if IS_SQL else "")
 
-SYSTEM = (
-    "(SELECT system_identifier::text FROM pg_control_system())"  # of this server: then a role is known by oid alone
-)
+SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # this server: roles are identified by OID
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
-# What is inserted is known for it, and not used before the owner of the table accepts it: here it is taken for what the
-# extension wrote, as if that were all there is between mallory and the others.
+# Inserted state is marked, and not used before the owner of the table accepts it. Here it counts as written by the
+# extension, as if nothing else protected others from mallory.
 TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
 
-# What no feed_enable() would have let through.
+# Relations that feed_enable() would have refused.
 WRONG = (
     "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
     "evil.loud", "evil.t_pkey", "alice.bare", "pg_class", "pg_authid", "pg_largeobject", "information_schema.tables",
@@ -116,7 +114,7 @@ WRONG = (
     "pg_stat_activity", "feeds",
 )  # fmt: skip
 OWN = tuple(relation for relation in WRONG if "evil" in relation)
-# Their columns, the base, and whether the index is partial; SQL for a row of feed_table behind the relation.
+# Their columns, the base, and whether the index is partial; SQL for the columns of feed_table after the relation.
 DESCRIPTIONS = (
     "'id', true, false, '{id}', 0, false",
     "'id', true, false, '{id}', 281474976710655, true",
@@ -148,13 +146,14 @@ PENDING = (
 
 
 class State(NamedTuple):
-    mallory: Connection  # who owns the database
+    mallory: Connection  # the owner of the database
     sessions: dict[str, Connection]
 
 
 @pytest.fixture(scope="module")
 def state(server: Installation) -> Iterator[State]:
-    with Cluster(server, BUILT) as running, ExitStack() as stack:  # of its own, since roles are the whole server's
+    # a separate server, because roles belong to the whole server
+    with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         dsn = stack.enter_context(database(running, "ALTER DATABASE {database} OWNER TO mallory"))
         users = (*READERS, "monitor", "mallory")
@@ -212,13 +211,13 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 9  # of these calls
+GIVE_ROWS = 9  # how many of these calls return rows
 
 
 def forge(
     state: State, relation: str, description: str, position: str, pending: str, owner: str, shares: str = "NULL"
 ) -> bool:
-    """Rows as a restore would bring them; whether the tables take them."""
+    """Insert rows as a restore would; True if the tables accept them."""
     oid, role = f"{literal(relation)}::regclass", f"'{owner}'::regrole, '{owner}', {SYSTEM}"
     movers = ", ".join(f"ROW('{role}'::regrole, '{role}')" for role in ("bob", "mallory"))
     movers = f"ARRAY[ROW(0, '\"'), NULL, {movers}]::inorder_internal.role_ref[]"
@@ -248,19 +247,19 @@ def forget(state: State) -> None:
 
 
 def is_attacked(state: State) -> bool:
-    """Also by what was rolled back since."""
+    """True if an attack has run, even one that was rolled back since."""
     return bool(value(state.mallory, "SELECT is_called FROM evil.calls"))
 
 
 def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
-    """The rows that a call gives, which attacks nobody; none if it fails for another reason than its text."""
+    """The rows of a call, which must not attack; empty if it fails for another reason than its text."""
     session, rows = state.sessions[user], []
     try:
         with session.transaction(force_rollback=True):
             execute(session, PATH)
             rows = session.execute(call.encode()).fetchall()
     except psycopg.Error as error:
-        refused = error.sqlstate or "XX"  # 42703: what is forged names a column that is not there
+        refused = error.sqlstate or "XX"  # 42703: the forged text names a column that does not exist
         assert not refused.startswith("XX") and (refused == "42703" or refused not in MOVED), f"{call}: {error}"
     assert not is_attacked(state), f"{user}: {call}"
     return rows
@@ -460,7 +459,7 @@ def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
 
 
 def test_a_feed_has_one_state(state: State) -> None:
-    """By a row of a higher seq it would be another one, which feed_rebase() by its owner accepts."""
+    """A row with a higher seq would be another state, as accepted by its owner in feed_rebase()."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     for seq in (-1, 0, 1, 9223372036854775807):

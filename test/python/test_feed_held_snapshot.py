@@ -30,12 +30,12 @@ HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """Of a look with so many new rows, and of each view."""
+    """Pages touched by a look with so many new rows, and by each view."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """How many pages it touches, the first of all included, with so many new rows."""
+    """Pages touched, including those of the first look, with so many new rows."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     execute(connection, insert, look, insert)
     return explained(connection, look)
@@ -76,7 +76,7 @@ def test_a_poll_touches_as_many_pages_as_before(
 
 
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
-    """Of few batches in many pages: by statistics the index of all batches seems to be as good as that of shares."""
+    """A share has few batches in many pages: by statistics the index of all batches seems as good as its own."""
     execute(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         "SELECT feed_create('f', 't', partition_by => 'n', shares => 256)",

@@ -34,7 +34,7 @@ MAKE = """
     RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other');
     SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
-# What another session does, and the number of rows, or the SQLSTATE, of the next poll of the feed of a role
+# Statements of another session, and the number of rows, or the SQLSTATE, of the next poll of a role's feed.
 CHANGES = [
     ("reader", "INSERT INTO s.t DEFAULT VALUES", 1),
     ("reader", "SELECT pg_current_xact_id()", None),
@@ -155,7 +155,7 @@ def test_a_commit_of_others_costs_one_who_waits_no_look(reader: Connection, fres
 
 
 COUNT = "SELECT exact_count('s.t')"
-# What another session does, and what the next count is: more rows, or an SQLSTATE
+# Statements of another session, and the change of the next count, or its SQLSTATE.
 COUNT_CHANGES = [
     ("INSERT INTO s.t DEFAULT VALUES", 1),
     ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),

@@ -1,4 +1,4 @@
-"""What is permitted by an answer: a snapshot that does not show the newest rows and feeds gives none."""
+"""Answers permit actions; a snapshot that does not show the newest rows and feeds gives no answer."""
 
 import pytest
 from inorder.connection.database import Connection, connect
@@ -91,7 +91,7 @@ def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, othe
 def test_a_number_that_came_meanwhile_is_not_used_again(
     fresh: Connection, other: Connection, frees: str, level: str
 ) -> None:
-    """Who frees a name knows the last number under it."""
+    """A session that frees a name knows the last batch number under it."""
     run(fresh, *FROM_CLOCK, *PARTS, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
     assert scalar(other, "SELECT count(*) FROM t") == 21

@@ -30,7 +30,7 @@ ATTACHED = ("ALTER TABLE t DETACH PARTITION t_1", "ALTER TABLE t ATTACH PARTITIO
 OFF, ON = SWITCH.format("t", "DISABLE"), SWITCH.format("t", "ENABLE ALWAYS")
 OFF_BELOW, ON_BELOW = SWITCH.format("t_1", "DISABLE"), SWITCH.format("t_1", "ENABLE ALWAYS")
 UNGUARDED = (OFF, f"INSERT INTO t {FORGED}", ON)
-# What the transaction does before the read, and after it.
+# Statements of the transaction before the read, and after it.
 CHANGES = {
     "attached": (ATTACHED, (ATTACHED[0], f"INSERT INTO t_1 {FORGED}", ATTACHED[1])),
     "guard": ((OFF, ON), UNGUARDED),
@@ -44,7 +44,7 @@ LATER = (
 )  # fmt: skip
 
 
-# Whether counts are kept of what the tables are now.
+# True if the kept counts belong to the present tables.
 VALID = """
 SELECT bool_and((inorder_internal.known_part(t, p.part)).part IS NOT NULL)
 FROM inorder_internal.count_part AS p JOIN inorder_internal.feed_table AS t ON t.relation = p.relation

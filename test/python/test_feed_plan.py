@@ -1,4 +1,4 @@
-"""What a read touches, and keeps: few blocks of the index, whatever the planner is told, by the server's counters."""
+"""Reads touch few blocks of the index, and keep little, whatever the planner is told, by the server's counters."""
 
 import re
 from collections.abc import Iterator
@@ -141,7 +141,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
 
 @pytest.mark.editions
 def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -> None:
-    """What takes a lock that writers wait for asks the index of the others."""
+    """A call whose lock makes writers wait examines the index of older rows before it takes the lock."""
     execute(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
     *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
     execute(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
@@ -151,7 +151,7 @@ def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -
 
 
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
-# Blocks in which a piece may be, where the rows of a table lie in the order of the column.
+# Blocks that a piece may touch if the rows of a table lie in the order of the column.
 ORDERED_HEAP, ORDERED_INDEX = 120, 120
 
 
@@ -253,7 +253,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
 
 @pytest.mark.editions
 def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
-    """Of a function with a polymorphic argument PL/pgSQL keeps a compiled copy for each row type."""
+    """PL/pgSQL keeps a compiled copy of a function with a polymorphic argument for each row type."""
     execute(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
     compiled = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contexts WHERE name = 'PL/pgSQL function'"

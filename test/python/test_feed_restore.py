@@ -205,7 +205,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
     with connect(dsn_of(young, "plain", OWNER)) as connection:
         for table in ALL.values():
             connection.execute("SELECT feed_rebase(%s)", [table])
-        kept = 2 * len(ALL) + 1  # not those of the reader
+        kept = 2 * len(ALL) + 1  # the reader's feed is not among them
         for state in ("feed", "feed_state"):
             assert scalar(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
         again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
@@ -272,7 +272,7 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
 
 
 def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """By the column of that name, which has another number; what came since is of the next set."""
+    """The column is found by its name, at another number; rows that came since belong to the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
     with copy_of("template1", cluster, "in_order") as connection:

@@ -1,4 +1,4 @@
-"""What a restore brought is refused, read and written, until somebody accepts it; however far transaction ids go on."""
+"""Restored state is not read or written until somebody accepts it, however far transaction IDs advance."""
 
 from collections.abc import Iterator
 from pathlib import Path

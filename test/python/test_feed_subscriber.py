@@ -199,7 +199,7 @@ MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
 def change_unread(pair: Pair, source: Connection) -> None:
-    """What a publisher does to a table that it has taken back from its feeds comes, too."""
+    """Changes by the publisher to a table that it has taken back from its feeds are replicated, too."""
     source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
     source.execute("INSERT INTO numbers (id, n) SELECT g, g FROM generate_series(1, 9) AS g")
     source.execute("UPDATE numbers SET xact = 7 WHERE n = 1; DELETE FROM numbers WHERE n > 5")
@@ -208,7 +208,7 @@ def change_unread(pair: Pair, source: Connection) -> None:
 
 
 def check_live(target: Connection) -> None:
-    """Nothing of another server comes, and nothing goes, whoever may set the role."""
+    """No row of another server arrives, and none is deleted, whoever may set the role."""
     target.execute("SET session_replication_role = replica")
     for forged in (
         "INSERT INTO keys (id) VALUES ('00000000-0001-8000-8000-000000000000')", "DELETE FROM keys",

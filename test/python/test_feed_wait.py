@@ -109,7 +109,7 @@ def test_others_change_the_table_meanwhile(
 
 
 def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
-    """What would be the reader's error is the error of one who waits, when it comes; and the session goes on."""
+    """An error of the reader's ends the wait when it occurs, and the session continues."""
     woken = aside.submit(lambda: scalar(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
     with writer.transaction():
@@ -174,7 +174,7 @@ OUT_OF_RANGE = [
 
 
 def test_a_timeout_out_of_range(waits: Waiting) -> None:
-    """Of at most a second, so that VACUUM does not feel it."""
+    """The timeout is at most a second, which hides the wait from VACUUM."""
     for timeout, code, text in OUT_OF_RANGE:
         with pytest.raises(psycopg.Error, match=text) as caught:
             waits(timeout)
@@ -182,7 +182,7 @@ def test_a_timeout_out_of_range(waits: Waiting) -> None:
 
 
 def test_a_timeout_of_months_and_days(waits: Waiting) -> None:
-    """An interval equal to no time at all, which would end a day later."""
+    """An interval that equals zero would end a day later."""
     assert not waits("'1 month -30 days'") and not waits("'30 days -1 month'")
 
 

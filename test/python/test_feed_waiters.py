@@ -16,7 +16,7 @@ CALLS = {
     "reader": "SELECT reader_next_batch('{table}', reader_start('{table}'), 10)",
     "count": "SELECT exact_count('{table}')",
 }
-# What the owner does to a table that is locked.
+# Changes by the owner of a locked table.
 CHANGES = {
     "feed_rebase": "SELECT feed_rebase('{table}', 1000000)",
     "feed_enable": "SELECT feed_enable('{table}')",

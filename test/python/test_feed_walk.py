@@ -1,4 +1,4 @@
-"""What follows a position, by a plan that is kept or by a query: the same rows, in pieces of any size, and all."""
+"""Rows after a position, by a kept plan or by a query: the same, complete, in pieces of any size."""
 
 import random
 
@@ -77,7 +77,8 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             write([a, b, c], chance, kind != "dropped", is_number)
             limit = chance.randrange(1, 12)
             execute(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
-            before = value(fresh, CALLS.format("found"))  # by what has parts of transactions, of numbers
+            # called for positions within a transaction, in tables with numbers
+            before = value(fresh, CALLS.format("found"))
             rows = [row for (row,) in fresh.execute(READ.format(limit).encode())]
             is_asked = value(fresh, CALLS.format("found")) != before
             assert TESTED == "sql" or is_number or not is_asked

@@ -109,7 +109,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
 
 
 def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
-    """By transactions, and resetting the session after each: clients share sessions, and have another each time."""
+    """The pooler works by transaction, and resets sessions: clients share sessions, and get another one each time."""
     insert(feed, 3)
     reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
     with pooled(cluster, shared_folder, more=reset) as port:

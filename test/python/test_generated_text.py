@@ -40,15 +40,15 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# Where a text names what a type is by what stands in its place, but for an element of a null array: no condition
-# of a domain is evaluated; and what is ours.
+# A type named by what stands in its place, except for an element of a null array (which evaluates no condition of a
+# domain), and except for types of ours.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
-# What calls a cast to json for each value of a type that is not the server's.
+# Functions that call a cast to json for each value of a type that is not the server's.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
 COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
-# Of rows that are ours.
+# Queries whose rows are ours.
 OUR_ROWS = {"feeds", "tail_start"}
 ONE, GAPS = "'{[3,9)}'", "'{[3,9),[20,30),[1000,2000)}'"
 BATCHES = (
@@ -58,7 +58,7 @@ BATCHES = (
     f"ROW(1, {ONE}, 3, key, 3, key, NULL, NULL, NULL)",
     "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
 )
-# What makes text, for a table t whose key is in key; and whether it is a query over the table.
+# Calls that make text, for a table t whose key is in key; and whether the text is a query over the table.
 QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
     *(f"inorder_internal.batch_query(t, NULL, {b}::public.feed_batch, '''1''::pg_catalog.int4', {order})"
@@ -235,13 +235,13 @@ def filled(text: str, schema: str = "public") -> str:
 def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
     texts = {name: text.as_string() for name, text in queries().items() if name not in OUR_ROWS}
     assert len(texts) > 50
-    # Of names in the catalog, of numbers and of batches, never of a value in a table.
+    # These make json of names in the catalog, of numbers and of batches, never of a value in a table.
     of_names = {"reader_columns": [f"function pg_catalog.json_{name}" for name in ("agg", "agg", "build_array")]}
     assert {name: found for name, text in texts.items() if (found := foreign(filled(text)))} == of_names
 
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
-    """Calls of public functions for which another role could put one of the same name beside them that fits better."""
+    """Calls of public functions next to which another role could create a better match of the same name."""
     script = ";\n".join([sql_source().removesuffix(";\n"), *texts])
     return [f"{subject}: {what}" for _, subject, what in exact_calls(script)]
 
@@ -251,9 +251,9 @@ def test_calls_of_the_tool_are_exact() -> None:
 
 
 def test_no_source_makes_text_with_the_name_of_a_type() -> None:
-    """Or of a collation or an operator: they are looked up again when the text is parsed.
+    """Names of collations and operators are not used either: all are looked up again when the text is parsed.
 
-    But for DO blocks, which run once, while the install script makes what they name.
+    DO blocks are an exception, because they run once, while the install script creates the objects that they name.
     """
     sources = [path for folder in ("sql", "src", "inorder") for path in (ROOT / folder).rglob("*.[cs]*")]
     assert len(sources) > 100

@@ -1,4 +1,4 @@
-"""What a read stands on: nothing that happens to the table between two reads, or before one, loses rows silently."""
+"""The ground of a read: no change of the table, between two reads or before one, loses rows silently."""
 
 from concurrent.futures import ThreadPoolExecutor
 

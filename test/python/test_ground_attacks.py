@@ -264,7 +264,7 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
 
 
 def test_a_schema_gets_another_name(place: Place) -> None:
-    """By its name a table is known again after a restore, so the position has the present one, not the proved one."""
+    """After a restore a table is found by its name; therefore the position has the present name, not the proved one."""
     owner, reader = place.make(PLAIN), place.session()
     names = (
         "SELECT m.name FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS s ON s.feed = f.id, "
@@ -354,7 +354,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
 def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
     assert scalar(reader, READS["count"]) == 4
-    run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # of which all proofs end
+    run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # invalidates all proofs
     run(owner, "BEGIN", "LOCK TABLE pg_trigger", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
     with blocked(state, reader, READS["count"]) as counted:
         run(owner, "COMMIT")
@@ -362,7 +362,7 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     assert state(reader, READS["count"]) == GROUND
 
 
-# VACUUM calls the function of a BRIN index, labelled immutable, in a transaction that is in no snapshot.
+# VACUUM calls the function of a BRIN index, declared immutable, in a transaction that is in no snapshot.
 IN_VACUUM = (
     "CREATE FUNCTION writes() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {}; END $$",
     "CREATE FUNCTION expression(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "

@@ -1,4 +1,4 @@
-"""What a server that cannot be trusted does to the tool: it ends, with a message that no terminal obeys."""
+"""Attacks by an untrusted server on the tool: it ends, with a message that no terminal obeys."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ from waiting import PATIENCE
 
 pytestmark = pytest.mark.server
 
-NAMED = '"a\n\x1b[2JHINT:  Run this."'  # of a table, by its owner
+NAMED = '"a\n\x1b[2JHINT:  Run this."'  # name of a table, chosen by its owner
 COMMANDS = (
     "tail events --position p", "tail events --position c --format csv", "tail events --position b --format binary",
     "tail --feed f", "tail --feed f --format csv",
@@ -88,7 +88,7 @@ def test_text_that_is_not_utf8(lied: Lied) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
-    """By chance, of the command."""
+    """The attacks are random, with the command as the seed."""
     wrong = []
     for number in range(LIES):
         liar = Liar(sum(command.encode()) + number, 40)

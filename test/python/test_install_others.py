@@ -26,7 +26,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
-OBEYED = "n\x1b[31m\ninorder: removed"  # by a terminal, if a name is printed as it is
+OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed as it is
 SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 

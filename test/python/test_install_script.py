@@ -12,7 +12,7 @@ import script_rules as rules
 from script_rules import RULES, Finding, Found
 from sources import ROOT, SQL_FILES, sql_source
 
-# What a rule finds and may stay: rule or code of pgspot, object, and why.
+# Findings that are allowed: rule or code of pgspot, object, and the reason.
 ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
 ALLOWED: dict[tuple[str, str], str] = {
     ("no_schema_in_text", "DO function _extschema_.uuid_v1_skipsupport(internal)"): ONCE,
@@ -173,7 +173,7 @@ def unexpected(findings: list[Finding]) -> str:
 
 
 def test_every_source_is_joined() -> None:
-    """Or it is an update from an earlier version."""
+    """All other files are of an edition, a release or an update."""
     others = [ROOT / "sql" / name for name in ("plain", "released", "update")]
     assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(others)} == set(SQL_FILES)
 

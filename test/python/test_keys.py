@@ -57,7 +57,7 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
     assert scalar(connection, statement, MANY) == MANY
 
 
-# By another AES, one block at a time: contrib's.
+# The mask computed with pgcrypto's AES, one block at a time.
 MASK_BY_PGCRYPTO = """
 CREATE FUNCTION pg_temp.mask(id uuid, key bytea) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
@@ -81,7 +81,7 @@ def can_mask(connection: Connection) -> None:
 
 
 def test_masks_compile_with_openssl(server: Installation) -> None:
-    """Also with the headers of a server that was built without, as the embedded one."""
+    """The headers may be of a server that was built without OpenSSL, such as the embedded one."""
     if not server.can_build() or not Path("/usr/include/openssl/evp.h").exists():
         pytest.skip("no headers of the server, or of OpenSSL")
     command = [*server.compiler.split(), "-fsyntax-only", "-Wall", "-Werror", "-DUSE_OPENSSL=1", f"-I{server.headers}"]
@@ -189,7 +189,7 @@ def test_leaf_density_of_ordered_keys_from_many_sessions(
 
 
 def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Installation) -> None:
-    """What would need a transaction id is an error with a code; readers and the other generators work."""
+    """Functions that need a transaction ID raise an error with a code; readers and the other generators work."""
     with Cluster(server) as standby:
         standby.start(SETTINGS)
         with connect(standby.dsn) as connection:

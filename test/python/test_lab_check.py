@@ -249,7 +249,7 @@ with psycopg.connect("", autocommit=True) as connection:
 
 
 def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is prepared would keep its locks, and removing the table would wait for them."""
+    """A prepared transaction would keep its locks, and removing the table would wait for them."""
     monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=10s")
     way = Way("program", "program", program=shlex.join([sys.executable, "-c", UNTIL_PREPARED]))
     with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
@@ -261,7 +261,7 @@ def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatc
 def test_others_can_see_and_replay_the_shortest_schedule(
     server: Installation, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Data, page and script have it; each line of the script, entered where it says, does on any server the same."""
+    """Data, page and script contain it; each line of the script has the same effect on any server."""
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     words = "--schedules 5 --load 0.1s --fail-on lost,twice --format json --script lost.sql --html page.html"
     done = inorder("lab", "check", "--sql", poll, *words.split(), folder=tmp_path, server=server)

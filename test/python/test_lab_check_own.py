@@ -64,7 +64,7 @@ def owned(connection: Connection) -> list[object]:
 
 
 def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
-    """Of a role that owns its database, with the extension in a schema whose name has to be quoted."""
+    """The role owns its database, and the extension is in a schema whose name must be quoted."""
     program = shlex.join(["sh", "-c", PROGRAM, str(server.program("psql"))])
     documented = str(ROOT / "bench" / "readers" / "documented.toml")
     poll = r"SELECT id FROM events WHERE '\' <> '' AND id > :last"
@@ -75,7 +75,7 @@ def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: I
     assert done.returncode == 0, done.stderr
     assert "logical decoding: left out, since wal_level is not logical" in done.stderr
     found = {one["reader"]: "lost" in one["faults"] for one in json.loads(done.stdout)}
-    # What dlt loses, one schedule of each case does not show; the random load may.
+    # One schedule of each case does not show the rows that dlt loses; the random load may.
     assert found.pop("dlt") is not None
     assert found == {"id": True, "feed": False, "sql": True, "program": False}
     notes = {case["case"]: case["note"] for case in json.loads(done.stdout)[0]["cases"]}

@@ -134,9 +134,9 @@ def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
 def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     metrics, series = run.metrics, run.series
     assert metrics["inserts"] == INSERTS
-    assert metrics["full_page_images"] > 100  # without a checkpoint before, the second would have few
-    assert metrics["index_reads"] > INSERTS / 2  # 1 MB of shared buffers hold a part of 2.5 MB of index
-    # What pg_waldump finds is what the server has counted, but for the checkpoint's own records at the edges.
+    assert metrics["full_page_images"] > 100  # without the checkpoint before, the second run would have few
+    assert metrics["index_reads"] > INSERTS / 2  # shared buffers of 1 MB hold a part of the index of 2.5 MB
+    # pg_waldump finds the amount that the server has counted, except for the checkpoint's own records at the edges.
     assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
     assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
     assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
@@ -144,9 +144,9 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     assert times and times == sorted(times) and times[0] > 0
     read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
     assert (read is not None) == (written is not None) == has_io_counters
-    if read is not None and written is not None:  # of the whole server: the catalogs' blocks, too
+    if read is not None and written is not None:  # for the whole server, including blocks of the catalogs
         assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
-        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most blocks that go have been changed
+        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most evicted blocks have been changed
 
 
 @pytest.mark.server
@@ -168,7 +168,7 @@ def test_fill_and_measure(server: Installation) -> None:
                 connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
                 for kind in PLAN.kinds
             ]
-    assert again == [(ROWS + INSERTS,)] * 2  # also where two turns had made more of it
+    assert again == [(ROWS + INSERTS,)] * 2  # the table is recreated, although two turns had enlarged it
     assert filled["random"].metrics["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
     for run in runs:

@@ -34,7 +34,7 @@ from tool import LabRun, inorder
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
-OBEYED = '"a\x1b[2J\nHINT: b"'  # by a terminal, if a name is shown as it is
+OBEYED = '"a\x1b[2J\nHINT: b"'  # a terminal would obey this name if it were shown as it is
 NAMED = f"shop.{OBEYED.replace('a', 't', 1)}"
 TABLES = f"""
 CREATE SCHEMA shop;
@@ -252,7 +252,7 @@ BEGIN
 END $$;
 """
 COLUMNS = "(id uuid, n int, PRIMARY KEY (id, n))"
-# What is made, and on what an owner makes an index, which the planner evaluates though a query only counts rows.
+# Tables, and the one on which the owner creates an index, which the planner evaluates even if a query only counts rows.
 TRAPPED = {
     "public.plain": (
         f"CREATE TABLE public.plain {COLUMNS}; ALTER TABLE public.plain OWNER TO shop_other",
@@ -332,14 +332,14 @@ def test_checks_are_not_planned(shop: str) -> None:
             session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
 
 
-SECOND = {  # what a server says, by its function that says so: it ends the statement it is put into and begins another
+SECOND = {  # function of a server -> its false answer, which ends the statement that includes it and begins another
     "pg_get_constraintdef(oid)": "'CHECK (true)); ' || {second}",
     "pg_get_indexdef(oid)": "pg_catalog.honest($1) || '; ' || {second}",
     "pg_get_expr(pg_node_tree, oid)": "'1) STORED); ' || {second}",
     "pg_get_partkeydef(oid)": "'HASH (id); ' || {second}",
     "format_type(oid, int4)": "CASE $1 WHEN 21 THEN 'int); ' || {second} ELSE pg_catalog.honest($1, $2) END",
 }
-ALONE = {  # the same in one statement
+ALONE = {  # the same attack within one statement
     "pg_get_constraintdef(oid)": "$$CHECK (pg_read_file('PG_VERSION') <> '')$$",
     "format_type(oid, int4)": "CASE $1 WHEN 21 THEN $$int DEFAULT lo_import('/')$$ ELSE pg_catalog.honest($1, $2) END",
 }
@@ -362,11 +362,11 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 def test_what_a_server_says_runs_nothing_here(
     cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
-    make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # and no extension
+    make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # without an extension
     monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
     file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
-    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # which reads what it is given, or COPY may fail
+    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input, without which COPY may fail
     with connect(cluster.dsn) as session:
         session.execute(second.encode())
         assert file.exists()
@@ -401,7 +401,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
-    """What the table's server says would run as that role."""
+    """Answers of the table's server would run as that role."""
     with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match="--dsn: 'postgres' may read files"):
         LikeExperiment.adapt(PLAN, own.found)
 
@@ -493,7 +493,7 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
     ],
 )
 def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
-    """Or it is none of them."""
+    """No key is offered for other columns."""
     found = key_column(kind, ShapeColumn("id", type_name))
     assert found.startswith(expected) and bool(found) == bool(expected)
 

@@ -26,7 +26,7 @@ def nothing_measured(plan: NoisePlan) -> Result:
 def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: int = 1) -> Result:
     generator, result = np.random.default_rng(seed), nothing_measured(plan)
     for number in range(1, plan.rounds + 1):
-        load = generator.lognormal(0, 0.5)  # of the whole round
+        load = generator.lognormal(0, 0.5)  # the same for the whole round
         for name in plan.copies():
             speed = 1000 * load * generator.lognormal(0, deviation) * (shift if name.endswith("_b") else 1.0)
             result.runs.append(Run("insert", name, plan.rows, number, {"tps": float(speed)}))

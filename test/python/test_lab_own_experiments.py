@@ -83,13 +83,13 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
 def test_readers_beside_an_open_transaction(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it holds back of the horizon's rows is not lost, nor counted when it comes in the next round.
+    """Rows that the horizon reader holds back are not lost, and are not counted when they come in the next round.
 
-    And a wait is not by how much this machine's clock is wrong; there is none where that is not known.
+    Waits do not include the error of this machine's clock, and are left out if that is unknown.
     """
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 5000)
-    # Known to that, however busy the machine is.
+    # A wide tolerance, because a busy machine reads the server's clock less exactly.
     monkeypatch.setattr("inorder.lab.experiments.reader.CLOCK_ERROR", 0.9)
     plan = ReaderPlan(writers=4, seconds=1)
     rounds: list[dict[str, Metrics]] = []

@@ -100,9 +100,9 @@ def test_what_is_run_is_what_is_said(server: Installation) -> None:
         cached = bench.load("insert", "cache_100", 110, 1)
         assert 0 < cached["gaps"] < 110 * 100 and (cached["gaps"] + cached["transactions"]) % 100 == 0
         bulk = [bench.bulk(kind) for kind in plan.kinds]
-        assert bulk[1]["gaps"] == 0 <= bulk[2]["gaps"] < 100  # of this statement alone
+        assert bulk[1]["gaps"] == 0 <= bulk[2]["gaps"] < 100  # only this statement counts
         constant, each, hundred = (metrics["wal_records"] for metrics in bulk)
-        # Of 9,600 values: CACHE 1 logs 1 + 32 at once and goes on from there, CACHE 100 logs 100 at each refill.
+        # For 9,600 values, CACHE 1 logs 1 + 32 at once and continues from there; CACHE 100 logs 100 at each refill.
         assert 9600 / 33 - 5 <= each - constant <= 9600 / 32 + 20
         assert 96 / 2 <= hundred - constant <= 96 + 20
         with pytest.raises(InorderError, match="instead of"):

@@ -115,7 +115,7 @@ def test_transactions_are_in_order_across_the_end_of_32_bits(server: Installatio
             assert numbers[0] > 2**31 > numbers[-1]
 
 
-# --- what each form does to a server ------------------------------------------
+# --- effects of each form on a server ------------------------------------------
 
 
 class Few(WritersExperiment):

@@ -43,7 +43,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def circle(needed: dict[str, set[str]]) -> set[str]:
-    """What cannot be put into an order.
+    """The nodes that cannot be ordered because of circles.
 
     >>> sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
     ['a', 'b', 'c']
@@ -179,7 +179,7 @@ IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """What a source must not use: what is in a folder above its own."""
+    """Sources used from folders above the source's own, which is not allowed."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 
@@ -192,7 +192,7 @@ TEXTS = {path: COMMENT.sub("", path.read_text()) for path in C_FILES}
 
 
 def defined(path: Path) -> list[str]:
-    """What others may use of a file."""
+    """Names that a file offers to others."""
     if path.suffix == ".c":
         return FUNCTION.findall(TEXTS[path])
     return [name for names in IN_HEADER.findall(TEXTS[path]) for name in names if name]
@@ -203,7 +203,7 @@ def users_in_c() -> dict[str, set[str]]:
     places = {name: part_of(path) for path in C_FILES for name in defined(path)}
     used: dict[str, set[str]] = {part_of(path): set() for path in C_FILES}
     for path, text in TEXTS.items():
-        # A declaration is no use.
+        # A declaration does not count as a use.
         words = re.findall(r"\w+", re.sub(r'"(?:[^"\\]|\\.)*"|^extern [^{}]*?;$', "", text, flags=re.M))
         included = {name for name in re.findall(r'#include "([\w/]+)\.h"', text) if name in used}
         used[part_of(path)] |= (included | {places[word] for word in words if word in places}) - {part_of(path)}
@@ -211,7 +211,7 @@ def users_in_c() -> dict[str, set[str]]:
 
 
 def test_there_is_no_circle_in_c() -> None:
-    """By what they use, not only by what they include."""
+    """Circles are found by the names used, not only by includes."""
     assert circle(users_in_c()) == set()
 
 
@@ -222,7 +222,7 @@ def test_no_source_in_c_uses_a_higher_layer() -> None:
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
 SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
 SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
-# What every file made, in what order it may be called, is what these say, last.
+# These files run last, and contain grants and calls for objects of all files.
 RIGHTS = ("revoke", "rights")
 
 
@@ -244,7 +244,7 @@ def users_in_sql() -> dict[str, set[str]]:
 
 
 def test_there_is_no_circle_in_sql() -> None:
-    """Of files: make joins them in an order in which none uses a later one, but for what is looked up when it runs."""
+    """No file uses a later one in the order in which make joins them, except for names looked up at run time."""
     assert circle(users_in_sql()) == set()
 
 

@@ -1,4 +1,4 @@
-"""What is read under a lock is read in a snapshot that was taken after it: a call that waited knows what happened."""
+"""Data read under a lock are read in a snapshot taken after it: a call that waited knows what happened."""
 
 import pytest
 from inorder.connection.database import Connection

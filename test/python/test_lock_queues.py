@@ -40,7 +40,7 @@ def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
 
 
 def queue(owner: Connection, stranger: Connection, command: str, table: str) -> tuple[bool, str]:
-    """Whether a command of the stranger's, which fails, waits for a table that is in use; and with what others end."""
+    """True if a failing command of the stranger waits for a table in use; and the SQLSTATE of calls behind it."""
     statement, use = (text.format(table=table) for text in (QUEUES[command][0], USE[QUEUES[command][1]]))
     run(owner, "BEGIN", use)
     with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -97,7 +97,7 @@ STATE_USERS = (
 
 
 def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Connection, stranger: Connection) -> None:
-    """Who has inserted into the table before in the session does not."""
+    """A session that has already inserted into the table does not wait."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
         run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")

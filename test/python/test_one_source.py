@@ -1,4 +1,4 @@
-"""What stands in one place only: texts of errors, queries and constants, of C and of both editions in SQL."""
+"""Texts that stand in one place only: errors, queries and constants, of C and of both editions in SQL."""
 
 import re
 
@@ -7,9 +7,9 @@ from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 IN_SQL = re.compile(r"'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*")
-# Shorter ones are names.
+# Shorter texts are names.
 LEAST = 25
-# Of the ports, which have two implementations: keys, transactions, the guard, the state, and proof and rows.
+# Texts of the ports, which have two implementations: keys, transactions, the guard, the state, and proof and rows.
 OF_PORTS = {
     "10889-08-02 05:31:50.655999+00",
     "A key holds 48 bits of transaction number.",

@@ -1,4 +1,4 @@
-"""What docs have for other programs: rules of Prometheus and panels over samples of inorder feeds, units of systemd."""
+"""Files for other programs in docs: rules and panels of Prometheus over samples of inorder feeds, units of systemd."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from inorder.feeds.formats import GAUGES, LABELS
 from conftest import text
 from examples import blocks
 
-OTHERS = {"node_textfile_mtime_seconds"}  # by node_exporter, of the file of samples
+OTHERS = {"node_textfile_mtime_seconds"}  # made by node_exporter for the file of samples
 UNITS = [
     ("docs/tail.md", "/usr/local/bin/inorder tail events --position"),
     ("docs/clients/README.md", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
@@ -60,7 +60,7 @@ def test_the_dashboard_shows_gauges() -> None:
 
 
 def complaints(verify: str, unit: Path) -> list[str]:
-    """What systemd says of a unit, or an instance of it. Where it does not run it may fail for other reasons."""
+    """Messages of systemd about a unit or its instance. Without a running systemd it may fail for other reasons."""
     done = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False)
     return [line for line in done.stderr.splitlines() if unit.stem in line]
 

@@ -1,4 +1,4 @@
-"""What depends on who runs the tests, once more by a user who is not root and whose name is no role of a server."""
+"""Tests that depend on their user, run again by one who is not root, and whose name is no role of a server."""
 
 import os
 import pwd

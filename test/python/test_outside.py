@@ -1,4 +1,4 @@
-"""What comes from outside a table: partitions on other servers, sessions within sessions, triggers on commands."""
+"""Influences from outside a table: partitions on other servers, nested sessions, event triggers."""
 
 import pytest
 from inorder.connection.database import Connection

@@ -1,4 +1,4 @@
-"""What runs as the owner of the state: PL/pgSQL keeps plans for the session, whoever had them made."""
+"""Code that runs as the owner of the state: PL/pgSQL keeps plans for the session, whoever caused their creation."""
 
 import re
 
@@ -11,18 +11,18 @@ from attack import execute
 
 pytestmark = pytest.mark.server
 
-# What a caller can execute by its oid, although not by its name.
+# Functions that a caller can execute by OID, although not by name.
 EXECUTABLE = """SELECT p.proname, p.prosrc, p.proconfig FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
                 CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
                 WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname = 'plpgsql'
                   AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'"""
-# What is parsed otherwise under another setting: standard_conforming_strings and backslash_quote,
-# transform_null_equals, array_nulls, DateStyle and IntervalStyle.
+# Text whose meaning depends on a setting: standard_conforming_strings and backslash_quote, transform_null_equals,
+# array_nulls, DateStyle and IntervalStyle.
 DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", r"'[^']*'::(?:interval|date|time)")
 
 
 def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
-    """A caller who executes it under settings of hers leaves plans that the owner's side would use."""
+    """A caller who executes it under other settings leaves plans that the owner's side would use."""
     with connect(cluster.dsn) as connection:
         found = connection.execute(EXECUTABLE.encode()).fetchall()
     # A function that callers need not execute is not to be among them.
@@ -31,13 +31,13 @@ def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster
     }  # fmt: skip
     for name, body, settings in found:
         if name == "time_steps":
-            continue  # of uuid_time_partitions(), which runs as the caller
+            continue  # used by uuid_time_partitions(), which runs as the caller
         assert settings == ["search_path=pg_catalog, pg_temp"], name
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions with a body that names are looked up in when they are called, on the path that is then set, and for whom:
-# somebody else than the owner, or what a session of another runs, as a trigger or a constraint.
+# Functions without a fixed path whose bodies look up names when called, and that run for somebody else than the owner:
+# a role may execute them, or a trigger or a constraint runs them in another's session.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
                 AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE

@@ -23,7 +23,7 @@ from replay import recorded
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
 
-# What is looked at in the frame, once a width; all names are of the DOM.
+# Properties that are examined in the frame, once per width; all names are of the DOM.
 PROBE = """
 const frame = document.querySelector("iframe"), found = {};
 frame.onload = () => {

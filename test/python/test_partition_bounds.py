@@ -1,4 +1,4 @@
-"""What all rows of a partition satisfy: readers who may not read partitions have these read through the table by it."""
+"""The condition that all rows of a partition satisfy: it lets readers without rights on partitions read the table."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -8,8 +8,8 @@ from ground import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-# The kind of the column, how the table is divided, the bounds of its partitions, and values of rows. Below a partition
-# with a second key there are others.
+# The type of the column, the partition key, the bounds of the partitions, and values of rows. A partition with a second
+# key has partitions of its own.
 TREES = {
     "range": ("int", "RANGE (v)", ("FROM (MINVALUE) TO (10)", "FROM (10) TO (20)", "FROM (20) TO (MAXVALUE)"),
               "generate_series(-5, 40)"),

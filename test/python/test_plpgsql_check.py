@@ -8,7 +8,7 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import copy_of, scalar
 
-# What may stay: function, a part of what is found in it, and why.
+# Findings that are allowed: function, a part of the finding, and the reason.
 BESIDE = "Callers read a row that is a result beside others by its name."
 TO_TWINS = "Who calls is passed to each twin."
 ALLOWED: dict[tuple[str, str], str] = {

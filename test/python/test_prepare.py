@@ -52,7 +52,7 @@ def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
 
 
 def outputs(prepare: Tail, *arguments: str, code: int = 0) -> tuple[list[str], list[str]]:
-    """What a run wrote to stdout and to stderr."""
+    """The lines that a run wrote to stdout and to stderr."""
     done = preloaded.run(["prepare", *arguments], prepare.folder, prepare.environment, PATIENCE)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
     return done.stdout.decode().splitlines(), done.stderr.decode().splitlines()
@@ -62,7 +62,7 @@ SAID = ("NOTICE", "WARNING", "DETAIL", "HINT", "table public.old in database tai
 
 
 def run(prepare: Tail, *arguments: str) -> list[str]:
-    """The statements of a run, without what it says before."""
+    """The statements of a run, without its introduction."""
     _, said = outputs(prepare, "old", *arguments)
     statements = [line for line in said if not line.startswith(SAID)]
     assert not statements or said.index(SAID[-1]) < said.index(statements[0])
@@ -214,13 +214,13 @@ def test_bad_input(prepare: Tail, old: Connection) -> None:
 
 
 def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
-    """What is written while it waits is in the first batch, and what is written after it in those that follow."""
+    """Rows written while it waits are in the first batch, and rows written later in the following ones."""
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
         writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
         with prepare.started("old", "--changes", "--feed", "copy", "--tries", "100") as running:
             wait_for(lambda: scalar(old, WAITS) is True)
             old.execute("SET lock_timeout = '10s'")
-            old.execute("DELETE FROM old WHERE k = 2")  # behind it
+            old.execute("DELETE FROM old WHERE k = 2")  # queued behind it
             writer.execute("COMMIT")
             assert running.wait(PATIENCE) == 0
     copy = Copy("old", "copy", ("k",))
@@ -232,7 +232,7 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
     assert prepare("old", "--changes", "--undo", "--dry-run").startswith("SELECT public.changes_disable(")
     run(prepare, "--changes", "--undo")
     assert scalar(old, "SELECT to_regprocedure('old_changes()')") is None
-    run(prepare, "--changes", "--feed", "copy")  # of the log, which is still there
+    run(prepare, "--changes", "--feed", "copy")  # the log still exists
 
 
 @pytest.mark.parametrize("logged", [False, True])

@@ -44,13 +44,13 @@ OF_READERS = {
     "reader_wait": f"SELECT reader_wait('s.t', {START}, '0')",
     "reader_batch_query": f"SELECT reader_batch_query('s.t', {BATCH})",
 }
-# Of a table whose changes are logged, of which each waits for the table, and not for the log.
+# Calls for a table whose changes are logged, each of which waits for the table, not for the log.
 OF_CHANGES = {
     "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', (feed_take_batch('f', 'w')).number, null::s.t)",
     "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
     "reader_changes_query": f"SELECT reader_changes_query('s.t', {START}, {BATCH})",
 }
-# What the owner of a table calls.
+# Calls by the owner of a table.
 OF_OWNERS = {
     "feed_enable": "SELECT feed_enable('s.t')",
     "feed_disable": "SELECT feed_disable('s.t')",
@@ -60,7 +60,7 @@ OF_OWNERS = {
     "changes_resync": "SELECT changes_resync('s.t')",
     "changes_disable": "SELECT changes_disable('s.t')",
 }
-# What takes it, and what gives it back.
+# Statements that take the privilege, and give it back.
 LOSSES = {
     "SELECT": ("REVOKE SELECT ON s.t FROM lost_team", "GRANT SELECT ON s.t TO lost_team"),
     "USAGE": ("REVOKE USAGE ON SCHEMA s FROM lost_team", "GRANT USAGE ON SCHEMA s TO lost_team"),
@@ -89,7 +89,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
     run(reader, "CREATE TEMP TABLE kept AS SELECT reader_start('s.t') AS p, NULL::feed_batch AS b")
     run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT (feed_take_batch('out', 'w')).number")
     run(reader, "SELECT * FROM feed_take_batch('work', 'w')")
-    # What a call finds again without a look has been found before; the count knows all rows but one.
+    # Results that a call finds again without looking were found before; the count knows all rows but one.
     run(owner, "SELECT exact_count_fold('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     run(reader, "SELECT exact_count('s.t')")
 
@@ -128,7 +128,7 @@ def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
 def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     fresh: Connection, reader: Connection
 ) -> None:
-    """Also where the privileges on the partition itself are those by which rows are read."""
+    """The same holds if rows are read by privileges on the partition itself."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
     found = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
@@ -165,7 +165,7 @@ def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
         assert waiting.result() == DENIED
 
 
-# Of a feed that another session moves: each waits for its turn, and is asked again what it may.
+# Calls for a feed that another session moves: each waits for its turn, then checks the privileges again.
 OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
@@ -195,8 +195,8 @@ def test_who_waited_for_a_feed_may_still_move_it_or_changes_nothing(
         assert waiting.result() in (DENIED, HIDDEN)
 
 
-# Of a feed of the other session's: the caller may move it as a member of the team, which owns the table, and to which
-# the feed is granted. Each waits for the row of the batch, and the last one for that of the count.
+# Calls for a feed of the other session: the caller may move it as a member of the team that owns the table, and to
+# which the feed is granted. Each waits for the row of the batch, the last one for that of the count.
 TOKEN = "(SELECT token FROM kept)"
 OF_MOVERS = {
     "feed_finish_batch": f"SELECT feed_finish_batch('m', 1, {TOKEN}, 'postgres')",
@@ -253,7 +253,7 @@ def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
     run(reader, "ROLLBACK")
 
 
-# What waits for no lock of a table, a feed or a count.
+# Calls that wait for no lock of a table, a feed or a count.
 WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
     "changes_prepare": "of the catalog, for the owner",

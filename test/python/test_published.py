@@ -76,7 +76,7 @@ def test_the_full_runs_measure_every_published_figure() -> None:
             for cell in cells_of(study, one) if one["experiment"] == experiment else ():
                 place = (cell.step.partition("@")[0], cell.kind)
                 rows = {rows for step, kind, rows in there if (step, kind) == place}
-                if cell.kind != "random_ossp":  # of an extension that is not everywhere
+                if cell.kind != "random_ossp":  # from an extension that is not available everywhere
                     least = 10_000 if cell.rows == 0 else 0
                     assert rows and (not isinstance(cell.rows, int) or cell.rows in rows or min(rows) <= least), cell
 

@@ -59,7 +59,7 @@ def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, told: int
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
     assert len(with_checkpoint(result)) == told
     assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - told
-    assert with_checkpoint(result, made=True) == []  # by the experiment itself
+    assert with_checkpoint(result, made=True) == []  # the experiment itself made the checkpoint
     assert told == 0 or "insert, bigint, 1,000 rows, round 1." in quality_sections(result)[0].shown()[0][0]
 
 

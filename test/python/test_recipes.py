@@ -134,7 +134,7 @@ def test_the_incremental_model(shop: Connection, other: Connection, overlap: str
         run(shop, "model: run sums")
 
     with other.transaction():
-        # What now() would have been: the transaction began at ten, the next one at noon.
+        # The values that now() would have had: the first transaction began at ten, the next at noon.
         insert(other, f"{DAY} 10:00", 1)
         insert(shop, f"{DAY} 12:00", 2)
         models()

@@ -62,7 +62,7 @@ def test_the_page_has_every_command_and_option() -> None:
 
 
 def test_a_help_says_what_is_wanted() -> None:
-    """Not in the words of click, and no argument among the options."""
+    """Metavariables are not those of click, and no argument is listed among the options."""
     helps = {context.command_path: command.get_help(context) for command, context in command_pages.every_command()}
     assert [
         path for path, text in helps.items() if re.search(r"INTEGER|RANGE|TEXT\b|^  \[?[A-Z]+\]?$", text, re.M)

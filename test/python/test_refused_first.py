@@ -1,7 +1,7 @@
-"""What the guard of a table, or a read of it, refuses is refused before the table gets a guard, a column or a feed.
+"""A table that the guard or a read would refuse is refused before it gets a guard, a column or a feed.
 
-Each change of a table is tried in two orders: before it is enabled, where feed_enable() has to refuse, and afterwards,
-where writers or readers are refused. A message of a refusal that no change here shows has its reason in LATER.
+Each change of a table is tried in two orders: before it is enabled, when feed_enable() must refuse it, and afterwards,
+when writers or readers are refused. LATER has the reason for each refusal that no change here triggers.
 """
 
 import re
@@ -82,7 +82,7 @@ CHANGES = {
     "no number": ("number", ["INSERT INTO number (xact) VALUES (NULL)"], "has rows without a transaction number"),
 }  # fmt: skip
 
-# Of a table that is not enabled, what is warned of: which table, what is done, and the message.
+# Warnings for a table that is not enabled: the table, the change, and the message.
 WARNINGS = {
     "deleted": ("key", ["DELETE FROM key"], "were deleted or updated"),
     "updated": ("key", ["UPDATE key SET note = 1"], "were deleted or updated"),
@@ -190,7 +190,7 @@ def error_of(connection: Connection, *statements: str) -> Diagnostic | None:
 
 
 def refused_first(connection: Connection, table: str, changes: list[str]) -> dict[str, Diagnostic]:
-    """What calls say of a table that was changed, each before it does anything."""
+    """Errors of calls for a changed table, each raised before the call has any effect."""
     calls = {
         "enable": f"SELECT feed_enable('{table}')", "create": f"SELECT feed_create('f', '{table}')",
         "count": f"SELECT exact_count_start('{table}')",
@@ -203,7 +203,7 @@ def refused_first(connection: Connection, table: str, changes: list[str]) -> dic
 
 
 def refused_later(connection: Connection, table: str, changes: list[str]) -> bool:
-    """Whether the same change of a table that is enabled keeps somebody from writing or reading."""
+    """True if the same change of an enabled table keeps somebody from writing or reading."""
     with undone(connection):
         run(connection, f"SELECT feed_create('f', '{table}')")
         if error_of(connection, *changes) is not None:
@@ -239,7 +239,7 @@ def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """What the HINT has as a command makes the table one that is enabled, written and read."""
+    """The command in the HINT makes the table one that can be enabled, written and read."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")
@@ -249,7 +249,7 @@ def check_remedy(connection: Connection, table: str, changes: list[str], error: 
 
 
 def test_a_trigger_that_is_disabled(owner: Connection) -> None:
-    """Then it does not fire, but the server computes generated columns anew all the same."""
+    """It does not fire, but the server nevertheless recomputes generated columns."""
     for table in ("key", "number", "generated"):
         changes = [TRIGGER.format("zzz", "UPDATE", table), f"ALTER TABLE {table} DISABLE TRIGGER zzz"]
         assert (
@@ -286,7 +286,7 @@ def warnings(connection: Connection, statement: str) -> list[str]:
 
 
 def warned(connection: Connection, table: str, changes: list[str]) -> list[list[str]]:
-    """Of each call; what was written is committed, since statistics count it then."""
+    """The warnings of each call. Writes are committed, because statistics count them only then."""
     column = "id" if table in ("key", "parts") else "xact"
     if changes[0].startswith(("DELETE", "UPDATE")):
         run(connection, *changes, SUPERUSER, "SELECT pg_stat_force_next_flush()", OWNER)
@@ -300,7 +300,7 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
             )
         ]  # fmt: skip
         run(connection, f"SELECT feed_enable('{table}')")
-        assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # it was said
+        assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # the warning was given before
     return found
 
 

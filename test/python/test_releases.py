@@ -1,4 +1,4 @@
-"""What script/release writes; that what was released stays; and the rules of update scripts."""
+"""The output of script/release, the permanence of released files, and the rules of update scripts."""
 
 import hashlib
 import re
@@ -100,7 +100,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
 
 
 def test_updates_replace_only_what_is_there(tree: Path) -> None:
-    """OR REPLACE of another object would keep the owner whom somebody gave it."""
+    """The clause OR REPLACE for another object would keep the owner whom somebody gave it."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")

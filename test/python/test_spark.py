@@ -111,7 +111,7 @@ def test_a_stream_ends_with_what_is_available_and_goes_on_from_its_checkpoint(sh
 
 
 def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Connection) -> None:
-    """By the offsets in the progress of the query, whatever was committed since."""
+    """The batch is read by the offsets in the progress of the query, whatever was committed since."""
     query = shop.to_parquet(shop.stream(max_rows=3))
     insert(fresh, 5, 11)
     source = query.recentProgress[1].sources[0]
@@ -119,7 +119,7 @@ def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Conne
 
 
 def test_the_progress_has_the_backlog(shop: Shop, fresh: Connection) -> None:
-    """By server: transactions that have ended since, and rows."""
+    """The backlog is given by server: transactions that have ended since, and rows."""
     query = shop.to_parquet(shop.stream(max_rows=4), now=False)
     query.processAllAvailable()
     first, *_, last = query.recentProgress

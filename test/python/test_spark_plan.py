@@ -1,4 +1,4 @@
-"""What the Spark source asks of options, offsets, columns and servers, without Spark."""
+"""Requirements of the Spark source for options, offsets, columns and servers, without Spark."""
 
 import json
 from collections.abc import Iterator

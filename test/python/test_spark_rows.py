@@ -1,4 +1,4 @@
-"""What an executor of Spark reads, as Arrow batches: every type, and values that Spark has not."""
+"""Rows that an executor of Spark reads, as Arrow batches: every type, and values that Spark cannot represent."""
 
 import datetime
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""What hosted servers take away from roles: the SQL edition does without it, or says what it needs before it is there.
+"""Privileges that hosted servers revoke: the SQL edition does not need them, or names them before it is installed.
 
-What providers are known to revoke is in test/providers.csv, each with its source. The edition must not need it. The
-database of these tests revokes that, and all else in pg_catalog that could be revoked and that the edition does not
-name: so what it needs is what it names, and its script refuses servers that lack one of these.
+Privileges that providers are known to revoke are in test/providers.csv, each with its source. The edition must not need
+them. The database of these tests revokes them, and all other privileges in pg_catalog that can be revoked and that the
+edition does not name. Thereby the edition needs only what it names, and its script refuses servers that lack any of it.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ from editions import OBJECTS, Tool, rows
 from providers import documented, may_use, revoke
 from sql_edition import install, write_edition
 
-# Who owns the database and installs the edition, and who uses it.
+# The role that owns the database and installs the edition, and one that uses it.
 ROLES = ("hosted_owner", "hosted_user")
 FIRST_BATCH = "reader_next_batch('events', reader_start('events'))"
-# Functions that a view calls are called by its reader, so they are needed with the view.
+# A view calls functions as its reader, who therefore needs them together with the view.
 REVOKE_THE_REST = """
 DO $do$
 DECLARE

@@ -18,7 +18,7 @@ from sql_edition import BARE, install, write_edition
 
 pytestmark = pytest.mark.server
 
-# What functions without a path might find elsewhere.
+# Names that functions without a path might find elsewhere.
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
@@ -49,7 +49,7 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
             run(admin, f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")
         run(admin, "CREATE DATABASE plain_made OWNER plain_installer")
     with connect(f"{cluster.dsn} dbname=plain_made") as connection:
-        # What a provider's role may give away by default.
+        # A provider's role may have granted these default privileges.
         kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
         given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC" for kind in kinds]
         run(connection, "SET ROLE plain_installer", *given)
@@ -172,7 +172,7 @@ def test_who_may_move_a_feed_keeps_its_state(edition: Connection) -> None:
 
 
 def test_who_owns_the_table_drops_a_feed_with_its_state(edition: Connection) -> None:
-    """Not its state alone: its owner could neither read on nor have the name again."""
+    """The state alone cannot be dropped: the feed's owner could neither continue nor reuse the name."""
     as_role(edition, "plain_reader")
     ((first,),) = run(edition, "SELECT feed_create('own', 'events')", "SELECT (feed_take_batch('own', 'w')).number")
     ((feed,),) = run(edition, "SELECT id FROM inorder_internal.feed WHERE name = 'own'")
@@ -247,7 +247,7 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
         f"SELECT {victim}, 7, relation, batch, now() FROM inorder_internal.worker_batch"
     )
     check_refused(edition, *moves, new)
-    # Who drops a table without inorder leaves its batches behind.
+    # A table that is dropped without inorder leaves its batches behind.
     run(edition, "DROP TABLE mine")
     assert run(edition, "SELECT count(*) FROM inorder_internal.worker_batch") == [(1,)]
     check_refused(edition, *moves, new)
@@ -267,7 +267,7 @@ def test_batches_do_not_get_into_a_feed_of_others(edition: Connection) -> None:
 
 
 def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
-    """By a SECURITY DEFINER function of somebody else, called with this search_path: the domain's CHECK would run."""
+    """A SECURITY DEFINER function of another role, called with this search_path, would run the CHECK of the domain."""
     run(
         edition, "RESET ROLE", "CREATE SCHEMA traps AUTHORIZATION plain_stranger",
         "GRANT USAGE ON SCHEMA traps, app TO PUBLIC",
@@ -315,7 +315,7 @@ def test_a_forged_row_runs_nothing(edition: Connection) -> None:
 
 
 def test_every_function_has_its_path(edition: Connection) -> None:
-    """Or is bound when it is created; or each of its names is qualified."""
+    """Functions without a path are bound when created, or qualify all names."""
     assert run(
         edition,
         "SELECT p.proname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "

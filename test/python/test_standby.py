@@ -62,7 +62,7 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
         made = Two(primary, standby, pair[1])
         made.catch_up()
         yield made
-        primary.execute("SET client_min_messages = error; ROLLBACK")  # what a test left that failed
+        primary.execute("SET client_min_messages = error; ROLLBACK")  # leftovers of a failed test
         for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         if standby.closed or not scalar(standby, "SELECT pg_is_in_recovery()"):
@@ -262,7 +262,7 @@ def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) 
 
 
 def test_peek_works_on_a_standby(two: Two) -> None:
-    """What the feed would give, by the position that has been replayed, in part, too."""
+    """The result equals that of a read, at the position that has been replayed, even for a part."""
     peek = "SELECT n FROM feed_peek('f', null::events{})"
     two.insert(1, 2, 3)
     two.primary.execute("SELECT n FROM feed_read('f', null::events, 1)")
@@ -298,7 +298,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 
 def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
-    """Who tries again would do so for ever."""
+    """A reader that retries would do so forever."""
     position = str(scalar(two.primary, "SELECT reader_start('events')::text"))
     batch = str(scalar(two.primary, BATCH, position, None))
     forged = str(scalar(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "

@@ -1,4 +1,4 @@
-"""What owners of tables, and roles that restore, write into the state reaches neither names nor writers of others."""
+"""State written by owners of tables, or by roles that restore, affects neither names nor writers of others."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from editions import rows
 pytestmark = [pytest.mark.server, pytest.mark.editions()]
 
 ROLES = ("mallory", "alice", "bob")
-# Alice reads a table of Mallory's by a feed, and has a partitioned table, one of whose partitions belongs to Bob.
+# Alice reads a table of Mallory's by a feed, and has a partitioned table, one partition of which belongs to Bob.
 TABLES = """
 GRANT ALL ON SCHEMA public TO PUBLIC;
 SET ROLE mallory;

@@ -80,7 +80,7 @@ def test_equals_are_called_equal(noise: Noise, rounds: int) -> None:
     pairs = (noise(generator, rounds) for _ in range(TRIALS))
     different = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
     assert different <= 0.05 * TRIALS
-    assert different > 0  # or the interval is too wide to be of use
+    assert different > 0  # otherwise the interval is too wide to be of use
 
 
 def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
@@ -88,7 +88,7 @@ def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
 
 
 def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
-    """And of turns that are slow or fast by chance."""
+    """Add turns that are slow or fast by chance."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
     one, other = turns + generator.normal(0, scatter, turns.shape)
@@ -107,7 +107,7 @@ def share_found(noise: np.ndarray, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(
     noise: Callable[[np.random.Generator, int], np.ndarray], true_ratio: float
 ) -> None:
-    """Of the noise and the insert experiment, 80 times in 100; 6 and 15 rounds would not do in such noise."""
+    """The rounds of the noise and insert experiments find it 80 times in 100; 6 and 15 would not in such noise."""
     assert InsertPlan().rounds == NoisePlan().rounds
     found = {n: share_found(noise(np.random.default_rng(n), n), true_ratio) for n in (6, 15, NoisePlan().rounds)}
     assert found[NoisePlan().rounds] >= 0.8
@@ -117,7 +117,7 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
 def test_equals_measured_apart_are_called_equal(noise: Noise, samples: int) -> None:
-    """Unpaired: 5 in 100, with three standard deviations of slack, since the test uses nearly all of them."""
+    """Unpaired: 5 in 100, with three standard deviations of slack, because the test nearly reaches that rate."""
     generator = np.random.default_rng([samples, 2])
     pairs = (noise(generator, samples) for _ in range(1000))
     different = sum(unpaired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)

@@ -28,7 +28,7 @@ NAMESAKE = "SELECT namesake::text FROM feeds WHERE name = 'f'"
 
 
 def said(connection: Connection, *calls: str) -> dict[str, str]:
-    """What calls say that find nothing; empty if nothing."""
+    """The error of each call; "" for a call that succeeds."""
     found = {}
     for name, call in ((name, CALLS[name]) for name in calls or CALLS):
         try:

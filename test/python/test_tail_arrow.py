@@ -80,12 +80,12 @@ def in_files(folder: Path) -> list[int]:
 
 
 def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail: Tail) -> None:
-    """The connection of the driver is ended, that of the session is not."""
+    """The driver's connection is terminated, while the session's continues."""
     killing = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'inorder' "
     killing += "AND datname = 'tail' AND (query = 'COMMIT' OR query LIKE 'COPY (%')"
     with tail.started(*FILES, "--follow", "--interval", "10ms") as running:
         insert(fresh, 2)
-        wait_for(lambda: in_files(tail.folder) != [])  # what ends a run that begins is an error
+        wait_for(lambda: in_files(tail.folder) != [])  # a connection that ends while the run starts is an error
         for first in range(3, 40, 2):
             insert(fresh, 2, first)
             fresh.execute(killing.encode())
@@ -108,7 +108,7 @@ def test_no_transaction_is_open_while_another_program_is_waited_for(sink: type[S
 def test_the_next_batch_is_looked_for_while_one_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not before its connection has locked the table: who is between the two locks to change it would wait for ever."""
+    """Before its connection has locked the table, asking ahead could deadlock with a change of the table."""
     begin, begun, ahead, found = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 
     def begin_alone(self: reader.Connection, *arguments: object) -> None:
@@ -131,6 +131,6 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
             source.is_behind = len(found) == count + batch.full
             source.finish(batch, None)
             if len(found) == 25:
-                insert(fresh, 1, 26)  # what was found ahead of a batch that was not full is not believed
+                insert(fresh, 1, 26)  # rows found ahead of a batch that was not full are not trusted
         source.close()
     assert (found, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)

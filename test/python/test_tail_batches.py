@@ -1,4 +1,4 @@
-"""What a command and a pipe get from inorder tail: whole batches, whichever process is killed, or nothing."""
+"""Input of a command or pipe from inorder tail: whole batches or nothing, whichever process is killed."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> N
 
 
 def check_notes(path: Path) -> None:
-    """What NOTE wrote: as many rows and bytes as the environment says; the same batch again only after itself."""
+    """Check the lines of NOTE: rows and bytes as in the environment; a batch repeats only directly after itself."""
     notes = [line.split() for line in path.read_text().splitlines()]
     names = [name for at, (name, *_) in enumerate(notes) if at == 0 or name != notes[at - 1][0]]
     assert len(names) == len(set(names)) == ROWS // BATCH_ROWS
@@ -93,7 +93,7 @@ def check_notes(path: Path) -> None:
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """It would take the end of what was read for the end of the batch, as COPY does."""
+    """The command would take the end of the input for the end of the batch, as COPY does."""
     insert(fresh, 6_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     arguments = (*source, "--batch-rows", "1M", "--exec", "cat >> got")

@@ -120,7 +120,7 @@ SETTINGS = {
     "quote_all_identifiers": "on", "array_nulls": "off", "standard_conforming_strings": "off",
     "transform_null_equals": "on", "row_security": "off", "xmlbinary": "hex", "enable_indexscan": "off",
 }  # fmt: skip
-# What all versions have; in 19 strings are what the standard says.
+# All versions have this setting; 19 accepts only the standard value.
 UNCHANGEABLE = "standard_conforming_strings"
 
 
@@ -292,9 +292,9 @@ def rows_there(tail: Tail, form: str) -> list[int]:
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connection, form: str) -> None:
-    """The position is where it was; with the cause gone the run is completed."""
+    """The position is unchanged; once the cause is removed, the run completes."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
-    fresh.execute("CREATE TYPE holder AS (m mood)")  # of an enum itself the labels are in the schema of Arrow
+    fresh.execute("CREATE TYPE holder AS (m mood)")  # labels of a plain enum are in the schema of Arrow
     fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
     insert(fresh, 4000)
     fresh.execute("INSERT INTO events (n, h) VALUES (4001, '(sad)')")

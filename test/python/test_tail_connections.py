@@ -33,7 +33,7 @@ FORMATS = ("json", "csv", "binary", "arrow", "parquet")
 
 
 class Counted:
-    """What a run is made of, whose session is ended at each pause."""
+    """A stand-in for the parts of a run, whose session is terminated at each pause."""
 
     def __init__(self, database: Connection) -> None:
         self.database, self.connections, self.files = database, list[int](), list[int]()
@@ -130,7 +130,7 @@ print(lines)
 
 
 def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
-    """Also while rows are read in another thread; and the server has nothing to say there."""
+    """The same holds while rows are read in another thread; and the server writes nothing there."""
     insert(fresh, 3)
     batch = scalar(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(
@@ -145,7 +145,7 @@ SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg
 
 
 def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster: Cluster) -> None:
-    """Of each connection that reads, in its transactions; also of the session that prepares a table."""
+    """Every connection that reads disables them in its transactions; so does the session that prepares a table."""
     names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
     for name in names:
         fresh.execute(f"ALTER DATABASE tail SET {name} = '10min'".encode())

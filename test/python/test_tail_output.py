@@ -265,7 +265,7 @@ def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connect
 
 
 def has_attributes(folder: Path) -> bool:
-    """Whether the file system keeps what is set there."""
+    """True if the file system supports user attributes."""
     with suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as file:
         os.setxattr(file.name, "user.inorder.test", b"1")
         return True

@@ -80,7 +80,7 @@ class Writers:
             time.sleep(0.01)
 
     def transactions(self, connection: Connection, number: int) -> None:
-        """Of different lengths; one in five is rolled back."""
+        """Run transactions of different lengths; one in five is rolled back."""
         turn = number
         while not self.stopped.is_set():
             turn += 1

@@ -153,7 +153,7 @@ def test_postgresql_loads_the_values(types: Connection, tail: Tail, output: str)
 
 
 def test_json_has_the_values(types: Connection, tail: Tail) -> None:
-    """Of each type that is the server's own what row_to_json has; a value of another one is its text."""
+    """Values of the server's types are those of row_to_json; values of other types are text."""
     text = tail.written(*RUN, "p", "--format", "json")
     types.execute("CREATE TABLE again (LIKE v)")
     for line in io.StringIO(text.decode()):
@@ -161,7 +161,7 @@ def test_json_has_the_values(types: Connection, tail: Tail) -> None:
     assert types.execute("SELECT (v.*)::text FROM v EXCEPT SELECT (again.*)::text FROM again").fetchall() == []
 
 
-# A value that Arrow has not, and what is said of it.
+# A value that Arrow cannot represent, and the message about it.
 MISFITS = [
     ("date", "'infinity'", "infinite or not in the years"),
     ("date", "'0044-03-15 BC'", "infinite or not in the years"),
@@ -215,7 +215,7 @@ def test_a_value_that_arrow_has_not_becomes_null_on_request(fresh: Connection, t
 
 
 def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -> None:
-    """Of each kind of column that is put together here."""
+    """The test covers each kind of column that is assembled here."""
     for statement in MADE:
         fresh.execute(statement.encode())
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}

@@ -165,7 +165,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_the_map_names_what_an_operator_runs() -> None:
-    """What is in lab/ is drawn, not listed."""
+    """Files in lab/ are in a diagram rather than in the list."""
     named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
     files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
     assert [str(path) for path in files if path.stem not in {*named, "__init__", "__main__"}] == []
@@ -178,7 +178,7 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
 
 
 def test_the_long_tests_are_there() -> None:
-    """Those that begin first; a name that is no file's would order nothing."""
+    """Names of the tests that start first; a name without a file would have no effect."""
     assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in SLOWEST)
     assert len(set(SLOWEST)) == len(SLOWEST)
 

@@ -212,7 +212,7 @@ def test_make_install_replaces_the_library(server: Installation, stages: dict[st
 
 
 def write(tree: Path, folder: Path, *options: str) -> Path:
-    """What script/sql-edition of a tree writes, where the server's account may read it."""
+    """The output of a tree's script/sql-edition, in a file that the server's account may read."""
     done = subprocess.run([tree / "script" / "sql-edition", *options], check=True, capture_output=True)
     path = folder / f"edition{next(NUMBER)}.sql"
     path.write_bytes(done.stdout)
@@ -246,8 +246,9 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     with connect(dsn) as connection:
         connection.execute(reading)
         kept = Kept(connection)
-        execute(connection, "GRANT SELECT ON events TO installer")  # a superuser would not trust an edition of its
-        # Not a table of that type, which only its owner can change.
+        # a superuser would not trust an edition of the installer
+        execute(connection, "GRANT SELECT ON events TO installer")
+        # A table of that row type is left out, because only its owner can change it.
         positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)", "installer")
         state = kept.state(connection)
         sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")

@@ -19,7 +19,7 @@ from fuzz.values import TIMES
 from restoring import copied
 
 pytestmark = pytest.mark.server
-INPUTS = 1_000_000 if LONG_RUN else 50_000  # of the fuzzing, and pairs that are compared
+INPUTS = 1_000_000 if LONG_RUN else 50_000  # inputs of the fuzzing, and pairs that are compared
 RAW_VALUES = 5_000
 ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
 

@@ -1,4 +1,4 @@
-"""What the first screen of a page and the last lines of a terminal claim, and when they do not."""
+"""Claims on the first screen of a page and in the last lines of a terminal, and when they are withheld."""
 
 import re
 from dataclasses import replace
@@ -143,7 +143,7 @@ def test_what_explains_is_folded() -> None:
     assert found[:2] == [("100.0", "1,000"), ("25.0", "250")]
 
 
-WITHOUT_BARS = {"noise", "quality"}  # of different units, of ratios, or of words
+WITHOUT_BARS = {"noise", "quality"}  # tables of different units, of ratios, or of words
 
 
 @pytest.mark.parametrize("name", recorded_names())

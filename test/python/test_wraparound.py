@@ -17,9 +17,9 @@ from sql_edition import BUILT, create
 
 pytestmark = pytest.mark.server
 
-TRANSACTIONS_IN_SEGMENT = 1 << 20  # of pg_xact, whose files have 256 kB
+TRANSACTIONS_IN_SEGMENT = 1 << 20  # transactions in a segment of pg_xact, whose files have 256 kB
 IDS = 1 << 32
-# By less than two billion at a time. Past the second, the rows of the catalog seem to be of transactions to come.
+# Jumps are shorter than two billion. After the second, rows of the catalog seem to belong to future transactions.
 JUMPS = (1_800_000_000, 3_400_000_000, IDS + 600_000_000)
 TABLES = {
     "keys": "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int",

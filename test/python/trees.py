@@ -12,10 +12,10 @@ from conftest import ROOT
 
 KEPT = ROOT / "build" / "packages"
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
-# How a system reaches its packages: what this machine's says.
+# The access of a system to its packages, copied from this machine.
 REACH = ("etc/apt/apt.conf.d", "etc/apt/auth.conf.d", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", "etc/ssl/certs",
          "usr/local/share/ca-certificates")  # fmt: skip
-# What is written there by packages and their managers, and is no part of what was installed.
+# Places where packages and their managers write files that are not installed files.
 NOISE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/cache", "/var/log", "/var/lib/apt", "/var/lib/dpkg",
          "/var/lib/postgresql", "/etc/ssl", "/root/.cache", "/home/user/.cache")  # fmt: skip
 MOUNTS = """
@@ -120,7 +120,7 @@ def make(tree: Path, suite: str) -> None:
             shutil.copytree(source, tree / name, dirs_exist_ok=True, symlinks=True, ignore=hooks)
         elif source.exists():
             shutil.copy(source, tree / name)
-    # What follows is written into the base itself.
+    # The following commands write into the base itself.
     made = Tree(suite, tree, tree.parent / "making")
     made.run("apt-get update -qq")
     made.install("postgresql sudo ca-certificates")

@@ -43,7 +43,7 @@ SELECT changes_enable('people') IS NOT NULL AS repaired;
 UPDATE people SET number = 8 WHERE number = 7;
 SELECT markers(), sum(cardinality(area)) AS keys_of_east FROM people_changes WHERE 'e' = ANY (area);
 SELECT changes_resync('people') IS NOT NULL AS marked;
--- Not what leaves rows as they are.
+-- Commands that leave rows as they are add no marker.
 CREATE INDEX ON people (note);
 ANALYZE people;
 VACUUM FULL north;
@@ -95,7 +95,7 @@ SELECT op, changed FROM changes_read('copy', null::things, 1) ORDER BY op = 'res
 SELECT op, changed FROM changes_read('copy', null::things) ORDER BY op = 'resync' DESC, op, changed;
 SELECT error_of('SELECT op FROM changes_read(''copy'', null::things) LIMIT 1');
 
--- By a position that the reader keeps, and a query that it runs.
+-- A reader that keeps the position itself, and runs a query.
 SELECT reader_start('things_changes') AS position \gset
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('things_changes', :'position') AS batch \gset
@@ -114,7 +114,7 @@ SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', p, b))
 COMMIT;
 SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', :'position', :'batch'));
 
--- What cannot be logged.
+-- Tables whose changes cannot be logged.
 CREATE TABLE no_key (id int);
 CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
 CREATE TEMP TABLE temporary (id int PRIMARY KEY);

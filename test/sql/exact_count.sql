@@ -82,7 +82,7 @@ SELECT same();
 SELECT exact_count_fold('counted') AS folded;
 SELECT (SELECT count(*) FROM unnest(counted)) AS ranges FROM inorder_internal.count_part;
 SELECT same();
--- By the statement that inserts, and by a query over the rows.
+-- The count in the statement that inserts, and in a query over the rows.
 WITH added AS (INSERT INTO counted (n) VALUES (111) RETURNING 1) SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same FROM added;
 SELECT DISTINCT exact_count('counted') - count(*) OVER () AS difference FROM counted;
 -- Forced through workers and without index scans.
@@ -125,7 +125,7 @@ SELECT exact_count_start('counted') AS nothing_new;
 SELECT same();
 SELECT error_of($$SELECT feed_disable('counted')$$);
 DROP TABLE counted;
--- What is left is forgotten when the next table is made readable.
+-- The state left by a table is removed when the next table is made readable.
 SELECT count(*) AS left_over FROM inorder_internal.count_part;
 CREATE TABLE next (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_enable('next');

@@ -24,7 +24,7 @@ SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
--- What the first batch shares with the second is not passed.
+-- Transactions that the first batch shares with the second are not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
 -- Readers of the whole feed wait for them.
 SELECT * FROM feed_read('f', null::events);

@@ -64,7 +64,7 @@ SELECT error_of($$SELECT feed_enable('g')$$);
 UPDATE g SET xact = xact;
 SELECT refused('UPDATE g SET xact = 8 WHERE id = 2');
 
--- Not permanent any more, or with children of its own.
+-- The table is not permanent any more, or has children of its own.
 ALTER TABLE k SET UNLOGGED;
 SELECT * FROM said('k');
 ALTER TABLE k SET LOGGED;

@@ -30,7 +30,7 @@ BEGIN
     END LOOP;
     INSERT INTO drawn SELECT place - 1, number FROM unnest(numbers) WITH ORDINALITY AS u(number, place);
 END $$;
--- What a reader of a position with gaps at these numbers is to be given, in order.
+-- The rows due to a reader of a position with gaps at these numbers, in order.
 CREATE FUNCTION wanted(passed int8multirange) RETURNS int[] LANGUAGE sql
 RETURN ARRAY(SELECT n FROM bybtree WHERE NOT passed @> xact ORDER BY xact, n);
 CREATE FUNCTION is_delivered(of_table regclass, passed int8multirange, max_rows int) RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
--- Whether a feed has read all rows, exactly, and since when not: the columns polled, caught_up, caught_up_at and lag.
+-- The exact answer to whether a feed has read all rows, and since when not: the columns polled, caught_up, caught_up_at
+-- and lag.
 CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE p (k int GENERATED ALWAYS AS IDENTITY, n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (k, n)) PARTITION BY HASH (n);
 CREATE INDEX ON p (xact);

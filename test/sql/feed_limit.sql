@@ -5,7 +5,7 @@ CREATE TABLE got (n int);
 SELECT feed_create('f', 'events'), feed_create('g', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 5);
 INSERT INTO got VALUES (1), (2);
--- What a statement says, and how many rows are left to read after it; undone each time.
+-- The outcome of a statement, and the number of unread rows after it; undone each time.
 CREATE FUNCTION outcome(statement text, OUT answer text, OUT unread bigint) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE statement;

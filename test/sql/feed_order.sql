@@ -1,7 +1,7 @@
 -- A feed in the order of a column: pieces of one set of transactions after the other.
 \set SHOW_CONTEXT never
 CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
--- What must hold of the column.
+-- Requirements for the column.
 SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'none')$$), error_of($$SELECT feed_create('o', 'e', order_column => 'id')$$);
 SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'n')$$), error_of($$SELECT reader_start('e', order_column => 'ctid')$$);
 SELECT feed_create('o', 'e', order_column => 'seq');

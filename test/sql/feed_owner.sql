@@ -45,7 +45,7 @@ SELECT error_of($$SELECT feed_read('f', null::events, owner => 'inorder_a')$$);
 RESET ROLE;
 SELECT error_of($$SELECT feed_grant('f', 4294967295::oid::regrole, 'inorder_a')$$), error_of($$SELECT feed_grant('f', NULL, 'inorder_a')$$),
        error_of($$SELECT feed_revoke('f', NULL, 'inorder_a')$$), error_of($$SELECT feed_grant('none', 'inorder_a')$$);
--- Not to everybody at once.
+-- A feed cannot be granted to PUBLIC.
 SELECT error_of($$SELECT feed_grant('f', 'public', 'inorder_a')$$);
 
 -- A mover that is dropped and made anew is another, and so is one that has another's name.
@@ -108,8 +108,8 @@ SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- Of a dump from another server it does. One who has made another of that name meanwhile keeps that, and gets the old one
--- when it is gone.
+-- For a dump from another server it does. A role that has made another feed of that name in the meantime keeps that
+-- one, and gets the old one when it is gone.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events', 'now');
 RESET ROLE;

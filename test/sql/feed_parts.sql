@@ -64,7 +64,7 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
--- By a role without privileges on partitions: by a feed in pieces, and by batches of the reader's own.
+-- A role without privileges on partitions reads by a feed in pieces, and by batches of its own.
 CREATE ROLE inorder_parts;
 GRANT SELECT ON made TO inorder_parts;
 DO $$

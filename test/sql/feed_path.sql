@@ -1,6 +1,6 @@
--- What is found by name: the statement of feed_apply is the caller's, with his rights and his path; whatever reads for
--- him, or runs with the rights of the state's owner, finds the server's own.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- Name resolution: the statement of feed_apply runs with the caller's rights and path; functions that read for the
+-- caller, or run with the rights of the state's owner, find the server's own objects.
+-- feed_enable() warns of rows that were deleted or updated, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_reader;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -22,7 +22,7 @@ SET ROLE inorder_reader;
 SELECT feed_create('events', 'events'), feed_create('numbers', 'numbers');
 SELECT error_of($$SELECT feed_apply('events', 'INSERT INTO secret (n) SELECT n FROM batch')$$);
 SELECT feed_apply('events', 'SELECT n FROM batch', 1);
--- What the statement may be.
+-- Valid and invalid forms of the statement.
 SELECT error_of(format('SELECT feed_apply(''events'', %L, 1)', s))
 FROM unnest(ARRAY['', ';', 'VACUUM', 'COMMIT', 'SELECT 1; SELECT 2', ', batch AS (SELECT 1) SELECT 1', 'COPY events TO STDOUT', 'BEGIN', 'DROP TABLE events', 'TABLE batch', 'VALUES (1)']) AS s;
 SELECT error_of($$SELECT feed_apply('events', NULL)$$);
@@ -132,7 +132,7 @@ DROP SCHEMA trap CASCADE;
 DROP TABLE pg_temp.pg_class, pg_temp.pg_inherits, pg_temp.feed;
 RESET client_min_messages;
 
--- What others may change around a read: the settings and the role come back, whether it succeeds or fails.
+-- Changes that others can make around a read: settings and role are restored, whether the read succeeds or fails.
 SET ROLE inorder_reader;
 SET search_path = public;
 SET jit = on;

@@ -15,7 +15,7 @@ SELECT feed_prepare('orders') \gexec
 \set ECHO all
 SELECT pg_relation_filenode('orders') = :before AS no_rewrite, attnotnull, atthasmissing FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'xact';
 SELECT prepared('orders');
--- What was there is one transaction, number 0.
+-- Existing rows are one transaction, number 0.
 SELECT count(*), min(xact), max(xact) FROM orders;
 INSERT INTO orders (n) VALUES (1001), (1002);
 SELECT count(*) AS old, count(*) FILTER (WHERE xact > 0) AS new FROM orders;
@@ -100,7 +100,7 @@ ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
 SELECT error_of(format('SELECT feed_prepare(''half'', %L)', c)) FROM unnest('{taken,text,id}'::name[]) AS c;
 DROP TABLE half;
 
--- What an interrupted run has done is not done again; an index that it left half built is.
+-- Steps that an interrupted run has completed are not repeated; an index that it left invalid is rebuilt.
 CREATE TABLE torn (k int, xact bigint NOT NULL DEFAULT xact_id()) PARTITION BY LIST (k);
 CREATE TABLE torn_1 PARTITION OF torn FOR VALUES IN (1);
 CREATE TABLE torn_2 PARTITION OF torn FOR VALUES IN (2);

@@ -1,5 +1,5 @@
--- Who may do what. Nothing runs with another's rights.
--- feed_enable() warns of rows that were deleted or updated, of which statistics know some time later.
+-- Privileges for each action. Nothing runs with another role's rights.
+-- feed_enable() warns of rows that were deleted or updated, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_member IN ROLE inorder_owner;
@@ -16,7 +16,7 @@ CREATE TABLE private.events (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY
 CREATE TABLE private.e1 PARTITION OF private.events FOR VALUES IN (1, 2, 3);
 CREATE TABLE private.plain (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE private.secret (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
--- Of the table, not of its partitions.
+-- Privileges on the table, but not on its partitions.
 GRANT SELECT ON private.events, private.plain TO inorder_reader, inorder_feeder, inorder_mover;
 SELECT feed_create('theirs', 'private.events'), feed_create('secret', 'private.secret'), exact_count_start('private.events');
 SELECT feed_grant('theirs', r::regrole) FROM unnest('{inorder_mover,inorder_blind}'::text[]) AS r;
@@ -25,7 +25,7 @@ SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');
 RESET ROLE;
 
--- What a statement gives to a role, or how it fails; undone in any case.
+-- The result of a statement for a role, or its error; undone in any case.
 CREATE FUNCTION attempt(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -78,7 +78,7 @@ GRANT SELECT ON attempts TO PUBLIC;
 SELECT what, attempt('inorder_member', statement) AS "owner, as a member", attempt('inorder_feeder', statement) AS feeder,
        attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
 FROM attempts ORDER BY place;
--- What accesses nothing is for all, and its errors are readable, too.
+-- Functions that access nothing can be called by all, and their errors are readable, too.
 \set SHOW_CONTEXT never
 SET ROLE inorder_stranger;
 CREATE TEMP TABLE own AS SELECT ROW(1, '{[3,9)}', NULL, NULL, NULL, NULL, NULL)::feed_position AS p, ROW(1, '{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
@@ -151,7 +151,7 @@ RESET ROLE;
 REVOKE inorder_feeder FROM inorder_stranger;
 SET ROLE inorder_stranger;
 SELECT error_of($$SELECT feed_seek('mine', 'beginning', 'inorder_feeder')$$);
--- Who may not read any more still sees his feed, and drops it, but moves it no further.
+-- A role that has lost SELECT still sees and can drop its feed, but cannot move it.
 RESET ROLE;
 REVOKE SELECT ON private.events FROM inorder_feeder;
 SET ROLE inorder_feeder;

@@ -7,7 +7,7 @@ INSERT INTO events (n) SELECT generate_series(1, 5);
 INSERT INTO pairs SELECT 'k' || g, g FROM generate_series(1, 5) AS g;
 SELECT n FROM feed_read('events', null::events, 2);
 SELECT b FROM feed_read('pairs', null::pairs, 2);
--- What cannot be.
+-- Invalid state.
 SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRAY[
     'UPDATE inorder_internal.feed SET id = 0', 'UPDATE inorder_internal.feed SET id = 4294967296', 'UPDATE inorder_internal.feed SET name = ''''',
     'UPDATE inorder_internal.feed SET name = repeat(''x'', 201)', 'UPDATE inorder_internal.feed_state SET position = NULL', 'UPDATE inorder_internal.feed_state SET position = ROW(1, NULL, NULL, NULL, NULL, NULL, NULL)',
@@ -17,7 +17,7 @@ SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRA
     'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}'' WHERE NOT is_uuid', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.feed SET created = ''infinity''', 'UPDATE inorder_internal.feed_state SET seq = -1', 'UPDATE inorder_internal.feed_state SET caught_up_at = ''-infinity''',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
--- What the extension did not write is not read before the owner of the table accepts it: tables, and feeds.
+-- State that the extension did not write is not used before the owner of the table accepts it: tables, and feeds.
 BEGIN;
 UPDATE inorder_internal.feed_state SET position.last_key = (position).last_key WHERE relation = 'pairs'::regclass;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT (feed_take_batch('pairs', 'w')).number$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;

@@ -34,7 +34,7 @@ BEGIN;
 INSERT INTO events (n) VALUES (2);
 SELECT name, writers, holder_gid FROM feeds ORDER BY name;
 SELECT pid = pg_backend_pid() AS own, gid FROM feed_holders('events');
--- Also of a lock alone: it may write.
+-- A transaction that only holds a lock counts, too: it may write.
 COMMIT;
 COMMIT PREPARED 'inorder feeds';
 SELECT name, writers FROM feeds ORDER BY name;
@@ -69,7 +69,7 @@ SELECT * FROM unread ORDER BY name;
 SELECT count(*) FROM feed_read('k', null::k);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM unread ORDER BY name;
--- What is not planned is not evaluated: the table's functions are not called.
+-- Queries that are not planned are not evaluated: the table's functions are not called.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON k (shout(n)) WHERE n < 0;
 ALTER TABLE k ADD CHECK (shout(1) = 1) NOT VALID;

@@ -95,7 +95,7 @@ SELECT refused('INSERT INTO g VALUES (5)');
 DROP RULE also ON g;
 SELECT count(*) AS inserted, count(*) FILTER (WHERE note = 'upserted') AS upserted, count(*) FILTER (WHERE note = 'merged') AS merged FROM k;
 
--- What readers rely on does not change; anything else may.
+-- Columns on which readers rely cannot change; all others can.
 SELECT refused('UPDATE k SET id = uuid_xact_nextval() WHERE n = 1');
 SELECT refused('UPDATE k SET id = NULL WHERE n = 1');
 UPDATE k SET id = id, note = 'same' WHERE n = 1;
@@ -140,7 +140,7 @@ CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.id := f
 CREATE TRIGGER z BEFORE INSERT OR UPDATE ON k FOR EACH ROW EXECUTE FUNCTION forge();
 SELECT refused('INSERT INTO k (n) VALUES (21)');
 SELECT refused('UPDATE k SET id = id WHERE n = 2');
--- Also where the statement names another column.
+-- The same holds if the statement names another column.
 SELECT refused('UPDATE k SET note = ''x'' WHERE n = 2');
 SELECT refused('MERGE INTO k USING (VALUES (2)) AS v (n) ON k.n = v.n WHEN MATCHED THEN UPDATE SET note = ''x''');
 SELECT refused('INSERT INTO k (n) VALUES (2) ON CONFLICT (n) DO UPDATE SET note = ''x''');

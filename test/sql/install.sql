@@ -35,7 +35,7 @@ SELECT o.owner, o.class, count(*) > 0 AS some FROM members JOIN (
     UNION ALL SELECT 'pg_operator'::regclass, oid, oprowner::regrole FROM pg_operator UNION ALL SELECT 'pg_opclass'::regclass, oid, opcowner::regrole FROM pg_opclass
     UNION ALL SELECT 'pg_opfamily'::regclass, oid, opfowner::regrole FROM pg_opfamily) AS o ON o.class = classid AND o.oid = objid
 GROUP BY o.owner, o.class ORDER BY o.owner::text, o.class::text;
--- Who has which rights in the internal schema, besides the superuser.
+-- Roles with rights in the internal schema, besides the superuser.
 SELECT a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS schema
 FROM pg_namespace, aclexplode(nspacl) AS a WHERE nspname = 'inorder_internal' AND a.grantee <> nspowner GROUP BY a.grantee ORDER BY a.grantee::regrole::text;
 SELECT relname, a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS rights, bool_or(a.is_grantable) AS grantable
@@ -46,9 +46,9 @@ WHERE pronamespace = 'inorder_internal'::regnamespace AND a.grantee <> proowner 
 SELECT t.oid::regtype AS type, a.grantee::regrole FROM pg_type AS t, aclexplode(coalesce(typacl, acldefault('T', typowner))) AS a
 WHERE typnamespace = 'inorder_internal'::regnamespace AND a.grantee <> typowner AND t.typelem = 0
   AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.reltype = t.oid AND c.relkind = 'r') ORDER BY 1, 2;
--- Of the view, everybody has SELECT at least.
+-- Everybody has at least SELECT on the view.
 SELECT has_table_privilege('inorder_other', 'feeds', 'SELECT') AS sees;
--- What the installer may do with the state: dump and restore it.
+-- The installer can dump and restore the state.
 SELECT name, owner_name, relation FROM inorder_internal.feed;
 INSERT INTO inorder_internal.feed_table VALUES ('4294967295', 'id', true, false, '{id}', 0, true);
 SELECT inorder_internal.sweep();
@@ -61,7 +61,7 @@ DROP TABLE inorder_internal.feed;
 DROP SCHEMA inorder_internal CASCADE;
 ALTER EXTENSION inorder DROP TABLE inorder_internal.feed;
 ALTER EXTENSION inorder SET SCHEMA pg_temp;
--- What he leaves there of a table that does not exist is not seen, and forgotten.
+-- Rows that he adds for a table that does not exist are not seen, and removed later.
 SELECT feed_enable('events');
 SELECT relation FROM inorder_internal.feed_table;
 SET ROLE inorder_other;
@@ -101,7 +101,7 @@ CREATE EXTENSION inorder;
 CREATE VIEW members AS
 SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'inorder';
--- What users call is immutable, strict and safe in parallel but for these and the aggregates.
+-- Functions for users are immutable, strict and parallel safe, except for these and the aggregates.
 SELECT p.oid::regprocedure AS function, provolatile AS volatility, proparallel AS parallel, proisstrict AS strict
 FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
 WHERE prokind = 'f' AND (provolatile, proparallel, proisstrict) <> ('i', 's', true)
@@ -132,7 +132,7 @@ SELECT oid::regclass AS table, (SELECT pg_get_constraintdef(k.oid) FROM pg_const
 FROM members JOIN pg_class AS c ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind NOT IN ('v', 'c') ORDER BY relname;
 DROP VIEW members;
 
--- What must not run in a worker does not, and what may does.
+-- Parallel unsafe functions do not run in a worker, and parallel safe ones do.
 CREATE TABLE wide AS SELECT generate_series(1, 20000) AS n;
 ANALYZE wide;
 SET parallel_setup_cost = 0;

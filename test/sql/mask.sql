@@ -23,7 +23,7 @@ SELECT uuid_mask(id, key) = masked AS by_default, uuid_unmask(masked, key) = id 
 SELECT length, count(DISTINCT uuid_mask('01890000-0000-7000-8000-000000000000', set_byte(substr(sha256('a'), 1, length), length - 1, n))) AS masks
 FROM (VALUES (16), (32)) AS l (length), generate_series(1, 3) AS n GROUP BY length ORDER BY 1;
 
--- What can be undone maps no two ids to one: 3,000 of each kind, by keys of both lengths.
+-- A mask that can be undone maps no two ids to the same: 3,000 of each kind, by keys of both lengths.
 CREATE TEMP TABLE made AS
 SELECT 7 AS version, uuid_v7_floor('2026-01-01 UTC'::timestamptz + n * interval '1 ms') AS id FROM generate_series(1, 3000) AS n UNION ALL
 SELECT 8, uuid_xact_floor(n) FROM generate_series(1, 3000) AS n UNION ALL

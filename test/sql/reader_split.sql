@@ -57,7 +57,7 @@ FROM (SELECT f.t, f.p AS q, s.p FROM steps AS f JOIN steps AS s ON s.t = f.t AND
 SELECT f.t, f.i AS "from", s.i AS "to", z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 3) AS z
 WHERE f.t = 'a'::regclass ORDER BY 1, 2, 3;
 SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS parts FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i > f.i, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 5) AS z GROUP BY f.t ORDER BY f.t;
--- Of more parts than rows, of an empty batch, of rows without a key to distinguish them.
+-- More parts than rows, an empty batch, and rows without a key that distinguishes them.
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
 SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW(1, '{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, NULL, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;

@@ -45,7 +45,7 @@ INSERT INTO moments VALUES ('2026-01-05'), ('2026-02-05'), (NULL);
 EXPLAIN (COSTS OFF) SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at;
 SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at ORDER BY at;
 SET enable_seqscan = off;
--- What would be evaluated twice and differ is left as it is.
+-- Volatile operands, which would be evaluated twice and might differ, are left as they are.
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id =~ clock_timestamp();
 -- Statistics reach the comparison: a quarter of the rows is estimated as such.
 CREATE FUNCTION estimate(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -126,7 +126,7 @@ SELECT tstzrange('2026-01-01', '2026-02-01') @> '[2026-01-05,2026-01-06)' AS lit
 PREPARE untyped AS SELECT tstzrange('2026-01-01', '2026-02-01') @> $1;
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
 
--- Who may read a view or pass a check constraint need not be let into the extension's schema.
+-- A role that may read a view or pass a check constraint needs no access to the extension's schema.
 CREATE SCHEMA "Its Own";
 CREATE ROLE inorder_guest;
 CREATE TABLE checked (id uuid CHECK (id >=~ '2020-01-01'::timestamptz));
@@ -156,7 +156,7 @@ DROP SCHEMA "Its Own" CASCADE;
 RESET client_min_messages;
 DROP ROLE inorder_guest;
 
--- What lies above all values is in no plan of constants, and nobody gets hold of it.
+-- A bound above all values is in no plan of constants, and nobody can obtain it.
 SELECT form, error_of('SELECT ' || form) FROM unnest(ARRAY['uuid_v1_time_bound(''infinity'', false)', 'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', true)',
     'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', false)', 'uuid_v1_range_bound(''empty'', false)', 'uuid_v1_range_bound(''(,)'', true)', 'uuid_v1_range_bound(''(,)'', false)',
     'max(b) FROM (SELECT uuid_v1_time_bound(''infinity'', false) AS b) AS s']) AS form;
@@ -222,7 +222,7 @@ SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition
     'id >=~ timestamptz ''2026-02-01'' AND id <~ timestamptz ''2026-02-02''']) AS condition;
 SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k ON ' || condition) FROM unnest(ARRAY[
     'k.id =~ s.at', 'k.id >=~ s.at', 'k.id <~ s.at', 'k.id <@~ tstzrange(s.at, s.at + interval ''1 day'')']) AS condition;
--- Of a comparison negated by NOT no row is passed over: the other operator is by the index.
+-- A comparison negated by NOT skips no row: its index condition uses the other operator.
 SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
     'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
 -- The check changes no estimate, and hides no partial index.

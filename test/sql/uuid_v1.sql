@@ -28,7 +28,7 @@ FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-92
 -- Casts go both ways, with the check on the way in.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid::uuid_v1, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1::uuid;
 SELECT error_of($$SELECT '919108f7-52d1-4320-9bac-f847db4148a8'::uuid::uuid_v1$$);
--- By the old extension's name: either way by the type of the argument, which a bare literal does not have.
+-- The old extension's name converts either way, by the type of the argument, which a bare literal does not have.
 SELECT uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid)),
        uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1)),
        uuid_v1_convert(NULL::uuid) IS NULL AS none, uuid_v1_convert(NULL::uuid_v1) IS NULL AS none_either;

@@ -37,7 +37,7 @@ def session(master: str, **more: str) -> SparkSession:
 
 @dataclass(frozen=True)
 class Stream:
-    options: list[dict[str, object]]  # of each server
+    options: list[dict[str, object]]  # one entry for each server
     schema: str
     key: list[str]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fuzz.catalogue import Catalogue, Function
 from fuzz.values import Values, quote
 
-# What reads or changes more than its arguments is called so much more often than the others.
+# Functions that read or change more than their arguments are called this much more often than others.
 STATEFUL = 6
 NAMES = ("feed_", "exact_", "btree_", "uuid_sequence")
 

@@ -1,11 +1,11 @@
-"""What the extension consists of, as the catalog of the server has it."""
+"""The contents of the extension, as the catalog of the server shows them."""
 
 from dataclasses import dataclass
 from typing import Any, cast
 
 from inorder.connection.database import Connection
 
-# Of the extension, or of the two schemas of the SQL edition: what its functions, types, operators and casts are.
+# Members of the extension, or of the two schemas of the SQL edition: functions, types, operators and casts.
 MEMBERS = """
 (SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
     AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'

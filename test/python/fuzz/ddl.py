@@ -1,4 +1,4 @@
-"""What mallory does to his own tables between calls: rows, columns, partitions, triggers."""
+"""Changes that mallory makes to his own tables between calls: rows, columns, partitions, triggers."""
 
 import random
 
@@ -102,7 +102,7 @@ VALUES = (
     "DEFAULT", "NULL", "1", "'00000000-0001-8000-8000-000000000000'", "public.xact_id()", "public.uuid_xact_nextval()",
     "-1", "281474976710655",
 )  # fmt: skip
-# What may be left undone while others do their work.
+# Statements that may be left uncommitted while other sessions work.
 HOLDS = (
     "LOCK TABLE {t} IN ACCESS EXCLUSIVE MODE", "DROP TABLE {t} CASCADE", "TRUNCATE {t}",
     "ALTER TABLE {t} ADD COLUMN held int", "SELECT public.feed_create('held', {r})",
@@ -170,7 +170,7 @@ def change(rng: random.Random, values: Values) -> str:
 
 
 def use(rng: random.Random, table: Table) -> list[str]:
-    """What makes a table readable, counted and fed, as an honest owner would."""
+    """Statements that make a table readable, counted and fed, as an honest owner would."""
     name, feed = f"{quote(table.relation.name)}::regclass", quote(table.relation.feed)
     ways = [
         f"SELECT public.feed_enable({name})",

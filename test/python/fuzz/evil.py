@@ -9,7 +9,7 @@ MARK = "fuzz: ran as"
 
 
 def body(name: str, result: str) -> str:
-    """Of a function in PL/pgSQL: say who we are, if we are not mallory."""
+    """The body of a PL/pgSQL function that logs the current user unless it is mallory."""
     return (
         f"$evil$BEGIN IF CURRENT_USER OPERATOR(pg_catalog.<>) 'mallory'::pg_catalog.name THEN "
         f"RAISE LOG '{MARK} % for %: {name}', CURRENT_USER, SESSION_USER; END IF; RETURN {result}; END$evil$"
@@ -24,8 +24,8 @@ def function(name: str, types: str, returns: str, result: str, schema: str = "ma
 
 
 TYPES = ("bigint", "integer", "uuid", "text", "name", "oid", "boolean", "timestamp with time zone")
-# What the generated queries or the internal functions call, for types that the server's own functions do not have
-# exactly, or have: on a path that names the schema first, these come before them.
+# Functions that generated queries or internal functions call, declared for other argument types, or for the same ones:
+# on a path that names this schema first, they take precedence over the server's own.
 OVERLOADS = (
     ("format", "text, text", "text", "$1"), ("format", "text, name", "text", "$1"),
     ("format", "text, regclass", "text", "$1"),

@@ -59,7 +59,7 @@ def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Ou
 
 
 def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -> Outcome:
-    """Of any function: with what a statement might pass, as text, or with anything in binary."""
+    """Call any function: with arguments of a statement, as text, or with random bytes in binary."""
     function = rng.choice(calls.catalogue.functions)
     form = rng.choice((TEXT, TEXT, TEXT, BINARY))
     values: Values = [binary.value(rng) for _ in function.types]

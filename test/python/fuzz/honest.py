@@ -1,4 +1,4 @@
-"""What the others do meanwhile: it works, it is right, and it runs nothing of mallory's."""
+"""The work of honest users during the attacks: it succeeds, its results are right, and it runs no code of mallory's."""
 
 import random
 from collections import Counter
@@ -17,7 +17,7 @@ PATHS = (
     "pg_catalog, public, mallory",
 )  # fmt: skip
 LIMITS = "RESET ALL; SET statement_timeout = '2s'; SET lock_timeout = '1s'"
-# By others than the owner of the table: {t} its name, {r} a regclass, {f} its feed, {o} the feed's owner.
+# Reads by roles that do not own the table: {t} is its name, {r} a regclass, {f} its feed, {o} the feed's owner.
 READS = (
     "SELECT public.exact_count({r})",
     "SELECT public.exact_count_fold({r})",
@@ -214,7 +214,7 @@ class Honest:
         return [relation for relation in found if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
-        """What a plain SELECT runs of mallory's; also in a session that has not folded his expressions yet."""
+        """Functions of mallory's that a plain SELECT runs, including those folded at first use in a new session."""
         self.oracles.check_log(mallory, session.pid)
         fresh = self.world.session(session.role)
         ran: set[str] = set()
@@ -235,7 +235,7 @@ class Honest:
     def compare_read(
         self, session: Session, relation: Relation, read: str, allowed: set[str], mallory: Session
     ) -> None:
-        """By the extension; in a transaction, of which an error ends nothing."""
+        """Read by the extension, in a transaction with a savepoint that survives an error."""
         session.run("SAVEPOINT s")
         statement = (
             read.replace("{t}", relation.name).replace("{r}", f"{quote(relation.name)}::pg_catalog.regclass")

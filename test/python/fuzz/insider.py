@@ -100,7 +100,7 @@ class Insider:
         oracles.remember()
 
     def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
-        """By feeds that nobody made, as the superuser, who may."""
+        """Read with feeds that were never created, as the superuser, who may forge them."""
         session = honest.open("postgres")
         for relation in honest.known():
             session.run("BEGIN")

@@ -1,4 +1,4 @@
-"""What the server's log says: crashes, leaks, and who ran mallory's functions."""
+"""Findings in the server's log: crashes, leaks, and the roles that ran mallory's functions."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What must hold whatever mallory does."""
+"""Invariants that hold whatever mallory does."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from fuzz.settings import WATCHED
 from fuzz.world import World
 
 SLOW_SECONDS = 2.0
-TIMED_OUT_SECONDS = 0.9  # a timeout of the server's after so long is one that nobody set on purpose
-# Internal errors that the server itself raises for what a role does to its own objects: how the statement begins,
-# and the message with its source.
+TIMED_OUT_SECONDS = 0.9  # a server timeout after a longer time was not set on purpose
+# Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
+# statement, and the message with its source.
 INTERNAL_ALLOWED = (
     # multirange_recv() believes the number of ranges that it is sent
     ("", r"invalid memory alloc request size .*mcxt\.c"),
@@ -20,11 +20,11 @@ INTERNAL_ALLOWED = (
     ("", r"unsupported jsonb version number \d+ \(jsonb\.c"),
     # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan is not tied to the types that it names
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),
-    # SELECT * FROM f(NULL::t), while another session drops t: the parser, which has not locked it, wants to say that a
+    # SELECT * FROM f(NULL::t) while another session drops t: the parser, which has not locked t, wants to report that a
     # function in FROM has an unsupported return type, and no longer finds its name
     ("SELECT ", r"cache lookup failed for type \d+ \(format_type\.c"),
 )
-# What gives as many rows as its arguments ask for.
+# Functions that return as many rows as their arguments request.
 SLOW_ALLOWED = ("uuid_v7_partition_bounds", "time_steps", "commit_around", "generate_series(1, 3000")
 OTHERS = "relowner <> 'mallory'::regrole AND relpersistence <> 't'"
 RIGHTS = {
@@ -145,7 +145,7 @@ class Oracles:
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
-    """What a statement may make use of that names none of the functions itself."""
+    """Earlier statements that a statement may depend on although it names no function itself."""
     uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
     if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []

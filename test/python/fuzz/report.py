@@ -1,4 +1,4 @@
-"""What a run found, as text."""
+"""The result of a run, as text."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Result:
     sessions: int = 0
     statements: int = 0
     offered: int = 0  # functions, operators, casts and types that mallory may use
-    functions: list[str] = field(default_factory=list)  # of these
+    functions: list[str] = field(default_factory=list)  # the functions among them
     called: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     honest: Counter[str] = field(default_factory=Counter)

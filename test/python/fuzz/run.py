@@ -20,7 +20,7 @@ from fuzz.storm import Storm
 from fuzz.values import Values
 from fuzz.world import RELATIONS, World, world
 
-STATEMENTS = 250  # of a session, about
+STATEMENTS = 250  # approximate number of statements of a session
 COMPARE_EVERY = 60
 TURN_EVERY = 150
 
@@ -81,12 +81,12 @@ class Mallory:
             self.say(self.rng.choice(wraps.TRANSACTIONS))
 
     def make_call(self) -> None:
-        """By as many statements as it takes; or one that was prepared before whatever happened since."""
+        """Make one call, in as many statements as it needs; or execute one that was prepared before recent changes."""
         if self.prepared and self.rng.random() < 0.05:
             self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
             return
         call = self.calls.any()
-        sets = "reader_batch_query" in call  # which sets what the planner does in the rest of the transaction
+        sets = "reader_batch_query" in call  # sets planner settings for the rest of the transaction
         for statement in wraps.wrapped(self.rng, call):
             if not self.say(statement, is_call=not (sets or statement.startswith("CLOSE"))).ok:
                 break

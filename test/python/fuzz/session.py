@@ -47,7 +47,7 @@ class Watchdog:
     def __init__(self) -> None:
         self.lock = Lock()
         self.began: dict[int, float] = {}
-        self.queued: dict[int, float] = {}  # of those that take longer, when they were noticed
+        self.queued: dict[int, float] = {}  # pid -> the time when a long statement was noticed
         self.ended = Event()
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -84,7 +84,7 @@ class Session:
     role: str
     connection: psycopg.Connection[tuple[object, ...]]
     watchdog: Watchdog
-    pid: int  # of the server's process
+    pid: int  # process ID of the server process
     statements: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     @property

@@ -25,7 +25,8 @@ CHOICES = {
     "extra_float_digits": ("-15", "3", "0"),
     "bytea_output": ("escape", "hex"),
     "xmlbinary": ("hex", "base64"),
-    # Not debug5: with it a cancel takes effect inside of the cleanup of a subtransaction, and the session ends (FATAL).
+    # debug5 is left out: with it a cancel takes effect inside the cleanup of a subtransaction, which ends the session
+    # (FATAL).
     "client_min_messages": ("error", "debug4", "notice"),
     "client_encoding": ("latin1", "sql_ascii", "utf8", "euc_jp"),
     "synchronous_commit": ("off", "on", "local", "remote_apply"),
@@ -65,7 +66,7 @@ CHOICES = {
     "idle_in_transaction_session_timeout": ("0",),
     "max_stack_depth": ("'100kB'",),
 }  # fmt: skip
-# What no call may change; the server reports the others to its clients by itself. make_durable() changes
+# Settings that no call may change; the server itself reports the others to clients. make_durable() changes
 # synchronous_commit on purpose.
 WATCHED = sorted(
     {name for name in CHOICES if name.islower() and "." not in name}
@@ -75,7 +76,7 @@ WATCHED = sorted(
 )  # fmt: skip
 
 
-# What no caller of the extension's functions should have to think of.
+# Settings that callers of the extension's functions need not care about.
 HARMLESS = (
     "DateStyle", "IntervalStyle", "TimeZone", "standard_conforming_strings", "quote_all_identifiers", "array_nulls",
     "transform_null_equals", "bytea_output", "extra_float_digits", "constraint_exclusion", "plan_cache_mode",

@@ -66,7 +66,7 @@ PLAIN: dict[str, tuple[object, ...]] = {
     "bytea": ("", "\\x", "\\x00ff", "\\x" + "ab" * 16),
 }
 ROLES = ("alice", "reader", "mallory", "installer", "monitor", "postgres", "pg_monitor", "pg_database_owner", "nobody")
-# What feed_apply() may be asked to run.
+# Statements for feed_apply().
 STATEMENTS = (
     "SELECT 1 FROM batch", "SELECT * FROM batch", "TABLE batch", "SELECT count(*) FROM batch AS a, batch AS b",
     "INSERT INTO mallory.sink SELECT 1 FROM batch", "INSERT INTO mallory.sink SELECT 1 FROM batch RETURNING *",
@@ -113,14 +113,14 @@ class Relation:
 class Values:
     rng: random.Random
     tables: list[Relation]
-    odd: list[str]  # what is of type regclass and no honest table
+    odd: list[str]  # values of type regclass that are not honest tables
     focus: Relation = field(init=False)
 
     def __post_init__(self) -> None:
         self.look_elsewhere()
 
     def look_elsewhere(self) -> None:
-        """Another table for the next call: mostly one of mallory's."""
+        """Choose another table for the next call: mostly one of mallory's."""
         self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
 
     def own(self, rng: random.Random) -> Relation:

@@ -29,7 +29,7 @@ PLAIN = (
     "CREATE MATERIALIZED VIEW mallory.kept AS SELECT {call} AS c",
     "REFRESH MATERIALIZED VIEW mallory.kept",
 )  # fmt: skip
-# What begins or ends a (sub)transaction.
+# Statements that begin or end a (sub)transaction.
 TRANSACTIONS = (
     "BEGIN", "BEGIN", "COMMIT", "COMMIT", "COMMIT", "ROLLBACK", "SAVEPOINT s", "SAVEPOINT s", "ROLLBACK TO s",
     "ROLLBACK TO s", "RELEASE s", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE",

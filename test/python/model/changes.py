@@ -13,7 +13,7 @@ from ground import FINISH
 from model.checks import changes
 from model.trace import braced, replay_as
 
-KEYS, STATEMENTS = 3, 3  # of the table, and of a transaction
+KEYS, STATEMENTS = 3, 3  # keys of the table, and statements of a transaction
 ENDED = "SELECT coalesce(array_agg(x), '{}') FROM unnest(%s::int8[]) AS x WHERE ended_transactions() @> x"
 STATEMENT = {
     "put": "INSERT INTO t VALUES ({key}, {made}) ON CONFLICT (id) DO UPDATE SET made = excluded.made",
@@ -38,9 +38,9 @@ class Schedule:
         self.rng, self.steps = rng, list[str]()
         self.writers = [Session(connect(f"{dsn} options=-clock_timeout=5s")) for _ in range(writers)]
         self.reader, self.copy = connect(dsn), Copy()
-        self.numbers = list[int]()  # of transactions, in their order: the model counts them from 1
-        self.made = 1  # statements, with that which made the table
-        self.batch: object = None  # which the sink has not finished
+        self.numbers = list[int]()  # transaction IDs in order: the model counts transactions from 1
+        self.made = 1  # statements, including the one that made the table
+        self.batch: object = None  # the batch that the sink has not finished
         execute(self.reader, "CREATE TABLE t (id int PRIMARY KEY, made int)", "INSERT INTO t VALUES (1, 0)")
         execute(self.reader, "SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
 

@@ -1,4 +1,4 @@
-"""What is checked of the model: inorder's ways, which hold, and the others, each of which fails in one way."""
+"""Checks of the model: inorder's methods, which hold, and others, each of which violates one property."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ class Check:
 
 
 def one(disaster: str) -> str:
-    """What may happen once; every order of steps has it or not, so several of them need a check each."""
+    """A set of at most one disaster; each order of steps may include it, and several disasters need separate checks."""
     return f'{{"{disaster}"}}' if disaster else "{}"
 
 
@@ -139,7 +139,7 @@ CHECKS = {
     "changes-spellings": changes("changes", "", "truncate", spellings=2, most=1),
     "changes-crash": changes("changes", "", "crash", is_small=True),
     "changes-workers": changes("changes", "", "truncate", readers=TWO, shared=True),
-    # What must fail.
+    # Checks that must fail.
     "last-id": reader("last_id", "NoLoss", is_small=True),
     "commit-place": reader("commit_place", "NoLoss", is_small=True),
     "own-number": reader("own_number", "NoLoss", is_small=True),
@@ -171,7 +171,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What TLC found: the name of what failed, or none; states and seconds, and the steps to the failure."""
+    """A result of TLC: the violated property, or ""; states and seconds, and the steps to the violation."""
 
     failed: str
     states: int
@@ -203,9 +203,10 @@ def check(name: str) -> Result:
 
 
 def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) -> Result:
-    # What takes seconds is over before a better compiler or collector pays.
+    # Short checks are over before a better compiler or collector pays off.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
-    # -deadlock: an end of all steps is none. States are compared by a hash of 64 bits. Orders of rows recur deeply.
+    # -deadlock: the end of all steps is not an error. States are compared by a hash of 64 bits. -Xss: orders of rows
+    # recurse deeply.
     command = [
         "java", *options, "-Xss64m", "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1",
         "-metadir", str(configuration.parent), "-config", str(configuration), f"{module}.tla",
@@ -216,7 +217,7 @@ def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) 
 
 
 def read_result(output: str, seconds: float) -> Result:
-    """What TLC printed; an error where it did not finish."""
+    """Parse the output of TLC; an error if it did not finish."""
     states = re.findall(r"([\d,]+) distinct states found", output)
     failed = re.search(r"Error: Invariant (\w+) is violated|Error: (Temporal properties) were violated", output)
     if not states or ("Error:" in output and not failed):

@@ -18,8 +18,8 @@ from stress.writers import Draft, Writer
 from waiting import PATIENCE
 
 TABLE = "s_number"
-MOST_ROWS, BATCH_ROWS = 3, 4  # of a statement, and of a batch
-STATEMENTS = 4  # of all writers, for each poll
+MOST_ROWS, BATCH_ROWS = 3, 4  # rows of a statement, and of a batch
+STATEMENTS = 4  # statements of all writers for each poll
 ASK = """
 SELECT inorder_internal.ended_everywhere(0)::text, batch::text, (batch).transactions::text,
        (batch).cut, (batch).cut_after[1]
@@ -101,9 +101,9 @@ class Order:
     """
 
     def __init__(self, rows: Mapping[int, int], sessions: Mapping[int, int]) -> None:
-        self.rows, self.sessions = rows, sessions  # by transaction: how many, and whose
+        self.rows, self.sessions = rows, sessions  # transaction -> number of rows, and its session
         self.next, self.ended = 1, set[int]()
-        self.last: dict[int, int] = {}  # of a session: the transaction that it began last
+        self.last: dict[int, int] = {}  # session -> its latest transaction
 
     def until(self, ended: set[int]) -> Iterator[str]:
         for number in range(self.next, max(ended, default=0) + 1):

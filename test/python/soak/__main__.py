@@ -43,7 +43,7 @@ def shown(folder: Path, piece: dict[str, Any]) -> str:
         "earlier piece. By default a new one is made in TMPDIR, and its name printed.")  # fmt: skip
 def main(seconds: float, rate: int | None, held: float, edition: str, folder: Path | None) -> None:
     """Readers of five kinds under load for hours. Exit code 1 if one of them lost a row, or got one twice."""
-    for number in SIGNALS:  # also in the background, where a shell lets SIGINT be ignored
+    for number in SIGNALS:  # in the background, too, where a shell ignores SIGINT
         signal.signal(number, signal.default_int_handler)
     server = find_installation()
     if folder is None:

@@ -98,7 +98,7 @@ def take_over(world: SoakWorld) -> None:
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
     for table in TABLES:
         known = tokens_in(world.files.file("committed", table))
-        # What left with a partition had been committed, too.
+        # Rows that left with a partition had been committed, too.
         left = tokens_in(world.files.file("gone", table))
         missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), known)
         lanes = missing >> LANE_BITS
@@ -106,7 +106,7 @@ def take_over(world: SoakWorld) -> None:
 
 
 def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]:
-    """What one reader got of one table; disordered: before an earlier transaction of the same writer.
+    """Statistics of one reader's rows of one table; disordered: before an earlier transaction of the same writer.
 
     >>> compare(np.array([1, 2]), np.array([1, 2, 3]), np.array([2, 2, 9]))
     {'due': 2, 'delivered': 3, 'lost': 1, 'repeated': 1, 'foreign': 1, 'disordered': 0}

@@ -1,6 +1,6 @@
-"""What lasts from one piece to the next: the server's data, the ledger, what the readers got, the samples; in a folder.
+"""State that outlives a piece, in a folder: the server's data, the ledger, the readers' rows, the samples.
 
-Tokens are kept in files of 8 bytes each, so that memory does not grow, and all of them can be compared after any piece.
+Tokens are stored in files, 8 bytes each, which bounds the memory, and lets all tokens be compared after any piece.
 """
 
 import fcntl
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from stress.world import ROW_BITS, Ledger, Rows, World
 
-TABLES = ("s_uuid", "s_parts")  # of stress; one has partitions
-LANES = 1 << 20  # of one piece: numbers of writers and of prepared transactions
-PROBED = (1 << ROW_BITS + 2) - 1  # the first row of each fourth transaction of a writer shows how long rows take
+TABLES = ("s_uuid", "s_parts")  # tables of the stress test; one has partitions
+LANES = 1 << 20  # numbers of writers and of prepared transactions in one piece
+PROBED = (1 << ROW_BITS + 2) - 1  # the first row of every fourth transaction of a writer is used to measure the delay
 
 Tokens = NDArray[np.int64]
 

@@ -152,7 +152,7 @@ def highest(readers: list[Reader], table: str) -> int:
 
 
 def settle(reader: Reader) -> None:
-    """What the manual says about each kind of reader after feed_rebase(): generated numbers are new ones."""
+    """Repair a reader after feed_rebase(), as the manual says for its kind: generated numbers are new ones."""
     if isinstance(reader, Stateless):
         reader.servers = ["primary"]
         reader.connect()

@@ -1,4 +1,4 @@
-"""What lies around the primary in a round: a clock that is set again and again, a pooler that readers go through."""
+"""Surroundings of the primary in a round: a clock that is set repeatedly, and a pooler between readers and server."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +13,13 @@ from set_clock import SetClock, can_set_clocks
 from stress.edition import INSTALLER, USER
 from stress.world import MOVER, OWNER, Role, World
 
-# Seconds. PostgreSQL itself finds a deadlock by the clock: after a longer step it would find one so much later.
+# Seconds. PostgreSQL detects deadlocks by the clock: after a longer step it would do so with that delay.
 STEPS = (-20, -3, 0, 3, 20)
-LAST = 60  # after which leases are over that were given by any of these
-# By the clock of the primary: of a commit that came before a step back a standby would wait for the time.
+LAST = 60  # seconds after which a lease given under any of these steps has expired
+# Settings for a changing clock of the primary: a standby would otherwise wait for the time of a commit before a step
+# back.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
-# Sessions as many as the server has, or so few that each transaction comes to another one.
+# As many sessions as the server allows, or so few that each transaction gets another session.
 POOLS = {
     "session": "default_pool_size = 90\nmax_client_conn = 500\n",
     "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\nquery_wait_timeout = 120\n",

@@ -41,7 +41,7 @@ SELECT changes_enable('t');
 """
 FEEDS = ("whole", "pieces", "outside", "workers")
 COPY = "COPY t (id, area, note) FROM stdin"
-# What writers do; {i} and {j} are keys, {a} and {b} areas.
+# Statements of writers; {i} and {j} are keys, {a} and {b} areas.
 WRITES = (
     "INSERT INTO t VALUES ({i}, {a}, 'new', {i} % 10) ON CONFLICT (area, id) DO UPDATE SET note = 'again'",
     "INSERT INTO t SELECT n, {a}, 'many', n % 10 FROM generate_series({i}, {i} + 20) AS n ON CONFLICT DO NOTHING",
@@ -65,7 +65,7 @@ WRITES = (
     "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
 )
 TRUNCATES = ("TRUNCATE t", "TRUNCATE t_0", "TRUNCATE t_1", "TRUNCATE above CASCADE")
-# What an owner does, after which feeds are to read the whole table; each way back, too.
+# Changes by an owner, after which feeds are to read the whole table; each is followed by its inverse.
 CHANGES = (
     ("ALTER TABLE t ALTER note TYPE varchar(60)", "ALTER TABLE t ALTER note TYPE text USING note || '!'"),
     ("ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN more"),
@@ -88,12 +88,12 @@ LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
 CYCLE_SECONDS, BETWEEN_SECONDS, PATIENCE_SECONDS = 1.0, 0.05, 60.0
 Work = Callable[[random.Random], None]
 CHECKED_KEYS = ("area", "id")
-WHOLE = ("whole", "kept")  # of readers whose copy is the table after each batch
+WHOLE = ("whole", "kept")  # ways of readers whose copy equals the table after each batch
 
 
 @dataclass
 class Run:
-    """One run, and what came of it."""
+    """One run, and its findings."""
 
     dsn: str
     seed: int
@@ -215,12 +215,12 @@ def resync(connection: Connection) -> None:
 
 @dataclass
 class Reader:
-    """Keeps a copy in one of the ways; what it takes in a transaction that fails, it has not taken."""
+    """Keeps a copy in one of the ways; changes taken in a transaction that fails are forgotten."""
 
     run: Run
     feed: str
     way: str = "whole"
-    dsn: str | None = None  # of a standby
+    dsn: str | None = None  # connection string of a standby
     copy: Copy = field(init=False)
 
     def __post_init__(self) -> None:
@@ -328,10 +328,10 @@ def readers_of(run: Run, standby: Standby | None) -> list[Reader]:
 
 
 def settle(run: Run, readers: list[Reader]) -> None:
-    """Each copy is the table when its feed has read everything."""
+    """Read all changes, after which each copy must equal the table."""
     rng = random.Random(0)
     with connect(run.dsn) as connection:
-        if not run.crashing:  # what sets right whatever a crash has made wrong
+        if not run.crashing:  # skipped after a crash: resync() would repair its damage to the copies
             for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
                 connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
             resync(connection)
@@ -339,7 +339,7 @@ def settle(run: Run, readers: list[Reader]) -> None:
         for reader in readers:
             while reader.take(connection, rng):
                 pass
-        for reader in readers:  # a worker may have had a batch of a copy that several share
+        for reader in readers:  # a worker may have had a batch of a copy that several workers share
             if reader.copy.rows != reader.copy.table_now(connection):
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 
@@ -361,7 +361,7 @@ def run_changes(
         cluster.start(LAZY if asynchronous else SETTINGS)
         edition.install(cluster.dsn)
         run = Run(edition.dsn(cluster.dsn), seed, crashing=cluster if asynchronous else None)
-        if edition.user:  # who owns the database owns the schema, and could replace the log
+        if edition.user:  # the owner of the database owns the schema, and could replace the log
             with connect(cluster.dsn) as connection:
                 connection.execute(f"GRANT {edition.user} TO {INSTALLER}".encode())
         with connect(run.dsn) as connection:

@@ -1,4 +1,4 @@
-"""What was delivered against what was committed, and the tables and counts against both."""
+"""Compares the delivered rows with the committed ones, and tables and counts with both."""
 
 import random
 from collections import Counter

@@ -11,13 +11,13 @@ from inorder.connection.database import connect
 from inorder.lab.instruments.timing import children_of, stat_of
 from inorder.lab.server.cluster import Cluster
 
-# What commits without waiting is on disk after seconds, unless somebody sees to it.
-LINES_BEFORE = 8  # that may say why
+# Delay the WAL writer: asynchronous commits reach the disk after seconds, unless they are flushed.
+LINES_BEFORE = 8  # lines of the log before a crash that may show its reason
 UNFLUSHED = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 
 
 def has_ended(process: int) -> bool:
-    """Whether it runs no more, though nobody may have heard of it yet."""
+    """True if a process has ended, even if its parent has not waited for it yet."""
     try:
         return stat_of(process)[0] == "Z"
     except OSError:
@@ -26,7 +26,7 @@ def has_ended(process: int) -> bool:
 
 def kill_all(cluster: Cluster) -> None:
     assert cluster.process is not None
-    cluster.process.send_signal(signal.SIGSTOP)  # it must not start another one meanwhile
+    cluster.process.send_signal(signal.SIGSTOP)  # it must not start other processes meanwhile
     children = children_of(cluster.process.pid)
     for child in children:
         os.kill(child, signal.SIGKILL)
@@ -58,7 +58,7 @@ def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> Non
 
 
 def other_crashes(cluster: Cluster) -> list[str]:
-    """What the log says of processes that ended by another signal than kill -9, or by a failed assertion; and why."""
+    """Log lines, with context, about processes ended by another signal than kill -9, or a failed assertion."""
     lines = cluster.log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [
         "\n".join(lines[max(number - LINES_BEFORE, 0) : number + 1]) for number, line in enumerate(lines)

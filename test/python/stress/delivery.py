@@ -1,4 +1,4 @@
-"""What a reader got, and the reader itself: it polls, is refused now and then, and goes on as the manual says."""
+"""A reader and the rows delivered to it: it polls, is refused now and then, and continues as the manual says."""
 
 import copy
 import threading
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass
 class Delivery:
-    """What one reader got, in its order; two readers that share a feed share one of these."""
+    """Rows delivered to one reader, in order; two readers that share a feed share one of these."""
 
     kind: str
     tables: tuple[str, ...] = TABLES
@@ -40,8 +40,8 @@ class Delivery:
     waiting: int = 0
     whole: bool = False  # all rows of a transaction come in one batch
     by_column: bool = False  # in the order of a column, where a table has one
-    ordered: bool = True  # not where two readers share it, nor where a statement takes rows as they come
-    keys: dict[int, int] = field(default_factory=dict)  # of tokens, where workers divide a feed by it
+    ordered: bool = True  # False if two readers share it, or if a statement takes rows in any order
+    keys: dict[int, int] = field(default_factory=dict)  # token -> value of the key by which workers divide a feed
     longest: float = 0.0
     polls: int = 0
     retries: Counter[str] = field(default_factory=Counter)
@@ -89,18 +89,18 @@ class Delivery:
 
 class Reader(Role):
     tables: tuple[str, ...] = TABLES
-    needs = ""  # of the edition
+    needs = ""  # the capability of the edition that the reader needs
 
     def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
         self.kind = kind
         self.delivery = delivery or Delivery(kind)
-        self.joins = delivery is not None  # the feeds of another reader
+        self.joins = delivery is not None  # shares the feeds of another reader
         self.delivery.ordered = not self.joins
         self.drained = threading.Event()
-        self.number = 0  # of the last poll that the database knows
+        self.number = 0  # number of the last poll that the database knows
         self.was_promoted = False
-        self.unsure: Event | None = None  # what came with it, until it is known whether it committed
+        self.unsure: Event | None = None  # the rows of that poll, until it is known whether it committed
 
     def again(self) -> Self:
         twin = copy.copy(self)
@@ -233,14 +233,14 @@ class Reader(Role):
             self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, known)]
 
     def stays(self, event: Event, known: set[int]) -> bool:
-        """Whether the new primary knows of it, if it was this reader that took it."""
+        """True unless this reader took the event, and the new primary does not know it."""
         return event.reader != self.name or event.number in known
 
     def close(self) -> None:
         self.connection.close()
 
     def announce(self, connection: Connection) -> int | None:
-        """In the transaction of a poll: a mark by which it is found out whether it committed. Its number."""
+        """Insert a mark in the transaction of a poll, to find out later whether it committed; return its number."""
         if not self.world.is_long:
             return None
         self.number += 1
@@ -259,8 +259,8 @@ class Reader(Role):
 
 @dataclass(frozen=True)
 class Repair:
-    again: frozenset[int]  # what had come, and comes again
-    rest: tuple[int, ...]  # what had not come, and is read here
+    again: frozenset[int]  # rows that were delivered, and will be again
+    rest: tuple[int, ...]  # rows that were not delivered, and are read here
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:

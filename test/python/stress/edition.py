@@ -29,8 +29,8 @@ ALTER DATABASE postgres SET search_path = public, {SCHEMA};
 class Edition:
     name: str
     lacks: frozenset[str] = frozenset()
-    roles: str = ""  # statements that make the roles it needs
-    user: str | None = None  # who has the tables, and whose sessions these are; None: the superuser
+    roles: str = ""  # statements that create the roles it needs
+    user: str | None = None  # owner of the tables, whose sessions are used; None: the superuser
 
     def has(self, *needed: str) -> bool:
         return self.lacks.isdisjoint(needed)

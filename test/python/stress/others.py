@@ -1,4 +1,4 @@
-"""Who counts, who folds, and who disturbs."""
+"""Roles that count, fold, or disturb the others."""
 
 import time
 from typing import Any
@@ -11,7 +11,8 @@ from stress.world import ISOLATIONS, TABLES, Role, World, is_lost, numbers, toke
 from stress.writers import check_count
 
 HELD = "held open"
-# The transaction held open writes to these. The others get an index meanwhile, which waits for writers of its table.
+# The transaction held open has written to these tables. The others get an index meanwhile, which waits for their
+# writers.
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
 ANNOUNCE_SECONDS = 0.7
@@ -174,14 +175,14 @@ class Watcher(Role):
                         self.world.problem(f"{waiting} waited for {holding} ({event}): {statement}")
 
 
-OBSERVED = 8  # feeds in one snapshot
-# Not of feeds that workers divide, which nobody else may read.
+OBSERVED = 8  # feeds compared in one snapshot
+# Feeds that workers divide are left out, because no other role may read them.
 KNOWN = """SELECT name, owner, relation::oid::regclass::text, caught_up FROM feeds
            WHERE caught_up IS NOT NULL AND partition_by IS NULL"""
 
 
 class Observer(Role):
-    """Compares what the view says of feeds with what reads find in the same snapshot: caught up, or unread rows."""
+    """Compares the view of feeds with the rows that reads find in the same snapshot: caught up, or unread rows."""
 
     def work(self) -> None:
         with self.session(self.world.primary) as connection:

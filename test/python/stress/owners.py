@@ -67,7 +67,7 @@ WHERE i.indrelid = %s::regclass AND i.indisvalid AND a.attname IN ('id', 'xact')
 
 
 def label(statement: str) -> str:
-    """What a statement is called.
+    """The short name of a statement.
 
     >>> label("ALTER TABLE {table} ALTER note TYPE {kind}"), label("VACUUM FULL {leaf}; ANALYZE")
     ('ALTER TABLE ALTER TYPE', 'VACUUM FULL')
@@ -76,7 +76,7 @@ def label(statement: str) -> str:
 
 
 def gave_up(error: psycopg.Error) -> bool:
-    """Whether others hold the table. REPACK (CONCURRENTLY) also wants a key, and few transactions in progress."""
+    """True if others lock the table. REPACK (CONCURRENTLY) also needs a key, and few transactions in progress."""
     return isinstance(error, GAVE_UP) or SAME_CATALOG_ROW in str(error) or "REPACK" in str(error)
 
 
@@ -136,7 +136,7 @@ class Owner(OwnerRole):
             self.run_all(connection, statement)
 
     def change_columns(self, connection: Connection, statements: str) -> None:
-        """Not while a partition is half detached: the server would leave it out, and nobody could write to it again."""
+        """Change columns, unless a partition is half detached: the server would skip it, and refuse later writes."""
         with transaction(connection):
             connection.execute("LOCK TABLE r_parts IN ACCESS EXCLUSIVE MODE")
             if connection.execute(PENDING).fetchone() is None:

@@ -1,4 +1,4 @@
-"""Who makes, detaches, changes, attaches again and drops partitions of a table that is read meanwhile."""
+"""A role that creates, detaches, changes, reattaches and drops partitions of a table while it is read."""
 
 from collections.abc import Callable
 from functools import partial
@@ -44,7 +44,7 @@ class UndoneError(Exception):
 
 
 class Partitions(OwnerRole):
-    """What was in a partition when it went, or came back, need not be delivered any more, but not twice either."""
+    """Rows in a partition that was detached or attached need not be delivered any more, but never twice."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "owner of partitions")

@@ -28,10 +28,10 @@ def feed_read(
 
 
 class Plain(Reader):
-    """feed_read in a transaction of its own, of all rows or of a few."""
+    """feed_read in a separate transaction, for all rows or for a few."""
 
-    owner: str | None = None  # of its feeds
-    crashes = 0.0  # how often its session ends between two steps
+    owner: str | None = None  # owner of its feeds
+    crashes = 0.0  # probability that its session ends between two steps
 
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, delivery: Delivery | None = None
@@ -216,19 +216,20 @@ class Fickle(Plain):
         self.given_back[table].difference_update(tokens)
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """What was read beside the feed does not come again."""
+        """Forget rows that were read beside the feed: they do not come again."""
         self.given_back[KEYED].difference_update(repaired.rest)
         return super().repaired(number, repaired)
 
 
 class Batched(Plain):
-    """A sink that knows batches by their numbers, which workers of one feed share."""
+    """A sink that knows batches by number, shared by the workers of one feed."""
 
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "Batched | None" = None
     ) -> None:
         super().__init__(world, kind, max_rows, other.delivery if other else None)
-        # After a promotion: the last batch of each feed that the new primary knows, and those that it does not.
+        # After a promotion: the last batch of each feed that the new primary knows, and the batches that it does not
+        # know.
         self.last: dict[str, int] = other.last if other else {}
         self.dropped: set[tuple[str, int]] = other.dropped if other else set()
 
@@ -335,7 +336,7 @@ class TwoStep(Batched):
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Whether there was an unfinished batch that the sink has."""
+        """Finish the batch that the sink has, if it is unfinished; True if there was one."""
         query = "SELECT unfinished_batch FROM feeds WHERE name = %s"
         (number,) = one_row(self.connection, query, [self.feed(table)])
         if number is None or number != self.sink[table][0]:

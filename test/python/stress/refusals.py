@@ -1,13 +1,13 @@
-"""Errors that a reader may get, by the manual, and what it is to do about each."""
+"""Errors that a reader may get, according to the manual, and its reaction to each."""
 
 import psycopg
 from inorder.connection.session import index_went
 
-# What is asked for is not to be had now, and will be.
+# The request is impossible now, and will be possible later.
 AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"
-# object_not_in_prerequisite_state: somebody has to act. What the message or the hint says, and what it is.
+# object_not_in_prerequisite_state: a user has to act. Parts of the message or hint, and their meaning.
 NOT_NOW = "not now"
 OWNER = "owner"
 PASSED = "passed"

@@ -1,4 +1,4 @@
-"""What a round found, as text."""
+"""The result of a round, as text."""
 
 from dataclasses import astuple, fields
 

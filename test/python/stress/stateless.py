@@ -98,7 +98,7 @@ class Stateless(Reader):
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         position = self.text(moving, advance, self.positions[table], batch)
-        if self.rng.random() < 0.2:  # what is compared at the end is then the batch between the positions
+        if self.rng.random() < 0.2:  # the batch between the positions is compared at the end
             between = "reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch"
             batch = self.text(asked, f"SELECT {between}::text", self.positions[table], position)
         return batch, tokens, position
@@ -127,7 +127,7 @@ class Stateless(Reader):
         self.change(table, members=f"(reader_start('{table}')).members")
 
     def accept_origin(self, table: str) -> None:
-        """Who read on the standby that was promoted goes on; others may have read what was lost, and begin anew."""
+        """Accept the origin if the reader read on the promoted standby; others may have lost rows, and begin again."""
         self.asked[table] += 1
         if self.servers == [STANDBY]:
             self.set_origin_null(table)

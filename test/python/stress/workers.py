@@ -10,7 +10,7 @@ from stress.delivery import Event
 from stress.readers import JUMP, Batched, Plain
 from stress.world import World, numbers
 
-# Of which all rows keep their numbers, and no partition comes or goes.
+# Tables whose rows all keep their numbers, and whose partitions do not change.
 SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")
 SHORT_LEASE, TOO_LONG_SECONDS = "1 second", 1.05
 LEASE = "5 minutes"
@@ -101,7 +101,7 @@ class Worker(Batched):
             self.deliver(Event(self.name, None, table, tokens, batch=number))
 
     def clear(self, table: str) -> int | None:
-        """What is set aside: tried again, or processed by hand. Zero if nothing is."""
+        """Retry a batch that was set aside, or process it by hand. Zero if there is none."""
         aside = "SELECT number FROM feed_batches WHERE name = %s AND set_aside IS NOT NULL LIMIT 1"
         for number in numbers(self.connection, aside, self.feed(table)):
             self.clear_one(table, number)

@@ -1,4 +1,4 @@
-"""What all threads of a round share: servers, tables, the ledger of what was committed."""
+"""State that all threads of a round share: servers, tables, the ledger of committed rows."""
 
 import itertools
 import random
@@ -27,11 +27,11 @@ ROWS_BEFORE = 300
 ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
 STREAMED, STREAMS = "s_uuid", 5
 
-# Roles that may read the tables, and nothing else: one that has feeds, and one to which these are granted.
+# Roles that may only read the tables: one that has feeds, and one to which these are granted.
 OWNER, MOVER = "s_owner", "s_mover"
 
 SPACE = "s_space"
-# By the superuser; the rest by the role that has the tables.
+# Run by the superuser; the rest by the role that owns the tables.
 ROLES = f"""
 CREATE ROLE {OWNER} LOGIN;
 CREATE ROLE {MOVER} LOGIN;
@@ -139,9 +139,9 @@ class Ledger:
     """Tokens of rows, by table: committed for sure, perhaps, and in partitions that were detached."""
 
     committed: dict[str, set[int]] = field(default_factory=no_tokens)
-    # In a partition when it was detached or attached again: a feed that had not read them by then need not.
+    # Rows of a partition when it was detached or attached: a feed that has not read them by then need not read them.
     gone: dict[str, set[int]] = field(default_factory=no_tokens)
-    versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # of tokens: a stream and the place in it
+    versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # token -> a stream and the place in it
     doubtful: list[Rows] = field(default_factory=list)  # the server went away during the commit
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -163,13 +163,13 @@ class Ledger:
         return self.committed[table] - self.gone[table]
 
     def forget(self, present: dict[str, set[int]]) -> None:
-        """Of a timeline that was lost: what is not there any more was never committed."""
+        """Forget rows of a lost timeline: rows that no longer exist count as never committed."""
         for table, tokens in present.items():
             self.committed[table] &= tokens | self.gone[table]
         self.versions = {token: at for token, at in self.versions.items() if token in self.committed[STREAMED]}
 
     def resolve(self, present: dict[str, set[int]]) -> list[str]:
-        """Say of each doubtful transaction whether it committed, by the rows that are there; what is half there."""
+        """Decide by its rows whether each doubtful transaction committed; report those with only some rows."""
         halves = []
         for rows in self.doubtful:
             there = {table: present[table] | self.gone[table] for table in rows}
@@ -213,7 +213,7 @@ class World:
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all that ever were, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     checks: Iterator[int] = field(default_factory=itertools.count)
-    done: Counter[str] = field(default_factory=Counter)  # what owners did to their tables
+    done: Counter[str] = field(default_factory=Counter)  # actions of owners on their tables
     moves: int = 0  # odd while a partition of the restless table is being attached or detached
 
     @property
@@ -284,7 +284,7 @@ class Role(threading.Thread):
             self.world.problem(f"{self.name}: {type(error).__name__}: {error}")
 
     def ran(self) -> bool:
-        """Whether it came to its end; if not, it lost its connection."""
+        """True if work() came to its end; False if it lost its connection."""
         try:
             self.work()
         except psycopg.OperationalError as error:
@@ -294,7 +294,7 @@ class Role(threading.Thread):
         return True
 
     def work(self) -> None:
-        """The role itself. It may be begun again."""
+        """The work of the role, which may be started again."""
         raise NotImplementedError
 
     def session(self, dsn: str) -> Connection:

@@ -28,7 +28,7 @@ class UndoError(Exception):
 
 
 def may_fail(error: psycopg.Error) -> bool:
-    """Whether a writer may get this error, by the manual: its transaction is undone, and that is all."""
+    """True if the manual documents this error for writers: it only undoes their transaction."""
     if isinstance(error, psycopg.errors.CheckViolation):
         return any(text in str(error) for text in NO_PARTITION)
     return isinstance(error, psycopg.errors.UndefinedTable) or passes(error)
